@@ -68,7 +68,7 @@ for argument in "$@"; do
         packages+=(python3-pip)
       fi
       ;;
-    --bundle) packages+=(patchelf hdf5-tools zstd) ;;
+    --bundle) packages+=(patchelf hdf5-tools xz-utils) ;;
     --list)
       printf '%s\n' "${libraries[@]}"
       exit 0

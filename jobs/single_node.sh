@@ -40,6 +40,9 @@ fi
 
 check_restarts single_node
 
+# In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
+export OMPI_MCA_ras=^slurm,tm,lsf,gridengine OMPI_MCA_plm=^slurm,tm,lsf
+
 mapfile -t launch < <(mpirun_on "$ranks")
 echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
 own_ranks=1

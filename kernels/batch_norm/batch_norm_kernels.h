@@ -1,8 +1,7 @@
 // The kernels of batch_norm on a GPU.
 //
-//   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows; in evaluation, or if it is frozen,
-//   MovingNorm,
-//              NormaliseRows
+//   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows
+//              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
 //   backward   BatchNormSums<BatchGradients>, CombineGradients, BatchNormGradient
 //
 // A block of the sums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread has
@@ -15,6 +14,7 @@
 #include "kernels/batch_norm/batch_norm_math.h"
 #include "kernels/elementwise/functions.h"
 #include "kernels/shared/pack.h"
+#include "kernels/shared/unroll.h"
 
 namespace carillon {
 
@@ -157,11 +157,14 @@ struct BatchNormSums {
                                      std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
     typename Terms::Row rows[rows_at_once] =
         {};  // initialised because GCC 14 does not see that the first `count` are written
+    CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
       if (k < count) rows[k] = terms.row(at + k * stride);
     }
+    CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
       if (k >= count) continue;
+      CARILLON_UNROLL
       for (int i = 0; i < n; ++i) terms.add(fixed, rows[k], i, first.at[i], second.at[i]);
     }
   }

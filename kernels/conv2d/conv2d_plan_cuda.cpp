@@ -1,6 +1,7 @@
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
 #include <cudnn_frontend.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -99,17 +100,58 @@ frontend::error_t prepare(frontend::graph::Graph& graph, const Conv2dTarget& tar
   return graph.build_operation_graph();
 }
 
-/// Chooses the graph's plan. cuDNN reports an error if it has no kernel.
-frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget& target, const Conv2dTask& task) {
+/// What a plan must have, besides acceptable notes.
+struct PlanDemands {
+  bool tensor_cores = false;  ///< the heuristics sometimes prefer a kernel without them, which is slower
+  bool divided_sums = false;  ///< no plan that divides the sums of a weight gradient into fewer parts than least_parts
+};
+
+/// A weight gradient adds over all pixels of the batch for few results. Blocks of 64x64 results would leave most of a
+/// GPU idle, unless the sums are divided as well. cuDNN's heuristic overlooks that for small images with few channels:
+/// it took 495 us on an H200 where a divided sum takes a tenth. 1: no division is necessary.
+std::int64_t least_parts(const Conv2dTask& task) {
+  constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
+  constexpr std::int64_t block = 64, least_terms = 512;
+  if (task.pass != Conv2dPass::weights_gradient) return 1;
+  const auto& [filters, channels, rows, columns] = task.layout.weights.extents;
+  const auto& [batch, y_channels, y_rows, y_columns] = task.layout.y.extents;
+  const auto in_blocks = [](std::int64_t count) { return (count + block - 1) / block; };
+  const std::int64_t wanted = blocks / (in_blocks(filters) * in_blocks(channels * rows * columns));
+  return std::max<std::int64_t>(std::min(wanted, batch * y_rows * y_columns / least_terms), 1);
+}
+
+/// From the most demanding to none.
+std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
+  std::vector<PlanDemands> all;
+  for (const bool tensor_cores : {true, false}) {
+    for (const bool divided_sums : {true, false}) {
+      const bool pointless = (tensor_cores && task.arithmetic == Arithmetic::fp32) ||  // unwanted_notes excludes them
+                             (divided_sums && least_parts(task) == 1);
+      if (!pointless) all.push_back({tensor_cores, divided_sums});
+    }
+  }
+  return all;
+}
+
+/// The first acceptable plan of cuDNN's heuristics. cuDNN reports an error if it has no kernel.
+frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget& target, const Conv2dTask& task,
+                              const PlanDemands& demands) {
   frontend::error_t status = graph.validate();
   if (status.is_good()) status = prepare(graph, target);
   if (status.is_good()) {
     status = graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
   }
   if (status.is_bad()) return status;
+  if (demands.tensor_cores) graph.select_numeric_notes({frontend::NumericalNote_t::TENSOR_CORE});
   graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
   graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
   graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
+  if (demands.divided_sums) {
+    // Parts of the names of plans. Knob 0 is the number of parts of a sum; engines without it divide in other ways.
+    std::vector<std::string> few;
+    for (std::int64_t parts = 1; parts < least_parts(task); ++parts) few.push_back(fmt::format("_k0={}_", parts));
+    graph.deselect_engines(few);
+  }
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
 }
 
@@ -132,14 +174,16 @@ Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : impleme
 Conv2dPlan::~Conv2dPlan() = default;
 
 std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason) {
-  auto implementation = std::make_unique<Implementation>();
-  try {
-    add_operations(implementation->graph, task);
-    frontend::error_t status = choose_plan(implementation->graph, target, task);
-    if (status.is_good()) return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::move(implementation)));
-    reason = first_line(status.get_message());
-  } catch (const std::exception& error) {  // cuDNN reports some errors by an exception
-    reason = first_line(error.what());
+  for (const PlanDemands& demands : plan_demands(task)) {
+    auto implementation = std::make_unique<Implementation>();
+    try {
+      add_operations(implementation->graph, task);
+      frontend::error_t status = choose_plan(implementation->graph, target, task, demands);
+      if (status.is_good()) return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::move(implementation)));
+      reason = first_line(status.get_message());
+    } catch (const std::exception& error) {  // cuDNN reports some errors by an exception
+      reason = first_line(error.what());
+    }
   }
   return nullptr;
 }

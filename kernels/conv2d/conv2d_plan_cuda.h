@@ -47,7 +47,9 @@ class Conv2dPlan {
     void *x = nullptr, *weights = nullptr, *biases = nullptr, *y = nullptr;
   };
 
-  /// Nullopt if cuDNN has no such kernel; `reason` is then cuDNN's message.
+  /// The first acceptable plan of cuDNN's heuristics that uses tensor cores (tf32, bf16) and divides the sums of a
+  /// small weight gradient; if there is none, the first acceptable plan. Null if cuDNN has none; `reason` is then its
+  /// message.
   static std::unique_ptr<Conv2dPlan> find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason);
   ~Conv2dPlan();
 

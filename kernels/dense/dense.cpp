@@ -13,7 +13,9 @@ class DenseDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     if (activation != "relu" || !has_biases_) return nullptr;
-    return std::make_shared<DenseDefinition>(DenseForm{.relu = true, .input_density = form_.input_density}, true);
+    DenseForm form = form_;
+    form.relu = true;
+    return std::make_shared<DenseDefinition>(form, true);
   }
   std::optional<int> column_summed_parameter() const {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
@@ -24,6 +26,7 @@ class DenseDefinition final : public OpDefinition {
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    if (form_.per_position) return per_position_to_onnx(operators, operands);
     std::string x = operands.inputs.at(0);
     if (operands.input.rank() == 4) {  // the rows of the weights are in the order height, width, channels
       x = operators.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
@@ -36,6 +39,17 @@ class DenseDefinition final : public OpDefinition {
   }
 
  private:
+  /// Gemm requires matrices.
+  std::string per_position_to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    const bool has_images = operands.input.rank() == 4;
+    std::string y = operands.inputs.at(0);
+    if (has_images) y = operators.add("Transpose", {y}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
+    y = operators.add("MatMul", {y, constant_of(operators, operands.parameters.at(0))});
+    if (has_biases_) y = operators.add("Add", {y, constant_of(operators, operands.parameters.at(1))});
+    if (form_.relu) y = operators.add("Relu", {y});
+    return has_images ? operators.add("Transpose", {y}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}}) : y;
+  }
+
   DenseForm form_;
   bool has_biases_;
 };
@@ -50,17 +64,23 @@ const OpTraits dense_traits{
 }  // namespace
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params) {
-  const std::int64_t in = graph.shape(x).elements_per_sample();
+  const Shape& shape = graph.shape(x);
+  const std::int64_t in = params.per_position ? shape.extents().back() : shape.elements_per_sample();
+  std::vector<std::int64_t> output{shape[0], params.units};
+  if (params.per_position) {
+    output = shape.extents();
+    output.back() = params.units;
+  }
   std::vector<int> parameters{
       graph.add_parameter({name + "/weights", {in, params.units}, params.weights, params.l2_factor})};
   if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {params.units}, *params.biases}));
-  const DenseForm form{.input_density = params.input_density};
+  const DenseForm form{.input_density = params.input_density, .per_position = params.per_position};
   return graph.add_op({.name = name,
                        .definition = std::make_shared<DenseDefinition>(form, params.biases.has_value()),
                        .inputs = {x},
                        .parameters = parameters,
                        .traits = dense_traits},
-                      {graph.batch_size(), params.units});
+                      Shape(std::move(output)));
 }
 
 }  // namespace carillon

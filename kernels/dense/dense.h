@@ -1,8 +1,11 @@
 // dense: a fully connected layer, with or without biases.
 //
-//   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
+//   z = x W + b,  y = relu ? max(z, 0) : z     x: [rows, in], W: [in, out], b: [out], y: [rows, out]
 //   dz = relu ? dy * [y > 0] : dy
-//   dW = x^T dz,  db[j] = sum over batch of dz[., j],  dx = dz W^T
+//   dW = x^T dz,  db[j] = sum over rows of dz[., j],  dx = dz W^T
+//
+// A row is a sample, whose further extents are flattened, or, with `per_position`, a position of a sample, such as a
+// token.
 //
 // A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
 // and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
@@ -24,6 +27,7 @@ struct DenseParams {
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero
+  bool per_position = false;                          ///< x: [batch, ..., in], y: [batch, ..., out]
 };
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params);
@@ -32,6 +36,7 @@ Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& p
 struct DenseForm {
   bool relu = false;  ///< only with biases
   float input_density = 1.0f;
+  bool per_position = false;
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.

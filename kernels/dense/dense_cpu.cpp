@@ -69,13 +69,13 @@ class DenseCpu final : public Op {
     const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
     const Tensor& weights = tensors.parameters.at(0);
     const Tensor biases = tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
-    const std::int64_t batch = x.shape[0], in = weights.shape[0], out = weights.shape[1];
+    const std::int64_t in = weights.shape[0], out = weights.shape[1], rows = x.shape.element_count() / in;
     const bool sparse = sparse_product_pays(device.isa(), form.input_density, out);
     if (sparse) {
       forward_.emplace(SparseProductPass(device, {.a = x, .b = weights, .bias = biases, .c = y, .relu = form.relu}));
     } else {
       forward_.emplace(
-          MatrixProduct(device, {&x, batch, in}, {&weights, in, out}, {&y, batch, out}, biases ? &biases : nullptr));
+          MatrixProduct(device, {&x, rows, in}, {&weights, in, out}, {&y, rows, out}, biases ? &biases : nullptr));
       if (form.relu) relu_ = y;
     }
     if (tensors.parameter_gradients.empty()) return;
@@ -85,11 +85,11 @@ class DenseCpu final : public Op {
     if (sparse) {
       weights_backward_.emplace(SparseProductPass(device, {.a = x, .b = dy, .c = dw, .transposed = true}));
     } else {
-      weights_backward_.emplace(MatrixProduct(device, {&x, in, batch, true}, {&dy, batch, out}, {&dw, in, out}));
+      weights_backward_.emplace(MatrixProduct(device, {&x, in, rows, true}, {&dy, rows, out}, {&dw, in, out}));
     }
     if (dx) {
-      data_backward_.emplace(device, MatrixView{&dy, batch, out}, MatrixView{&weights, out, in, true},
-                             MatrixView{&dx, batch, in});
+      data_backward_.emplace(device, MatrixView{&dy, rows, out}, MatrixView{&weights, out, in, true},
+                             MatrixView{&dx, rows, in});
     }
   }
 
@@ -111,25 +111,27 @@ class DenseCpu final : public Op {
   std::optional<BiasReluBackward> bias_relu_;
 };
 
-/// The columns of the images that a batch becomes: tiles of products have 16 images, and pairs of columns.
-std::int64_t columns_of_images(std::int64_t batch) {
-  std::int64_t columns = std::max<std::int64_t>(batch / 16, 1);
-  while (batch % columns != 0) --columns;
+/// The columns of the images that rows become: tiles of products have 16 images, and pairs of columns.
+std::int64_t columns_of_images(std::int64_t rows) {
+  std::int64_t columns = std::max<std::int64_t>(rows / 16, 1);
+  while (rows % columns != 0) --columns;
   return columns;
 }
 
-/// The layer as a 1x1 convolution of images of one row, which hold several samples side by side.
+/// The layer as a 1x1 convolution of images of height 1, which hold several rows side by side.
 std::unique_ptr<Op> make_dense_as_conv2d(bool relu, const OpContext& context, OpTensors tensors) {
-  const std::int64_t batch = tensors.inputs.at(0).shape[0], columns = columns_of_images(batch);
+  const Shape weights_shape = tensors.parameters.at(0).shape;
+  const std::int64_t rows = tensors.inputs.at(0).shape.element_count() / weights_shape[0];
+  const std::int64_t columns = columns_of_images(rows);
   for (auto* const activations :
        {&tensors.inputs, &tensors.input_gradients, &tensors.outputs, &tensors.output_gradients}) {
-    for (Tensor& of : *activations) of.shape = {batch / columns, 1, columns, of.shape.elements_per_sample()};
+    for (Tensor& of : *activations) of.shape = {rows / columns, 1, columns, of.shape.element_count() / rows};
   }
   for (auto* const weights : {&tensors.parameters, &tensors.parameter_gradients}) {
     if (!weights->empty()) weights->front().shape = {1, 1, weights->front().shape[0], weights->front().shape[1]};
   }
-  const SlidingWindow rows = slide(1, 1, 1, Padding::valid), pixels = slide(columns, 1, 1, Padding::valid);
-  return make_conv2d_cpu({.vertical = rows, .horizontal = pixels, .relu = relu}, context, tensors);
+  const SlidingWindow vertical = slide(1, 1, 1, Padding::valid), horizontal = slide(columns, 1, 1, Padding::valid);
+  return make_conv2d_cpu({.vertical = vertical, .horizontal = horizontal, .relu = relu}, context, tensors);
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 // dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one.
 //
+// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used in fp32 alone (measured on an H200:
+// the kernels nvjet_*_relubias turn NaN into 0).
+//
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
 // each forward makes. The product of the gradient of W has a float32 result.
 #include <optional>
 
 #include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
 #include "kernels/shared/matrix_product_cuda.h"
@@ -48,11 +52,12 @@ class DenseCuda final : public Op {
         product_weights_(device, tensors, 0, y_.type) {
     const Tensor& x = tensors.inputs.at(0);
     const Shape& shape = product_weights_.tensor().shape;
-    const std::int64_t batch = x.shape[0], in = shape[0], out = shape[1];
-    const MatrixOperand xs{&x, {batch, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {batch, out}};
+    const std::int64_t in = shape[0], out = shape[1], rows = x.shape.element_count() / in;
+    const MatrixOperand xs{&x, {rows, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {rows, out}};
     if (biases_) {
       product_biases_.emplace(device, tensors, 1, y_.type);
-      const MatrixEpilogue epilogue{&product_biases_->tensor(), relu};
+      product_has_relu_ = relu && arithmetic == Arithmetic::fp32;
+      const MatrixEpilogue epilogue{&product_biases_->tensor(), product_has_relu_};
       forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, epilogue);
     }
     adds_biases_ = biases_ && !forward_;
@@ -62,13 +67,12 @@ class DenseCuda final : public Op {
     if (biases_ && tensors.parameter_gradients.at(1)) {
       bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
     }
-    weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, batch, true}},
-                              MatrixOperand{&dy, {batch, out}},
+    weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, rows, true}}, MatrixOperand{&dy, {rows, out}},
                               MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
     if (dx) {
-      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {batch, out}},
+      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {rows, out}},
                              MatrixOperand{&product_weights_.tensor(), {out, in, true}},
-                             MatrixOperand{&dx, {batch, in}});
+                             MatrixOperand{&dx, {rows, in}});
     }
   }
 
@@ -76,7 +80,11 @@ class DenseCuda final : public Op {
     product_weights_.refresh(stream);
     if (biases_ && !adds_biases_) product_biases_->refresh(stream);
     forward_->run(stream);
-    if (adds_biases_) bias_relu_cuda(biases_, relu_, y_, stream);
+    if (adds_biases_) {
+      bias_relu_cuda(biases_, relu_, y_, stream);
+    } else if (relu_ && !product_has_relu_) {
+      map_cuda({ValueOf<Relu>{}, y_, {}, y_}, stream);
+    }
   }
 
   void backward(Stream& stream) override {
@@ -92,6 +100,7 @@ class DenseCuda final : public Op {
   std::optional<ParameterCopy> product_biases_;
   std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
   bool adds_biases_ = false;  ///< the op has biases, and the forward product does not add them
+  bool product_has_relu_ = false;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };
 

@@ -42,7 +42,8 @@ bool sparse_product_pays(Isa isa, float density, std::int64_t out) {
 
 SparseProductPass::SparseProductPass(CpuDevice& device, const Task& task)
     : device_(device), transposed_(task.transposed), kernels_(sparse_product_kernels(device.isa())) {
-  const std::int64_t rows = task.c.shape[0], columns = task.c.shape[1], steps = task.b.shape[0];
+  const std::int64_t columns = task.c.shape.extents().back();
+  const std::int64_t rows = task.c.shape.element_count() / columns, steps = task.b.shape.element_count() / columns;
   product_ = {.a = {.data = task.a.floats().data(),
                     .rows = rows,
                     .steps = steps,

@@ -139,7 +139,7 @@ class LrnCpu final : public Op {
   void forward(Stream& /*stream*/) override {
     for_blocks([&](const LrnScratch& scratch, std::size_t first, std::size_t pixels) {
       const std::size_t count = pixels * layout_.channels;
-      write_block(ElementPointer(y_) + first, count, scratch.result, [&](float* y) {
+      write_at(ElementPointer(y_) + first, count, scratch.result, [&](float* y) {
         forward_block(params_, layout_, scratch, floats_at(ElementPointer(x_) + first, count, scratch.x), pixels, y);
       });
     });
@@ -151,26 +151,12 @@ class LrnCpu final : public Op {
       const std::size_t count = pixels * layout_.channels;
       const float* const x = floats_at(ElementPointer(x_) + first, count, scratch.x);
       const float* const dy = floats_at(ElementPointer(dy_) + first, count, scratch.dy);
-      write_block(ElementPointer(dx_) + first, count, scratch.result,
-                  [&](float* dx) { backward_block(params_, layout_, scratch, x, dy, pixels, dx); });
+      write_at(ElementPointer(dx_) + first, count, scratch.result,
+               [&](float* dx) { backward_block(params_, layout_, scratch, x, dy, pixels, dx); });
     });
   }
 
  private:
-  /// The elements in place, or converted to `scratch`.
-  static const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
-    if (elements.type() == DType::f32) return elements.as<const float>();
-    read_floats(elements, count, scratch);
-    return scratch;
-  }
-  /// Calls body(floats to write), which are the elements themselves or are then converted to them.
-  template <typename Body>
-  static void write_block(ElementPointer elements, std::size_t count, float* scratch, const Body& body) {
-    if (elements.type() == DType::f32) return body(elements.as<float>());
-    body(scratch);
-    write_floats(scratch, count, elements);
-  }
-
   /// Calls body(scratch, first element, pixels) for blocks that cover the tensor, in parallel.
   template <typename Body>
   void for_blocks(const Body& body) const {

@@ -9,6 +9,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/shared/pack.h"
 #include "kernels/shared/packed_pool.h"
+#include "kernels/shared/unroll.h"
 
 namespace carillon {
 
@@ -81,7 +82,9 @@ struct MaxPoolForward {
     const Interval<int> columns = offsets_inside(pool.horizontal, at.column);
     Pack<T, n> loaded[fixed * fixed] = {};
     const auto for_each_inside = [&](const auto& body) {
+      CARILLON_UNROLL
       for (int i = 0; i < fixed; ++i) {
+        CARILLON_UNROLL
         for (int j = 0; j < fixed; ++j) {
           if (i >= rows.first && i < rows.last && j >= columns.first && j < columns.last) body(i, j);
         }
@@ -147,6 +150,7 @@ struct MaxPoolBackward {
 
   /// Adds the gradients of the windows with their maximum at the pixel.
   CARILLON_HOST_DEVICE void add(const Window& found, Pack<float, n>& sum) const {
+    CARILLON_UNROLL
     for (int k = 0; k < n; ++k) {
       const bool passes = y == nullptr || to_float(found.output.at[k]) > 0.0f;
       sum.at[k] += found.position.at[k] == found.here && passes ? to_float(found.gradient.at[k]) : 0.0f;
@@ -163,13 +167,16 @@ struct MaxPoolBackward {
   CARILLON_HOST_DEVICE void add_few(const PackedPool::Place& at, Pack<float, n>& sum) const {
     const Interval<int> ps = windows_over(pool.vertical, at.row), qs = windows_over(pool.horizontal, at.column);
     Window found[over * over] = {};
+    CARILLON_UNROLL
     for (int p = 0; p < over; ++p) {
+      CARILLON_UNROLL
       for (int q = 0; q < over; ++q) {
         if (ps.first + p < ps.last && qs.first + q < qs.last) {
           found[p * over + q] = window(at, ps.first + p, qs.first + q);
         }
       }
     }
+    CARILLON_UNROLL
     for (const Window& one : found) {
       if (one.exists) add(one, sum);
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "carillon/core/tensor.h"
+#include "kernels/shared/row_blocks_cpu.h"
 
 namespace carillon {
 
@@ -25,8 +26,8 @@ class BiasReluBackward {
   Tensor y_, dy_, db_;
   std::size_t long_row_;        ///< short rows that are processed as one long row
   std::size_t rows_, columns_;  ///< in long rows
-  std::size_t rows_per_block_, block_count_;
-  std::vector<float> block_sums_;  ///< [block_count, columns]
+  RowBlocks blocks_;
+  std::vector<float> block_sums_;  ///< [blocks_.count, columns]
 };
 
 }  // namespace carillon

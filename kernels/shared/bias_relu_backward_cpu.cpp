@@ -1,7 +1,5 @@
 // Rows are divided into blocks. Each block is summed separately, and the blocks' sums are added in order. Several short
 // rows are processed as one long row, which fills the vectors.
-#include <algorithm>
-
 #include "carillon/core/parallel.h"
 #include "kernels/shared/bias_relu_backward.h"
 #include "kernels/shared/element_pointer.h"
@@ -58,23 +56,23 @@ BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tens
   while (long_row_ * columns_ < 64 && rows_ % (2 * long_row_) == 0) long_row_ *= 2;
   rows_ /= long_row_;
   columns_ *= long_row_;
-  constexpr std::size_t max_blocks = 128, min_rows = 16;
-  rows_per_block_ = std::max(min_rows, (rows_ + max_blocks - 1) / max_blocks);
-  block_count_ = (rows_ + rows_per_block_ - 1) / rows_per_block_;
-  block_sums_.resize(block_count_ * columns_);
+  constexpr std::size_t min_rows = 16;
+  blocks_ = RowBlocks(rows_, min_rows);
+  block_sums_.resize(blocks_.count * columns_);
 }
 
 void BiasReluBackward::run() {
   const ElementPointer y(y_), dy(dy_);
-  parallel_items(block_count_, rows_per_block_ * columns_, elementwise_grain, [&](std::size_t first, std::size_t last) {
+  const std::size_t elements = blocks_.per_block * columns_;
+  parallel_items(blocks_.count, elements, elementwise_grain, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
-      const std::size_t row = block * rows_per_block_, rows = std::min(rows_per_block_, rows_ - row);
+      const std::size_t row = blocks_.first_of(block), rows = blocks_.rows_of(block);
       float* const sums = block_sums_.data() + block * columns_;
       if (y_) mask_and_sum(y + row * columns_, dy + row * columns_, rows, columns_, sums);
       if (!y_) sum_rows(dy + row * columns_, rows, columns_, sums);
     }
   });
-  sum_rows(block_sums_.data(), block_count_ * long_row_, columns_ / long_row_, db_.floats().data());
+  sum_rows(block_sums_.data(), blocks_.count * long_row_, columns_ / long_row_, db_.floats().data());
 }
 
 }  // namespace carillon

@@ -10,4 +10,20 @@ void read_floats(ElementPointer from, std::size_t count, float* to);
 /// to[i] = from[i], rounded to the type of `to`.
 void write_floats(const float* from, std::size_t count, ElementPointer to);
 
+/// `count` elements as floats: in place if they are float32, else converted to `scratch`.
+inline const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
+  if (elements.type() == DType::f32) return elements.as<const float>();
+  read_floats(elements, count, scratch);
+  return scratch;
+}
+
+/// Calls body(where to write `count` floats): the elements themselves if they are float32, else `scratch`, which is
+/// then converted to them.
+template <typename Body>
+void write_at(ElementPointer elements, std::size_t count, float* scratch, const Body& body) {
+  if (elements.type() == DType::f32) return body(elements.as<float>());
+  body(scratch);
+  write_floats(scratch, count, elements);
+}
+
 }  // namespace carillon

@@ -98,7 +98,7 @@ std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& optio
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-bool classifies(const ProgramSpec& program_spec) { return program_spec.make_task == nullptr; }
+bool has_own_task(const ProgramSpec& program_spec) { return program_spec.make_task != nullptr; }
 
 /// Prints the result. `values`: those that were evaluated.
 void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
@@ -175,7 +175,7 @@ ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& opti
     if (!loaded) return;
     const std::string values = values_text(*loaded, options);
     print_result(*loaded, values, options, *metric);
-    write_outputs({program, options, program_spec, *loaded, values, dataset, target, *metric}, heartbeat);
+    write_outputs({program, options, program_spec, *loaded, values, dataset, task, target, *metric}, heartbeat);
   });
   return ExitCode::done;
 }
@@ -183,11 +183,12 @@ ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& opti
 /// The options of the program, with `program_spec`'s defaults. They set `options`.
 OptionSet option_set(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec) {
   options = defaults_of(program_spec);
-  OptionSet set(
-      {.program = program,
-       .purpose = fmt::format("Prints the {} of a checkpoint on {}",
-                              classifies(program_spec) ? "accuracy (precision @ 1)" : "scores", program_spec.data_set),
-       .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
+  OptionSet set({.program = program,
+                 .purpose = fmt::format(
+                     "Prints the {} of a checkpoint on {}",
+                     has_own_task(program_spec) || program_spec.of_pictures ? "scores" : "accuracy (precision @ 1)",
+                     program_spec.data_set),
+                 .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
   if (program_spec.of_pictures) declare_first_label(set, options);
@@ -207,7 +208,8 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
     check_default_data(set, options.data.files);
     const std::string output = output_option(options);
     if (output.empty()) return;
-    if (!classifies(program_spec)) fail(ExitCode::usage, "{} requires a classification", output);
+    if (has_own_task(program_spec))
+      fail(ExitCode::usage, "{} is not available for a program with its own task", output);
     if (mpi.rank() == 0) check_output_places(options);
   });
 

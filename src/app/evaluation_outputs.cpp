@@ -10,26 +10,21 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "carillon/core/version.h"
 #include "carillon/options/data_options.h"
 #include "src/app/saved_network.h"
+#include "src/app/task_outputs.h"
 #include "src/data/decode/picture_names.h"
 #include "src/data/records/file_pattern.h"
 #include "src/images/sheet.h"
 #include "src/images/thumbnail.h"
 #include "src/options/run_description.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/html_report.h"
-#include "src/report/learning_curves.h"
+#include "src/report/html/learning_curves.h"
+#include "src/report/html/page.h"
 #include "src/report/mistake_sheet.h"
 #include "src/report/predictions_file.h"
-#include "src/report/task_report.h"
-#include "src/tasks/class_scores_metric.h"
-#include "src/tasks/classification_metric.h"
-#include "src/tasks/cross_entropy_metric.h"
-#include "src/tasks/multilabel_metric.h"
-#include "src/tasks/prediction_metric.h"
-#include "src/tasks/regression_metric.h"
 
 namespace carillon {
 namespace {
@@ -46,76 +41,11 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
 bool is_page(const std::string& file) { return report_form(file) == ReportForm::html; }
 
 /// A page has no confusion matrix of all classes.
-bool needs_matrix(const EvalOptions& options) {
-  return std::ranges::any_of(options.report,
-                             [](const std::string& file) { return report_form(file) != ReportForm::html; });
-}
+bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
-/// The names of the pictures of these records; empty texts if they have none.
-std::vector<std::string> names_of(const EvaluationResult& result, const std::vector<std::size_t>& ascending,
-                                  const std::function<void()>& heartbeat) {
-  const std::vector<std::string>& patterns = result.options.data.files;
-  if (is_synthetic(patterns)) return std::vector<std::string>(ascending.size());
-  return picture_names(expand_file_patterns(patterns), ascending, heartbeat);
-}
-
-/// --predictions.
-void write_predictions_of(const EvaluationResult& result, const PredictionTable& table,
-                          const std::function<void()>& heartbeat) {
-  std::vector<std::size_t> all(table.record_count);
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  const std::vector<std::string> names = names_of(result, all, heartbeat);
-  write_predictions(result.options.predictions, table, [&](std::size_t i) {
-    heartbeat();
-    Dataset::Place place = result.dataset.place_of(i);
-    return RecordOrigin{std::move(place.path), place.number, names[i]};
-  });
-}
-
-/// The outputs of a classification, and what several of them use.
-class OutputWriter {
- public:
-  OutputWriter(const EvaluationResult& result, const std::function<void()>& heartbeat)
-      : result_(result),
-        heartbeat_(heartbeat),
-        predictions_(dynamic_cast<const PredictionMetric&>(result.metric)),
-        scores_(dynamic_cast<const ClassScoresMetric&>(predictions_.other())),
-        loss_(dynamic_cast<const CrossEntropyMetric&>(scores_.other())),
-        class_names_(trained_class_names(result.loaded, result.program_spec)) {}
-
-  void write_report(const std::string& file) const;
-  void write_page(const std::string& file) const;
-  void write_mistakes(const std::string& file) const;
-  PredictionTable table() const { return class_table(predictions_.predictions(), class_names_); }
-
- private:
-  std::string name_of(std::int32_t label) const {
-    const auto i = static_cast<std::size_t>(label);
-    return i < class_names_.size() ? class_names_[i] : std::to_string(label);
-  }
-  /// `name`: of the picture.
-  ShownPrediction shown(std::size_t record, const std::string& name) const;
-  std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;
-
-  const EvaluationResult& result_;
-  const std::function<void()>& heartbeat_;
-  const PredictionMetric& predictions_;
-  const ClassScoresMetric& scores_;
-  const CrossEntropyMetric& loss_;
-  std::vector<std::string> class_names_;
-};
-
-void OutputWriter::write_report(const std::string& file) const {
-  std::vector<Score> scores = scores_.scores();
-  std::erase_if(scores, [](const Score& score) { return score.ratio || score.name == "cross_entropy"; });
-  carillon::write_report(file, {.checkpoint = result_.loaded.path.string(),
-                                .model = result_.loaded.state.model,
-                                .values = result_.values,
-                                .step = result_.loaded.state.global_step,
-                                .counts = dynamic_cast<const ConfusionMetric&>(loss_.counts()).matrix(),
-                                .class_names = class_names_,
-                                .loss = loss_.loss(),
-                                .other_scores = std::move(scores)});
+/// JSON and CSV reports have only sums over the records.
+bool needs_predictions(const EvalOptions& options) {
+  return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }
 
 /// The options in a checkpoint, as (name, value).
@@ -129,82 +59,100 @@ std::vector<std::pair<std::string, std::string>> described_options(const std::st
   return options;
 }
 
-void OutputWriter::write_page(const std::string& file) const {
-  const Predictions& predictions = predictions_.predictions();
-  const LoadedCheckpoint& loaded = result_.loaded;
-  write_html_report(file, {.checkpoint = loaded.path.string(),
-                           .model = loaded.state.model,
-                           .values = result_.values,
-                           .step = loaded.state.global_step,
-                           .version = version_line(result_.program),
-                           .records = result_.options.data.files,
-                           .scores = scores_.scores(),
-                           .predictions = predictions,
-                           .class_names = class_names_,
-                           .calibration = scores_.calibration(),
-                           .curves = read_learning_curves(loaded.path.parent_path()),
-                           .mistakes = shown(most_certain_mistakes(predictions.samples, max_report_pictures)),
-                           .uncertain = shown(least_certain(predictions.samples, max_report_pictures)),
-                           .options = described_options(loaded.state.options_json)});
-}
-
 /// "train-00000: record 17, cat.jpg"
 std::string origin_text(const Dataset::Place& place, const std::string& picture) {
   return fmt::format("{}: record {}{}{}", std::filesystem::path(place.path).filename().string(), place.number,
                      picture.empty() ? "" : ", ", picture);
 }
 
-ShownPrediction OutputWriter::shown(std::size_t record, const std::string& name) const {
-  heartbeat_();
+/// Writes the outputs of an evaluation.
+class OutputWriter {
+ public:
+  OutputWriter(const EvaluationResult& result, const std::function<void()>& heartbeat)
+      : result_(result),
+        heartbeat_(heartbeat),
+        names_(trained_class_names(result.loaded, result.program_spec)),
+        task_(task_outputs(result.target, result.metric, names_)) {}
+
+  void write_report(const std::string& file) const { task_->write_report(file, network()); }
+  void write_page(const std::string& file) const;
+  void write_predictions(const std::string& file) const;
+  void write_mistakes(const std::string& file) const;
+
+ private:
+  EvaluatedNetwork network() const {
+    const LoadedCheckpoint& loaded = result_.loaded;
+    return {loaded.path.string(), loaded.state.model, result_.values, loaded.state.global_step};
+  }
+  /// The names of the pictures of these records; empty texts if they have none.
+  std::vector<std::string> picture_names_of(const std::vector<std::size_t>& ascending) const;
+  Picture thumbnail(std::size_t record) const;
+  std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;
+
+  const EvaluationResult& result_;
+  const std::function<void()>& heartbeat_;
+  std::vector<std::string> names_;
+  std::unique_ptr<TaskOutputs> task_;
+};
+
+std::vector<std::string> OutputWriter::picture_names_of(const std::vector<std::size_t>& ascending) const {
+  const std::vector<std::string>& patterns = result_.options.data.files;
+  if (is_synthetic(patterns)) return std::vector<std::string>(ascending.size());
+  return picture_names(expand_file_patterns(patterns), ascending, heartbeat_);
+}
+
+Picture OutputWriter::thumbnail(std::size_t record) const {
   const Dataset& dataset = result_.dataset;
-  const Prediction& prediction = predictions_.predictions().samples[record];
   std::vector<std::uint8_t> image(dataset.image_bytes());
   std::vector<std::byte> target(dataset.target_bytes());
   dataset.read(record, record, image, target);
-  return {.picture = make_thumbnail(dataset.image_shape(), image, sheet_tile_side),
-          .true_class = name_of(prediction.label),
-          .predicted = name_of(prediction.predicted()),
-          .probability = prediction.confidence(),
-          .is_mistake = prediction.is_mistake(),
-          .origin = origin_text(dataset.place_of(record), name)};
+  return make_thumbnail(dataset.image_shape(), image, sheet_tile_side);
 }
 
 std::vector<ShownPrediction> OutputWriter::shown(const std::vector<std::size_t>& records) const {
   std::vector<std::size_t> ascending = records;
   std::ranges::sort(ascending);
-  const std::vector<std::string> names = names_of(result_, ascending, heartbeat_);
+  const std::vector<std::string> names = picture_names_of(ascending);
   std::vector<ShownPrediction> all;
   for (const std::size_t record : records) {
+    heartbeat_();
     const auto place = std::ranges::lower_bound(ascending, record) - ascending.begin();
-    all.push_back(shown(record, names[static_cast<std::size_t>(place)]));
+    ShownPrediction& one = all.emplace_back(task_->shown(record));
+    one.picture = thumbnail(record);
+    one.origin = origin_text(result_.dataset.place_of(record), names[static_cast<std::size_t>(place)]);
   }
   return all;
 }
 
-void OutputWriter::write_mistakes(const std::string& file) const {
-  write_mistake_sheet(file, shown(most_certain_mistakes(predictions_.predictions().samples, max_sheet_mistakes)));
+void OutputWriter::write_page(const std::string& file) const {
+  PageFacts facts{.network = network(),
+                  .version = version_line(result_.program),
+                  .records = result_.options.data.files,
+                  .record_count = result_.dataset.size(),
+                  .scores = result_.metric.scores(),
+                  .curves = read_learning_curves(result_.loaded.path.parent_path(), result_.task.loss_name),
+                  .pictures = {},
+                  .options = described_options(result_.loaded.state.options_json)};
+  for (const RecordList& list : task_->lists(max_page_pictures)) {
+    facts.pictures.push_back({list.title, shown(list.records)});
+  }
+  carillon::write_page(file, task_->page(facts));
 }
 
-/// The outputs of another task than a classification.
-void write_task_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
-  const std::vector<std::string> names = trained_class_names(result.loaded, result.program_spec);
-  for (const std::string& file : result.options.report) {
-    write_report(file, TaskReport{.checkpoint = result.loaded.path.string(),
-                                  .model = result.loaded.state.model,
-                                  .values = result.values,
-                                  .step = result.loaded.state.global_step,
-                                  .row_name = result.target == TargetKind::labels ? "label" : "number",
-                                  .records = result.dataset.size(),
-                                  .scores = result.metric.scores(),
-                                  .table = result.metric.table(),
-                                  .names = names});
-  }
-  if (result.options.predictions.empty()) return;
-  if (const auto* const labels = dynamic_cast<const MultilabelMetric*>(&result.metric)) {
-    write_predictions_of(result, label_table(labels->samples(), names), heartbeat);
-  } else {
-    write_predictions_of(result, number_table(dynamic_cast<const RegressionMetric&>(result.metric), names), heartbeat);
-  }
+void OutputWriter::write_predictions(const std::string& file) const {
+  const PredictionTable table = task_->table();
+  std::vector<std::size_t> all(table.record_count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const std::vector<std::string> names = picture_names_of(all);
+  carillon::write_predictions(file, table, [&](std::size_t i) {
+    heartbeat_();
+    Dataset::Place place = result_.dataset.place_of(i);
+    return RecordOrigin{std::move(place.path), place.number, names[i]};
+  });
+}
+
+void OutputWriter::write_mistakes(const std::string& file) const {
+  write_mistake_sheet(file, shown(task_->lists(max_sheet_mistakes).front().records));
 }
 
 }  // namespace
@@ -220,48 +168,32 @@ void check_output_places(const EvalOptions& options) {
   if (!options.mistakes.empty()) check_sheet_place(options.mistakes);
   std::set<std::filesystem::path> files;
   for (const auto& [option, file] : outputs(options)) {
-    if (!files.insert(std::filesystem::path(file).lexically_normal()).second) {
+    if (!files.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(output_target(file)))).second) {
       fail(ExitCode::usage, "{} {}: another output has the same file", option, file);
     }
   }
 }
 
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count) {
-  if (target != TargetKind::class_index) {
-    if (!options.mistakes.empty()) fail(ExitCode::usage, "--mistakes requires a classification");
-    if (std::ranges::any_of(options.report, is_page)) {
-      fail(ExitCode::usage, "--report: a page requires a classification; .json and .csv are for all tasks");
-    }
-    return;
-  }
   constexpr std::int64_t most = 20'000;
-  if (options.report.empty() || output_count <= most) return;
+  if (target != TargetKind::class_index || !needs_matrix(options) || output_count <= most) return;
   fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", output_count,
        most);
 }
 
 MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task) {
-  if (output_option(options).empty() || target != TargetKind::class_index) return task.make_metric;
-  return [classes = static_cast<std::size_t>(task.outputs), needs_matrix = needs_matrix(options)] {
-    std::unique_ptr<Metric> counts;
-    if (needs_matrix) {
-      counts = std::make_unique<ConfusionMetric>(classes);
-    } else {
-      counts = std::make_unique<AccuracyMetric>();
-    }
-    auto loss = std::make_unique<CrossEntropyMetric>(std::move(counts));
-    return std::make_unique<PredictionMetric>(classes, std::make_unique<ClassScoresMetric>(classes, std::move(loss)));
-  };
+  if (output_option(options).empty()) return task.make_metric;
+  return metric_for_outputs(
+      target, task, {.has_confusion_matrix = needs_matrix(options), .has_predictions = needs_predictions(options)});
 }
 
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
   if (output_option(result.options).empty()) return;
-  if (result.target != TargetKind::class_index) return write_task_outputs(result, heartbeat);
   const OutputWriter writer(result, heartbeat);
   for (const std::string& file : result.options.report) {
     is_page(file) ? writer.write_page(file) : writer.write_report(file);
   }
-  if (!result.options.predictions.empty()) write_predictions_of(result, writer.table(), heartbeat);
+  if (!result.options.predictions.empty()) writer.write_predictions(result.options.predictions);
   if (!result.options.mistakes.empty()) writer.write_mistakes(result.options.mistakes);
 }
 

@@ -14,15 +14,14 @@
 
 namespace carillon {
 
-/// Names an option of an output that is given: "--report". Empty: none is given.
+/// The first option of an output that the user set: "--report". Empty: none is set.
 std::string output_option(const EvalOptions& options);
 
 /// Checks that all outputs can be written; changes nothing. Errors: usage (another ending, a file that two options
 /// name), io.
 void check_output_places(const EvalOptions& options);
 
-/// `target`: kind of the records' targets. Errors: usage (an output that this task does not have; --report with too
-/// many classes).
+/// Errors: usage (--report with too many classes for a confusion matrix).
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
 /// The metric of `task`; with outputs, one that has what they need in addition.
@@ -36,12 +35,13 @@ struct EvaluationResult {
   const LoadedCheckpoint& loaded;
   const std::string& values;  ///< which values of the checkpoint: "moving averages"
   const Dataset& dataset;
+  const Task& task;
   TargetKind target;     ///< kind of the records' targets
   const Metric& metric;  ///< made by metric_for
 };
 
-/// Writes the outputs, each whole or not at all. Calls `heartbeat` now and then. Errors: data (records that changed
-/// during the evaluation), io, usage (a report of more than max_report_bytes).
+/// Writes the outputs, each whole or not at all. Calls `heartbeat` for each record that it writes or draws. Errors:
+/// data (records that changed during the evaluation), io, usage (a report of more than max_report_bytes).
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat);
 
 }  // namespace carillon

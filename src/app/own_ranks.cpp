@@ -15,10 +15,8 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher) {
        options.ranks, launcher);
 }
 
-std::vector<std::string> words_of_ranks(const OptionSet& set, const std::vector<std::string>& words) {
-  std::vector<std::string> kept = without(words, {"ranks"});
-  if (set.given_by("ranks") != OptionSet::GivenBy::command_line) kept = joined(kept, {"--ranks", "0"});
-  return kept;
+std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
+  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set it, too
 }
 
 int run_ranks(int ranks, const std::vector<std::string>& words) {

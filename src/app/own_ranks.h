@@ -15,7 +15,7 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher);
 
 /// The words after the program's name for each rank: `words` without --ranks. A configuration file or the environment
 /// may set --ranks, too: then `words` override it.
-std::vector<std::string> words_of_ranks(const OptionSet& set, const std::vector<std::string>& words);
+std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 
 /// Runs this program with `ranks` ranks on this machine and returns its exit code. Signals act as described in
 /// child_process.h: the first stop signal lets the run save and end with 75. Errors: no_input (no mpirun in PATH),

@@ -18,10 +18,6 @@ constexpr std::int64_t max_image_size = 4096;
 constexpr const char* means_name = "target means";
 constexpr const char* deviations_name = "target deviations";
 
-std::string_view noun_of(TargetKind target) {
-  return target == TargetKind::class_index ? "classes" : target == TargetKind::labels ? "labels" : "numbers";
-}
-
 /// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
 
@@ -41,13 +37,13 @@ void check_same(const DatasetInfo& found, const PictureOptions& known, const std
   }
   const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
-    fail(ExitCode::data, "{}: names {} {}, expected {}", place, found.classes.size(), noun_of(known.target()),
+    fail(ExitCode::data, "{}: names {} {}, expected {}", place, found.classes.size(), target_words(known.target()),
          class_count);
   }
   for (std::size_t i = 0; i < known.class_names.size(); ++i) {
     if (found.classes[i] == known.class_names[i]) continue;
-    fail(ExitCode::data, "{}: class {} is '{}', expected '{}'", place, i, printable(found.classes[i]),
-         printable(known.class_names[i]));
+    fail(ExitCode::data, "{}: {} {} is '{}', expected '{}'", place, target_word(known.target()), i,
+         printable(found.classes[i]), printable(known.class_names[i]));
   }
 }
 
@@ -84,12 +80,7 @@ std::string resolved_task(const PictureOptions& pictures, const std::optional<Da
 std::vector<NumberScale> described_scales(const nlohmann::json& json, std::size_t count) {
   if (!json.contains(means_name)) return {};
   const std::vector<double> means = json.at(means_name), deviations = json.at(deviations_name);
-  std::vector<NumberScale> scales;
-  for (std::size_t i = 0; i < count; ++i) {
-    scales.push_back({.mean = means.at(i), .deviation = deviations.at(i)});
-    if (!std::isfinite(scales[i].mean) || !(scales[i].deviation > 0.0)) throw std::runtime_error("invalid scale");
-  }
-  return scales;
+  return scales_from(means, deviations, count);
 }
 
 /// "2,9", or "0".
@@ -127,17 +118,19 @@ void declare(OptionSet& set, PictureOptions& o) {
   set.add("image-size", o.image_size, 8, max_image_size,
           "height and width of the images for the network, in pixels, 8 to 4096", Scope::result);
   set.add("preprocessing", o.preprocessing, preprocessing_choices,
-          "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow", Scope::result);
+          "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow; inception: as "
+          "torchvision, with pixels from -1 to 1 (timm's vision transformers)",
+          Scope::result);
   set.add("min-crop-area", o.min_crop_area, OptionSet::Interval::below_one,
-          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision), 0.05 (tensorflow)",
+          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)",
           Scope::result);
   set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)", Scope::result);
   std::vector<std::string> tasks{"auto"};
   for (const NamedTask& named : named_tasks) tasks.emplace_back(named.task);
-  set.add("task", o.task, tasks,
-          "what the network learns: one class of each picture, any number of labels, or numbers; auto: as records.json "
-          "says, else classification",
-          Scope::result);
+  set.add(
+      "task", o.task, tasks,
+      "target of a picture: one class, any number of labels, or numbers; auto: as in records.json, else classification",
+      Scope::result);
   set.add("rand-augment",
           {.set = [&o](const auto& texts) { o.rand_augment = parse_rand_augment(texts.front()); },
            .get = [&o] { return text_of(o.rand_augment); }},
@@ -149,9 +142,8 @@ void declare(OptionSet& set, PictureOptions& o) {
           "(--distort); 0: disabled",
           Scope::result);
   set.add("classes", o.classes, 0, static_cast<std::int64_t>(max_classes),
-          "number of classes, labels or numbers, for records without a records.json");
-  set.add("first-label", o.first_label, -1, 1,
-          "label of the first class, for records without a records.json; -1: 1, as in ImageNet's records");
+          "number of classes, labels or numbers; 0: as in records.json");
+  set.add("first-label", o.first_label, -1, 1, "label of the first class; -1: as in records.json, else 1");
 }
 
 ImageShape shape_of(const PictureOptions& options) {
@@ -170,6 +162,9 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
   if (preprocessing == Preprocessing::torchvision) {
     return {.mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f}};
   }
+  if (preprocessing == Preprocessing::inception) {
+    return {.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f}};
+  }
   constexpr float of_255 = 1.0f / 255.0f;
   return {.mean = {123.68f / 255.0f, 116.78f / 255.0f, 103.94f / 255.0f}, .deviation = {of_255, of_255, of_255}};
 }
@@ -183,7 +178,7 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
     const auto count = static_cast<std::int64_t>(form->classes.size());
     if (pictures.classes > 0 && pictures.classes != count) {
       fail(ExitCode::usage, "--classes {} contradicts {}, which names {} {}", pictures.classes, place_of(data.files),
-           count, noun_of(form->target));
+           count, target_words(form->target));
     }
     pictures.classes = count;
     pictures.class_names = form->classes;

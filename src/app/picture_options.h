@@ -12,13 +12,15 @@
 
 namespace carillon {
 
-/// How pictures become images. Results on ImageNet are usually reported with one of these two.
+/// How pictures become images. Results on ImageNet are usually reported with one of these.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
+  inception,    ///< crops as torchvision; pixels from -1 to 1, as in timm's vision transformers
   tensorflow,   ///< distorted bounding boxes, resize_bilinear; ImageNet's means subtracted from pixels 0..255
 };
 
 inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvision, "torchvision"},
+                                                  Choice{Preprocessing::inception, "inception"},
                                                   Choice{Preprocessing::tensorflow, "tensorflow"}};
 
 /// Number of classes of synthetic data.

@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/app/saved_network.h"
+#include "src/tasks/probabilities.h"
 #include "src/train/input/batch_memory.h"
 
 namespace carillon {
@@ -40,17 +41,6 @@ const Network& fitting(const Network& network, const PredictorSettings& settings
                                           network.image.width)});
   return network;
 }
-
-std::vector<double> softmax(std::span<const float> logits) {
-  const double largest = *std::ranges::max_element(logits);
-  std::vector<double> values;
-  double sum = 0.0;
-  for (const float logit : logits) sum += values.emplace_back(std::exp(logit - largest));
-  for (double& value : values) value /= sum;
-  return values;
-}
-
-double sigmoid(double logit) { return 1.0 / (1.0 + std::exp(-logit)); }
 
 }  // namespace
 
@@ -89,10 +79,14 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
 }
 
 std::vector<double> PicturePredictor::prediction(std::span<const float> outputs) const {
-  if (target_ == TargetKind::class_index) return softmax(outputs);
   std::vector<double> values;
+  if (target_ == TargetKind::class_index) {
+    const Softmax softmax(outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) values.push_back(softmax.probability(i));
+    return values;
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    values.push_back(target_ == TargetKind::labels ? sigmoid(outputs[i]) : scales_[i].number(outputs[i]));
+    values.push_back(target_ == TargetKind::labels ? label_probability(outputs[i]) : scales_[i].number(outputs[i]));
   }
   return values;
 }

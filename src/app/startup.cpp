@@ -79,6 +79,11 @@ bool computes_in_bf16(std::optional<Arithmetic> precision, const std::vector<Isa
   return std::ranges::count(isas, Isa::amx) == static_cast<std::ptrdiff_t>(isas.size());
 }
 
+Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas) {
+  if (device != DeviceKind::cpu) return Arithmetic::tf32;
+  return computes_in_bf16(std::nullopt, isas) ? Arithmetic::bf16 : Arithmetic::fp32;
+}
+
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi) {
   const Isa own = std::min(options.cpu.isa.value_or(Isa::amx), available_isas().back());
   std::vector<Isa> isas;
@@ -101,7 +106,7 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
   }
   if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
   if (!options.precision) {
-    options.precision = is_cpu && computes_in_bf16(std::nullopt, isas) ? Arithmetic::bf16 : Arithmetic::fp32;
+    options.precision = automatic_precision(device->kind(), isas);
   }
   if (is_cpu && options.precision == Arithmetic::tf32) {
     fail(ExitCode::no_device, "--precision tf32 requires a GPU; the device is {}: use --precision fp32",

@@ -41,6 +41,10 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
 /// Whether CPUs compute in bf16: with --precision bf16, and with auto if all ranks have Isa::amx.
 bool computes_in_bf16(std::optional<Arithmetic> precision, const std::vector<Isa>& isas);
 
+/// Of --precision auto: tf32 on GPUs, as in other frameworks' convolutions; on CPUs bf16 if all ranks have Isa::amx,
+/// else fp32.
+Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas);
+
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 

@@ -64,7 +64,13 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
 }
 
 /// Errors: usage.
-void check_augmentation(const OptionSet& set, const DataOptions& data) {
+void check_augmentation(const OptionSet& set, const DataOptions& data, const PictureOptions& pictures) {
+  for (const auto& [augments, name] : {std::pair(pictures.rand_augment.op_count > 0, "rand-augment"),
+                                       {pictures.random_erasing > 0.0, "random-erasing"}}) {
+    if (augments && !data.distort && set.given_by(name) == OptionSet::GivenBy::command_line) {
+      fail(ExitCode::usage, "--{} requires --distort", name);
+    }
+  }
   if (!data.test_time_augmentation || !data.eval_files.empty()) return;
   // A recipe may set it for users who evaluate.
   if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
@@ -166,7 +172,7 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 /// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
-  constexpr double seconds = 15.0, most_seconds = 20.0;  // for all networks; a busy machine takes longer than planned
+  constexpr double seconds = 15.0, most_seconds = 40.0;  // for all networks; a busy machine takes longer than planned
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;
@@ -177,6 +183,10 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   });
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
+  OptimizerSettings update = options.optimizer.update;
+  update.groups.clear();  // a network of the list may lack the variables that a pattern means
+  update.decay_exclude.clear();
+  update.layer_decay = 1.0;
   const StepTimeSettings settings{
       .network = {.image = schema.image_shape,
                   .outputs = task.outputs,
@@ -184,7 +194,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
                   .distort = data.distort && program_spec.distorts && !program_spec.of_pictures},
       .task = task,
       .arithmetic = options.device.arithmetic,
-      .optimizer = options.optimizer.update,
+      .optimizer = update,
       .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
       .seconds = seconds / static_cast<double>(program_spec.networks.size()),
       .processes = mpi.local_size()};
@@ -229,19 +239,23 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   options.model.make = network_named(program_spec, options.model.name);
   choose_length(set, options.optimizer);
   check_combinations(set, options);
-  check_augmentation(set, options.data);
+  check_augmentation(set, options.data, pictures);
   if (program_spec.of_pictures) {
     if (!finds_data) resolve_missing_pictures(pictures, options.data, mpi);
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
   const RecordSchema& schema = options.data.record_form.schema;
+  check_for_target(set, options.task, schema.target);
+  if (schema.target == TargetKind::numbers && !set.given("clip-norm")) {
+    // The first gradients of a squared error are large. At usual rates they make networks with batch norm diverge.
+    options.optimizer.update.clip_norm = 1.0;
+  }
   if (options.task.has_weight_file()) {
     options.task.weights_of_file =
         read_class_weights(options.task.class_weights, schema.class_count,
                            program_spec.of_pictures ? pictures.class_names : program_spec.class_names);
   }
-  check_for_target(set, options.task, schema.target);
   options.task.value = task_of(program_spec, schema, options.task);
   check_task(options);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
@@ -314,7 +328,7 @@ std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& 
   }
   if (options.device.ranks < 2) return std::nullopt;
   return single_process_main(program, [&] {
-    return run_ranks(static_cast<int>(options.device.ranks), words_of_ranks(set, {argv + 1, argv + argc}));
+    return run_ranks(static_cast<int>(options.device.ranks), words_of_ranks({argv + 1, argv + argc}));
   });
 }
 

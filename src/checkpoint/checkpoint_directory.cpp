@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <set>
 #include <system_error>
+#include <thread>
 
 #include "carillon/core/file.h"
 #include "src/checkpoint/hdf5_image.h"
@@ -41,11 +43,15 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
 }
 
 /// Lists again while the list is empty: if a run replaces its only checkpoint, a listing may miss the old and the new
-/// file.
-std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir) {
+/// file. `changes`: a checkpoint has disappeared during this search, so a run is replacing them; waits for its next,
+/// for one second at most.
+std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir, bool changes) {
   constexpr int max_listings = 10;
   std::vector<std::int64_t> steps;
-  for (int listing = 0; listing < max_listings && steps.empty(); ++listing) steps = list_checkpoints(train_dir);
+  for (int listing = 0; listing < max_listings && steps.empty(); ++listing) {
+    if (changes && listing > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1 << listing));
+    steps = list_checkpoints(train_dir);
+  }
   return steps;
 }
 
@@ -78,7 +84,7 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
   std::set<std::int64_t> vanished, skipped;
   std::vector<std::int64_t> steps;
   std::optional<std::int64_t> next;
-  while ((next = newest_but(skipped, steps = list_while_changing(train_dir)))) {
+  while ((next = newest_but(skipped, steps = list_while_changing(train_dir, !vanished.empty())))) {
     const auto path = checkpoint_path(train_dir, *next);
     try {
       return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};

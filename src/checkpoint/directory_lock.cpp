@@ -1,7 +1,6 @@
 #include "src/checkpoint/directory_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -10,6 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/heartbeat.h"
+#include "src/core/file_lock.h"
 #include "src/core/host_name.h"
 #include "src/core/printable.h"
 
@@ -31,31 +31,15 @@ std::string read_holder(int descriptor) {
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "an unknown process";
 }
 
-/// flock. held: another process holds it. none: the file system has no locks (ENOLCK, ENOTSUP), or none for
-/// directories.
-enum class Outcome { locked, held, none };
-
-Outcome try_lock(int descriptor) {
-  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Outcome::locked;
-  return errno == EWOULDBLOCK ? Outcome::held : Outcome::none;
-}
-
-bool same_file(int descriptor, const std::filesystem::path& path) {
-  struct stat opened {
-  }, named{};
-  return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
-         opened.st_ino == named.st_ino;
-}
-
 }  // namespace
 
 LockState look_at_lock(const std::filesystem::path& directory) {
   // If flock is emulated by byte-range locks (NFS), an exclusive lock requires a file that is open for writing.
   const Descriptor lock(open((directory / ".lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!lock) return LockState::absent;
-  const Outcome outcome = try_lock(lock.get());
-  if (outcome == Outcome::none) return LockState::none;
-  return outcome == Outcome::held ? LockState::held : LockState::free;
+  const LockOutcome outcome = try_lock(lock.get());
+  if (outcome == LockOutcome::none) return LockState::none;
+  return outcome == LockOutcome::held ? LockState::held : LockState::free;
 }
 
 DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
@@ -87,12 +71,12 @@ DirectoryLock::~DirectoryLock() = default;
 /// Returns false if directories cannot be locked.
 bool DirectoryLock::lock_directory() {
   directory_lock_ = Descriptor(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const Outcome outcome = directory_lock_ ? try_lock(directory_lock_.get()) : Outcome::none;
-  if (outcome == Outcome::held) {
+  const LockOutcome outcome = directory_lock_ ? try_lock(directory_lock_.get()) : LockOutcome::none;
+  if (outcome == LockOutcome::held) {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     fail_in_use(read_holder(Descriptor(open((directory_ / ".lock").c_str(), flags)).get()));
   }
-  return outcome == Outcome::locked;
+  return outcome == LockOutcome::locked;
 }
 
 /// Returns false if files cannot be locked. Writes nothing before it holds the lock.
@@ -104,9 +88,9 @@ bool DirectoryLock::lock_file() {
     struct stat status {};
     const bool is_plain = file_lock_ && fstat(file_lock_.get(), &status) == 0 && S_ISREG(status.st_mode);
     if (is_plain) {
-      const Outcome outcome = try_lock(file_lock_.get());
-      if (outcome == Outcome::held) fail_in_use(read_holder(file_lock_.get()));
-      if (outcome == Outcome::none) return false;
+      const LockOutcome outcome = try_lock(file_lock_.get());
+      if (outcome == LockOutcome::held) fail_in_use(read_holder(file_lock_.get()));
+      if (outcome == LockOutcome::none) return false;
     } else if (file_lock_ || error == ELOOP || error == ENXIO) {
       fail(ExitCode::io, "--train-dir {}: its .lock is not a regular file", directory_.string());
     } else {

@@ -2,7 +2,7 @@
 # its installed libraries. The including file defines `carillon_find(PACKAGE ...)`, and
 # `carillon_find_module(PREFIX MODULE)` for pkg-config.
 carillon_find(Boost COMPONENTS program_options)
-carillon_find(CURL)
+carillon_find(CURL 7.85)
 carillon_find(dnnl CONFIG)
 carillon_find(Eigen3 NO_MODULE)
 carillon_find(fmt CONFIG)

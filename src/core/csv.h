@@ -21,9 +21,9 @@ struct CsvTable {
 };
 
 /// Reads a file of at most `max_bytes` with commas between cells. A cell in quotes may contain commas, line breaks and,
-/// as "", quotes. Lines end in LF or CRLF; empty lines and a byte order mark are ignored. Errors: no_input, io, naming
-/// `name`; data, naming `name` and line (a row with another number of cells than the header, text after a closing
-/// quote, a quote that is not closed, no header, a larger file).
+/// as "", quotes. Lines end in LF or CRLF; empty lines and a byte order mark are ignored. Errors, naming `name`:
+/// no_input, io, data (a larger file, no header). data, also naming the line: another number of cells than in the
+/// header, text after a closing quote, a quote that is not closed.
 CsvTable read_csv(const std::filesystem::path& path, const std::string& name, std::size_t max_bytes);
 
 /// `cell` without spaces and tabs around it.

@@ -51,7 +51,13 @@ std::string man_option(const ManualOption& option) {
   if (option.name == "help") entry += ", \\fB\\-h\\fR";
   if (!option.value.empty()) entry += fmt::format(" \\fI{}\\fR", plain(option.value));
   entry += fmt::format("\n{}", plain(option.text));
-  if (!option.choices.empty()) entry += plain(fmt::format(" [{}]", fmt::join(option.choices, "|")));
+  if (!option.choices.empty()) {
+    std::string choices;
+    for (const std::string& choice : option.choices) {
+      choices += (choices.empty() ? "" : "|\\:") + plain(choice);  // a line may break after |
+    }
+    entry += " [" + choices + "]";
+  }
   if (!option.default_value.empty()) entry += plain(fmt::format(" (default: {})", option.default_value));
   return entry + "\n";
 }
@@ -160,7 +166,7 @@ std::string man_page(const Manual& manual) {
   for (const std::string& synopsis : manual.synopses) page += plain(synopsis) + "\n";
   page += ".fi\n";
   if (!manual.description.empty()) page += fmt::format(".SH DESCRIPTION\n.nf\n{}\n.fi\n", plain(manual.description));
-  page += ".SH OPTIONS\n";
+  page += ".SH OPTIONS\n.ad l\n";  // a line of choices has no spaces to adjust
   for (const ManualGroup& group : manual.groups) {
     if (group.options.empty()) continue;
     if (!group.heading.empty()) page += fmt::format(".SS {}\n", plain(group.heading));

@@ -15,8 +15,8 @@ struct Range {
 
 // Characters without a width that change the order or the place of others, or make two texts look equal. Source:
 // Default_Ignorable_Code_Point of Unicode 15.0 (DerivedCoreProperties.txt), the line and paragraph separators, and the
-// interlinear annotations.
-constexpr std::array<Range, 17> hidden{{{0x00AD, 0x00AD},
+// interlinear annotations. U+FFFE and U+FFFF are no characters, and XML forbids them.
+constexpr std::array<Range, 18> hidden{{{0x00AD, 0x00AD},
                                         {0x034F, 0x034F},
                                         {0x061C, 0x061C},
                                         {0x115F, 0x1160},
@@ -30,6 +30,7 @@ constexpr std::array<Range, 17> hidden{{{0x00AD, 0x00AD},
                                         {0xFEFF, 0xFEFF},
                                         {0xFFA0, 0xFFA0},
                                         {0xFFF0, 0xFFFB},
+                                        {0xFFFE, 0xFFFF},
                                         {0x1BCA0, 0x1BCA3},
                                         {0x1D173, 0x1D17A},
                                         {0xE0000, 0xE0FFF}}};

@@ -123,6 +123,20 @@ bool name_matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
+bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(pattern, name); });
+}
+
+void check_patterns(const std::string& option, const std::vector<std::string>& patterns,
+                    const std::vector<ParameterSpec>& variables) {
+  std::vector<std::string_view> names;
+  for (const ParameterSpec& variable : variables) names.push_back(variable.name);
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(variables, [&](const ParameterSpec& v) { return name_matches(pattern, v.name); })) continue;
+    fail(ExitCode::usage, "{}: '{}' matches no variable; there are: {}", option, pattern, fmt::join(names, ", "));
+  }
+}
+
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(spec.shape.element_count()), spec.initializer.value);
   if (spec.initializer.kind == Initializer::Kind::constant) return values;

@@ -1,11 +1,9 @@
 #include "src/launch/folder_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 
 #include "carillon/core/error.h"
+#include "src/core/file_lock.h"
 
 namespace carillon {
 
@@ -18,8 +16,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
 }
 
 bool FolderLock::try_lock(Kind kind) const {
-  const int operation = kind == Kind::exclusive ? LOCK_EX : LOCK_SH;
-  return flock(file_.get(), operation | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  return carillon::try_lock(file_.get(), kind == Kind::exclusive) != LockOutcome::held;
 }
 
 }  // namespace carillon

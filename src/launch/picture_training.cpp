@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "carillon/core/error.h"
+#include "src/app/picture_options.h"
 #include "src/app/step_time.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
@@ -14,6 +15,8 @@
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
 #include "src/processes/passed_options.h"
+#include "src/report/console.h"
+#include "src/train/checkpointing/torch_weights.h"
 #include "src/train/checkpointing/train_directory.h"
 
 namespace carillon {
@@ -77,6 +80,47 @@ bool has_length(const std::vector<std::string>& passed) {
   return value_of(passed, "max-steps").has_value() || value_of(passed, "epochs").has_value();
 }
 
+/// Whether `inner` is `outer`, or in it. Both are canonical.
+bool contains(const fs::path& outer, const fs::path& inner) {
+  const fs::path relative = inner.lexically_relative(outer);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// What trained weights require.
+struct GivenNetwork {
+  std::string network;
+  std::string preprocessing;  ///< empty: unknown
+};
+
+std::string preprocessing_of(const CheckpointState& state) {
+  const std::optional<PictureOptions> pictures = described_pictures(state.options_json);
+  if (!pictures) return "";
+  const auto* const found =
+      std::ranges::find(preprocessing_choices, pictures->preprocessing, &Choice<Preprocessing>::value);
+  return std::string(found->text);
+}
+
+/// Of the weights in `from`. `model`: --model, if it is given. Errors: usage (another network), those of reading the
+/// file.
+GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
+  std::string network, preprocessing;
+  if (is_weight_file(from)) {
+    network = network_of_weight_file(from);
+  } else {
+    const CheckpointState state = find_checkpoint(from, print_warning).state;
+    network = state.model;
+    preprocessing = preprocessing_of(state);
+    const std::vector<std::string> names = network_names(image_program());
+    if (std::ranges::find(names, network) == names.end()) {
+      fail(ExitCode::usage, "--from {}: {} is no network for pictures", from, network);
+    }
+  }
+  if (model && *model != network) {
+    fail(ExitCode::usage, "--model {}: the weights of --from {} are those of {}", *model, from, network);
+  }
+  return {network, preprocessing};
+}
+
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
 
 }  // namespace
@@ -85,11 +129,16 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
     : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
   const fs::path name = fs::path(pictures_.path).filename();
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
+  if (!request_.from.empty()) {
+    if (contains(fs::weakly_canonical(fs::absolute(train_dir_)), fs::weakly_canonical(fs::absolute(request_.from)))) {
+      fail(ExitCode::usage, "--from {}: is in the train directory of this training: name another one with --train-dir",
+           request_.from);
+    }
+    const GivenNetwork given = network_of_weights(request_.from, value_of(request_.passed, "model"));
+    given_network_ = given.network;
+    given_preprocessing_ = given.preprocessing;
+  }
   data_dir_ = fs::weakly_canonical(fs::absolute(or_default(request_.data_dir, fs::path("data") / name)));
-  const auto contains = [](const fs::path& outer, const fs::path& inner) {
-    const fs::path relative = inner.lexically_relative(outer);
-    return !relative.empty() && *relative.begin() != "..";
-  };
   if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
   if (!request_.data_dir.empty()) {
     fail(ExitCode::usage, "--data-dir {}: must not contain, or be in, the folder of pictures", request_.data_dir);
@@ -148,9 +197,16 @@ TrainingChoice PictureTraining::choose() {
                           .side = pictures_.side,
                           .seconds = seconds,
                           .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
-                          .fixed = {.network = value_of(request_.passed, "model"),
+                          .fixed = {.network = given_network_ ? given_network_ : value_of(request_.passed, "model"),
                                     .image_size = number_in(request_.passed, "image-size"),
-                                    .batch_size = number_in(request_.passed, "global-batch")}});
+                                    .batch_size = number_in(request_.passed, "global-batch")},
+                          .fine_tunes = given_network_.has_value(),
+                          .preprocessing = given_preprocessing_});
+}
+
+std::vector<std::string> PictureTraining::initial_weights() const {
+  if (!given_network_) return {};
+  return {"--init-from", request_.from, "--init-exclude", "logits/*"};
 }
 
 Conversion PictureTraining::conversion(const std::string& shorter) const {
@@ -176,7 +232,7 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
   const std::optional<TrialSpeed> speed =
       try_training(launch(plan), {.settings = training_settings(choice, steps),
                                   .data = records_pattern(plan.data, "train"),
-                                  .options = without(request_.passed, not_for_trials),
+                                  .options = joined(initial_weights(), without(request_.passed, not_for_trials)),
                                   .steps = steps,
                                   .directory = train_dir_ / ".trial"});
   if (!speed) return std::nullopt;
@@ -252,6 +308,7 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
                                  "--data",      records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
   if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
+  words = joined(words, initial_weights());
   return launch(plan).command("image_train", joined(words, request_.passed));
 }
 

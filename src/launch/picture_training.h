@@ -25,6 +25,7 @@ struct TrainingRequest {
   std::int64_t ranks = 0;
   double validation_share = 0.1;
   std::string background;           ///< colour behind transparent pixels
+  std::string from;                 ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
   std::vector<std::string> passed;  ///< options for image_train
   bool fresh = false;
 };
@@ -33,7 +34,8 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the budget counts from there. Errors: those of look_through.
+  /// `started`: when the program started; the budget counts from there. Errors: those of look_through; usage (--from is
+  /// in the train directory, or of another network than --model); those of reading --from.
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
@@ -61,6 +63,9 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   double seconds_per_picture(const Candidate& candidate);
   TrainingChoice choose();
+  /// The options of image_train that begin with the weights of --from; none without it. Not in plan.cfg, whose form
+  /// does not allow every path.
+  std::vector<std::string> initial_weights() const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
   const FolderLock& lock_data();
@@ -74,6 +79,8 @@ class PictureTraining {
   TrainingRequest request_;
   PictureFolder pictures_;
   std::filesystem::path train_dir_, data_dir_;
+  std::optional<std::string> given_network_;  ///< of the weights to fine-tune
+  std::string given_preprocessing_;           ///< of these weights; empty: unknown
   std::optional<FolderLock> data_lock_;
   int cores_;
   std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <ranges>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/lines_from_end.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 #include "src/processes/passed_options.h"
 #include "src/report/evaluation_report.h"
+#include "src/report/html/learning_curves.h"
+#include "src/report/texts.h"
 
 namespace carillon {
 namespace {
@@ -22,24 +24,24 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 std::string number_text(const Json& json, const char* name) {
-  return json.contains(name) && json[name].is_number() ? fmt::format("{:.4f}", json[name].get<double>()) : "-";
+  return json.contains(name) && json[name].is_number() ? score_text(json[name].get<double>()) : "-";
 }
 
-/// A line per evaluation in metrics.jsonl.
-void print_evaluations(const fs::path& metrics) {
-  std::error_code absent;
-  if (!fs::exists(metrics, absent)) return;
-  std::vector<Json> evaluations;  // the last one first
-  LinesFromEnd lines(metrics);
-  while (const auto line = lines.next()) {
-    Json json = Json::parse(line->text, nullptr, false);
-    const bool has_step = json.is_object() && json.contains("step") && json["step"].is_number();
-    if (has_step && json.contains("eval_precision")) evaluations.push_back(std::move(json));
-  }
-  if (!evaluations.empty()) fmt::print("{:>8}  {:>8}  {:>8}\n", "step", "accuracy", "loss");
-  for (const Json& json : evaluations | std::views::reverse) {
-    fmt::print("{:>8}  {:>8}  {:>8}\n", json["step"].get<std::int64_t>(), number_text(json, "eval_precision"),
-               number_text(json, "eval_loss"));
+/// A line per evaluation in metrics.jsonl: the score of the task, and the loss if there is one.
+void print_evaluations(const fs::path& train_dir) {
+  constexpr std::pair<const char*, const char*> scores[] = {
+      {"precision", "accuracy"}, {"mean_average_precision", "mAP"}, {"r2", "R2"}};
+  const LearningCurves curves = read_learning_curves(train_dir, "");
+  const auto is_logged = [&](const auto& score) { return !curves.of_score(score.first).empty(); };
+  const auto* const score = std::ranges::find_if(scores, is_logged);
+  if (score == std::end(scores)) return;
+  fmt::print("{:>8}  {:>8}  {:>8}\n", "step", score->second, "loss");
+  for (const LearningCurves::Evaluation& evaluation : curves.evaluations) {
+    const auto text = [&](const char* name) {
+      const auto found = evaluation.scores.find(name);
+      return found != evaluation.scores.end() ? score_text(found->second) : "-";
+    };
+    fmt::print("{:>8}  {:>8}  {:>8}\n", evaluation.step, text(score->first), text("loss"));
   }
 }
 
@@ -84,19 +86,39 @@ void print_confusions(const Json& report) {
   }
 }
 
+/// A line per label or number. `kind`: "label", "number". `columns`: names in the report.
+void print_rows(const Json& report, const std::string& kind, std::initializer_list<const char*> columns) {
+  std::string heading = "\n";
+  for (const char* const column : columns) heading += fmt::format("{:>17}  ", column);
+  fmt::print("{}{}\n", heading, kind);
+  for (const Json& row : report.at(kind + "s")) {
+    std::string line;
+    for (const char* const column : columns) line += fmt::format("{:>17}  ", number_text(row, column));
+    fmt::print("{}{}\n", line, printable(row.at("name").get<std::string>()));
+  }
+}
+
+void print_results(const Json& report) {
+  if (report.contains("labels")) return print_rows(report, "label", {"average_precision", "f1", "best_threshold"});
+  if (report.contains("numbers")) return print_rows(report, "number", {"r2", "mae", "rmse"});
+  print_classes(report);
+  print_confusions(report);
+}
+
 }  // namespace
 
 int report_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "report", "RUN");
   const fs::path folder = folder_of(run.path), file = folder / "report.json", page = report_page(folder);
-  print_evaluations(folder / "metrics.jsonl");
+  if (!run.others.empty() && !run.others.front().starts_with("-")) {
+    fail(ExitCode::usage, "report: '{}' belongs to no option (see carillon --help)", printable(run.others.front()));
+  }
+  print_evaluations(folder);
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));
   if (code != 0) return code;
   try {
-    const Json report = Json::parse(read_plain_file(file, file.string(), max_report_bytes));
-    print_classes(report);
-    print_confusions(report);
+    print_results(Json::parse(read_plain_file(file, file.string(), max_report_bytes)));
   } catch (const Json::exception& error) {
     fail(ExitCode::data, "{}: is not a report of image_eval: {}", file.string(), error.what());
   }

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/core/printable.h"
+#include "src/data/records/file_pattern.h"
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
@@ -32,14 +35,35 @@ fs::path checkpoint_of(const fs::path& place) {
   return fs::is_directory(place, error) ? trained_network(place) : place;
 }
 
-/// --data for an evaluation of the run. Errors: usage (carillon train did not make the run, so its records are
-/// unknown).
+/// The records that the training of a run evaluated on, from its checkpoint: --eval-data. Empty: none, or they are
+/// gone.
+std::vector<std::string> trained_eval_data(const fs::path& run) {
+  const LoadedCheckpoint loaded = find_checkpoint(checkpoint_of(run).string(), [](const std::string&) {});
+  const nlohmann::json options = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
+  if (!options.is_object() || !options.contains("eval_data")) return {};
+  const nlohmann::json& given = options["eval_data"];
+  std::vector<std::string> patterns;
+  for (const nlohmann::json& pattern : given.is_array() ? given : nlohmann::json::array({given})) {
+    if (pattern.is_string()) patterns.push_back(pattern.get<std::string>());
+  }
+  try {
+    expand_file_patterns(patterns);
+  } catch (const Error&) {  // they are gone, or synthetic
+    return {};
+  }
+  return patterns;
+}
+
+/// --data for an evaluation of the run. Errors: usage (the records are unknown).
 std::vector<std::string> evaluation_records(const fs::path& run, const std::vector<std::string>& given) {
   if (has_option(given, "data")) return {};
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
+  if (!plan) {
+    const std::vector<std::string> patterns = trained_eval_data(run);
+    if (!patterns.empty()) return joined({"--data"}, patterns);
+  }
   if (!plan || plan->evaluated.empty()) {
-    fail(ExitCode::usage, "{}: carillon train did not make this run, or held out no pictures: name records with --data",
-         run.string());
+    fail(ExitCode::usage, "{}: its records for evaluations are not known: name records with --data", run.string());
   }
   if (!holds_conversion({.path = plan->pictures, .fingerprint = plan->fingerprint}, {plan->data, plan->conversion})) {
     fail(ExitCode::usage,

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> flags{"dry-run", "fresh", "help", "version"};
 const std::vector<std::string> own_options{"minutes",          "data-dir",   "train-dir", "ranks",
-                                           "validation-share", "background", "restarts"};
+                                           "validation-share", "background", "restarts",  "from"};
 
 /// How the command carries out its plan.
 struct Execution {
@@ -47,6 +47,10 @@ OptionSet option_set(TrainingRequest& request, Execution& execution) {
   set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
           "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
+  set.add(
+      "from", request.from,
+      "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors (ResNets), a checkpoint or "
+      "a train directory");
   constexpr std::int64_t max_restarts = 1000000;
   set.add("restarts", execution.restarts, 0, max_restarts,
           "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
@@ -81,6 +85,7 @@ void print_next_steps(const fs::path& folder, const TrainingRequest& request, co
   std::vector<std::string> again{"carillon", "train", folder.string()};
   if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
   if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
+  if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
   const std::pair<std::string, std::string_view> steps[] = {
       {"carillon predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
       {"carillon report " + run, "accuracy by class, and confused classes"},
@@ -140,9 +145,12 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
 
 /// Before anything is converted. Errors: usage.
 void check_passed(const std::vector<std::string>& passed) {
-  for (const char* const name : {"data", "eval-data", "batch-size", "config", "preflight"}) {
+  for (const char* const name :
+       {"data", "eval-data", "batch-size", "config", "preflight", "init-from", "init-exclude"}) {
     if (!has_option(passed, name)) continue;
-    fail(ExitCode::usage, "--{}: carillon train sets the records, --global-batch and --config itself; use image_train",
+    fail(ExitCode::usage,
+         "--{}: carillon train sets the records, --global-batch, --config and, with --from, --init-from itself; use "
+         "image_train",
          name);
   }
   if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");

@@ -9,17 +9,25 @@ namespace carillon {
 namespace {
 
 /// A training should see each picture this often: fewer epochs would waste a larger network.
-constexpr double wanted_epochs = 15.0;
+constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
 /// More epochs gain little.
 constexpr double most_epochs = 200.0;
 /// Without --minutes: this many epochs of the first candidate, within these limits.
-constexpr double usual_epochs = 100.0, most_seconds = 1800.0;
+constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
 
-std::vector<Candidate> permitted(const FixedChoices& fixed) {
+bool is_transformer(const std::string& network) { return network.starts_with("vit_"); }
+
+/// Networks with layer norms, which are trained with adamw.
+bool has_layer_norms(const std::string& network) { return is_transformer(network) || network.starts_with("convnext_"); }
+
+std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   std::vector<Candidate> candidates = training_candidates();
-  if (fixed.network) {
+  if (fine_tunes) {
+    candidates.clear();
+    for (const std::int64_t size : fine_tuning_sizes()) candidates.push_back({fixed.network.value(), size});
+  } else if (fixed.network) {
     const auto has_name = [&](const Candidate& candidate) { return candidate.network == *fixed.network; };
     std::vector<Candidate> sizes;
     std::ranges::copy_if(candidates, std::back_inserter(sizes), has_name);
@@ -47,20 +55,26 @@ std::vector<Candidate> training_candidates() {
   return {{"airbench94", 32}, {"airbench94", 48}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
 }
 
+std::vector<std::int64_t> fine_tuning_sizes() { return {64, 96, 128, 160, 224}; }
+
 TrainingChoice choose_training(const ChoiceInput& input) {
-  const std::vector<Candidate> candidates = permitted(input.fixed);
+  const std::vector<Candidate> candidates = permitted(input.fixed, input.fine_tunes);
   const auto epoch_of = [&](const Candidate& candidate) {
     return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
   };
   TrainingChoice choice{.candidate = candidates.front(),
                         .batch_size = input.fixed.batch_size.value_or(batch_of(input.pictures)),
-                        .seconds = input.seconds.value_or(0.0)};
+                        .seconds = input.seconds.value_or(0.0),
+                        .fine_tunes = input.fine_tunes,
+                        .preprocessing = input.preprocessing};
+  const double epochs = input.fine_tunes ? wanted_fine_tuning_epochs : wanted_epochs;
   if (!input.seconds) {
-    choice.seconds = std::clamp(usual_epochs * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
+    const double usual = input.fine_tunes ? usual_fine_tuning_epochs : usual_epochs;
+    choice.seconds = std::clamp(usual * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
   }
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const bool would_enlarge = input.side > 0 && candidates[i].image_size > input.side;
-    if (would_enlarge || choice.seconds < wanted_epochs * epoch_of(candidates[i])) break;
+    if (would_enlarge || choice.seconds < epochs * epoch_of(candidates[i])) break;
     choice.candidate = candidates[i];
   }
   return choice;
@@ -88,11 +102,28 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("image-size", choice.candidate.image_size);
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
-  set("optimizer", "nesterov");
+  set("optimizer", has_layer_norms(choice.candidate.network) ? "adamw" : "nesterov");
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("min-crop-area", 0.5);
-  if (is_airbench(choice.candidate.network)) {
+  if (!choice.preprocessing.empty()) {
+    set("preprocessing", choice.preprocessing);
+  } else if (is_transformer(choice.candidate.network)) {
+    set("preprocessing", "inception");
+  }
+  if (has_layer_norms(choice.candidate.network)) {
+    set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
+    if (choice.fine_tunes) set("layer-decay", 0.75);
+    set("weight-decay", 0.05);
+    set("regularization", 0);
+    set("clip-norm", 1);
+    set("label-smoothing", 0.1);
+  } else if (choice.fine_tunes) {
+    set("learning-rate", 0.02 * batch / 256.0);
+    set("momentum", 0.9);
+    set("regularization", 0.0001);
+    set("label-smoothing", 0.1);
+  } else if (is_airbench(choice.candidate.network)) {
     // From jobs/recipes/cifar10_94.cfg, for fewer and smaller batches: a rate of 0.6 for 128 pictures.
     set("learning-rate", 0.6 * batch / 128.0);
     set("momentum", 0.85);

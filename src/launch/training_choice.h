@@ -25,6 +25,9 @@ struct Candidate {
 /// The candidates of the rule, in ascending order of their work per picture.
 std::vector<Candidate> training_candidates();
 
+/// The image sizes of a fine-tuning, in ascending order.
+std::vector<std::int64_t> fine_tuning_sizes();
+
 /// Choices that the user made on the command line.
 struct FixedChoices {
   std::optional<std::string> network;
@@ -38,12 +41,16 @@ struct ChoiceInput {
   /// Seconds per picture of a training of the candidate on this machine, with all cores.
   std::function<double(const Candidate&)> seconds_per_picture;
   FixedChoices fixed;
+  bool fine_tunes = false;         ///< the weights of `fixed.network` are given: fewer epochs are useful
+  std::string preprocessing = {};  ///< that of the given weights; empty: the usual one of the network
 };
 
 struct TrainingChoice {
   Candidate candidate;
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   double seconds = 0.0;         ///< the time for the training
+  bool fine_tunes = false;
+  std::string preprocessing = {};  ///< empty: the usual one of the network
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is

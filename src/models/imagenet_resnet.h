@@ -15,12 +15,6 @@
 
 namespace carillon {
 
-/// A truncated normal distribution. `deviation`: standard deviation after the truncation.
-inline Initializer normal_after_cut(double deviation) {
-  constexpr double kept = 0.87962566103423978;  // share of the deviation that remains after a cut at 2
-  return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
-}
-
 inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * filters));
   return {.filters = filters,
@@ -30,12 +24,16 @@ inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, s
           .weights = normal_after_cut(deviation)};
 }
 
-/// Adds the input, normalised with ImageNet's means and deviations, the 7x7 stem and the first pooling:
-/// [224, 224, 3] -> [56, 56, 64].
-inline Value imagenet_stem(Graph& graph, const NetworkSettings& settings, Purpose purpose) {
+/// Adds the input, normalised with ImageNet's means and deviations.
+inline Value imagenet_input(Graph& graph, const NetworkSettings& settings, Purpose purpose) {
   const NormalizeImagesParams input_form{
       .mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f, 1.0f}, .padding = 4};
-  Value x = normalized_input(graph, input_form, settings, purpose);
+  return normalized_input(graph, input_form, settings, purpose);
+}
+
+/// Adds the input, the 7x7 stem and the first pooling: [224, 224, 3] -> [56, 56, 64].
+inline Value imagenet_stem(Graph& graph, const NetworkSettings& settings, Purpose purpose) {
+  Value x = imagenet_input(graph, settings, purpose);
   x = conv_norm_relu(graph, "stem", x, imagenet_conv(64, 7, 2, settings.regularization));
   return max_pool(graph, "pool", x, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)});
 }

@@ -1,4 +1,4 @@
-// Common building blocks of networks, with PyTorch's initial values.
+// Common building blocks of networks.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,12 @@ namespace carillon {
 /// PyTorch's initial values for a sum of `fan_in` products: uniform in [-b, b], b = 1 / sqrt(fan_in).
 inline Initializer fan_in_uniform(std::int64_t fan_in) {
   return {Initializer::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
+}
+
+/// A truncated normal distribution. `deviation`: standard deviation after the truncation.
+inline Initializer normal_after_cut(double deviation) {
+  constexpr double kept = 0.87962566103423978;  // share of the deviation that remains after a cut at 2
+  return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
 }
 
 /// Errors: usage (the images do not have 3 channels).
@@ -73,6 +79,14 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
 /// As conv_norm(), followed by a ReLU, `<name>/relu`.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
+}
+
+/// Adds a dense layer of each position, `<name>`, with biases. Initial values are timm's for transformers.
+inline Value position_dense(Graph& graph, const std::string& name, Value x, std::int64_t units,
+                            const NetworkSettings& settings) {
+  return dense(
+      graph, name, x,
+      {.units = units, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization, .per_position = true});
 }
 
 /// The place of a residual block among the `count` blocks of its network.

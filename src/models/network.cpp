@@ -69,10 +69,6 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
-bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(pattern, name); });
-}
-
 /// Freezes all batch norms, or those with frozen variables only.
 void freeze_batch_norms(Graph& graph, const Network& network) {
   const auto is_frozen = [&](int parameter) {
@@ -143,7 +139,7 @@ std::int64_t multiply_adds(const Graph& graph) {
     const Shape& output = graph.values()[node.outputs.front()].shape;
     for (const int parameter : node.parameters) {
       const Shape& weights = graph.parameters()[parameter].shape;
-      if (weights.rank() < 2) continue;
+      if (weights.rank() < 2 || graph.parameters()[parameter].is_embedding) continue;
       // Each weight is used once per output position.
       count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
     }

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "ONNX's raw data is little-endian; values are written without conversion");
 
-constexpr std::int64_t ir_version = 8, operator_set = 13;
+constexpr std::int64_t ir_version = 8, operator_set = 17;
 
 class OnnxGraph final : public OperatorGraph {
  public:

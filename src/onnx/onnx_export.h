@@ -1,4 +1,4 @@
-// Exports a trained network as an ONNX model (IR version 8, operator set 13), for onnxruntime and other readers.
+// Exports a trained network as an ONNX model (IR version 8, operator set 17), for onnxruntime and other readers.
 //
 //   input   "image"          float32 [batch, channels, height, width]: pixels from 0 to 255, as in records
 //   outputs "logits"         float32 [batch, classes or labels]

@@ -54,10 +54,12 @@ class Optimizer {
 /// Also updates parts of the flat arrays. In the host's memory, for rules that update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
-  /// The norm and factor of the step's gradient, for update_range. `apply` computes them itself.
+  /// The norm and factor of the step's gradient, for update_range. With OptimizerSettings::clip_norm, call it in each
+  /// step before update_range. `apply` computes them itself.
   virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients, on the calling
-  /// thread and at once. Several threads may update disjoint ranges concurrently.
+  /// thread and at once. Several threads may update disjoint ranges concurrently. Errors: failed (the gradient is to be
+  /// clipped, and `clip` was never called).
   virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
 };
 

@@ -88,6 +88,7 @@ class VariableUpdate {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
     if (settings.clip_norm > 0.0) norm_.emplace(settings, parameters, inputs);
+    is_clipped_ = settings.clip_norm == 0.0;
   }
 
   const ParameterStore& parameters() const { return parameters_; }
@@ -100,10 +101,14 @@ class VariableUpdate {
   }
 
   double gradient_norm() const { return clipped_.norm; }
-  void clip(const ClippedNorm& norm) { clipped_ = norm; }
+  void clip(const ClippedNorm& norm) {
+    clipped_ = norm;
+    is_clipped_ = true;
+  }
+  void check_clipped() const { check(is_clipped_, "with clip_norm, clip() must precede update_range()"); }
   /// From the mean gradients in the store.
   void clip_gradients() {
-    if (norm_) clipped_ = norm_->of_gradients();
+    if (norm_) clip(norm_->of_gradients());
   }
   /// The clipped gradients of `count` elements: `gradients`, or their products in `products`.
   const float* clipped_gradients(const float* gradients, std::size_t count, float* products) const {
@@ -119,10 +124,9 @@ class VariableUpdate {
       return update(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
     }
     if (clipped_.factor == 1.0f || factors.orthogonal) return update_trained(factors, arrays);
-    constexpr std::size_t block = 1024;
-    float products[block];
-    for (std::size_t begin = 0; begin < arrays.count; begin += block) {
-      auto part = arrays.part(begin, std::min(block, arrays.count - begin));
+    float products[sum_block_floats];
+    for (std::size_t begin = 0; begin < arrays.count; begin += sum_block_floats) {
+      auto part = arrays.part(begin, std::min(sum_block_floats, arrays.count - begin));
       part.gradient = clipped_gradients(part.gradient, part.count, products);
       update_trained(factors, part);
     }
@@ -157,6 +161,7 @@ class VariableUpdate {
   std::array<int, Rule::slots.size()> rule_slots_{};
   std::optional<GradientNorm> norm_;  ///< with clip_norm only
   ClippedNorm clipped_;
+  bool is_clipped_ = true;  ///< `clipped_` was set, or nothing is clipped
 };
 
 template <ElementwiseRule Rule>
@@ -173,6 +178,7 @@ class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
   }
 
   void update_range(std::size_t first, std::span<const float> gradients) override {
+    variables_.check_clipped();
     for_each_variable_in(variables_.parameters().layout(), first, first + gradients.size(),
                          [&](int parameter, std::size_t begin, std::size_t end) {
                            variables_.update(

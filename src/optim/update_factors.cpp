@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/optim/parameter_group.h"
+#include "src/optim/layer_rates.h"
 #include "src/optim/optimizers.h"
 
 namespace carillon {
@@ -21,7 +22,7 @@ RuleKind kind_of(const OptimizerSettings& settings) {
   });
 }
 
-bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2; }
+bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2 && !variable.is_embedding; }
 
 /// All matrices except the first and the last one.
 std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
@@ -41,11 +42,6 @@ bool excludes_vectors(const OptimizerSettings& settings) {
   return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return decays_matrices_only<Rule>; });
 }
 
-bool is_excluded(const OptimizerSettings& settings, const std::string& variable) {
-  return std::ranges::any_of(settings.decay_exclude,
-                             [&](const std::string& pattern) { return name_matches(pattern, variable); });
-}
-
 /// Muon applies no weight decay to matrices that it normalises.
 float default_decay(const OptimizerSettings& settings, const UpdateFactors& factors, bool is_vector) {
   const bool none = (is_vector && excludes_vectors(settings)) || (factors.orthogonal && settings.muon_normalizes);
@@ -55,7 +51,7 @@ float default_decay(const OptimizerSettings& settings, const UpdateFactors& fact
 /// The variable's weight decay. Errors: usage (a group states one, and it is excluded).
 float decay_of(const ParameterSpec& variable, const OptimizerSettings& settings, const ParameterGroup& own,
                const UpdateFactors& factors) {
-  if (!is_excluded(settings, variable.name)) {
+  if (!matches_any(settings.decay_exclude, variable.name)) {
     return own.decay ? static_cast<float>(*own.decay) : default_decay(settings, factors, !is_matrix(variable));
   }
   if (own.decay.value_or(0.0) != 0.0) {
@@ -73,14 +69,21 @@ float scale_of(const Shape& shape) {
   return static_cast<float>(std::sqrt(std::max(1.0, rows / columns)));
 }
 
-UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings, RuleKind kind, bool hidden) {
+/// What the place of a variable in its network decides.
+struct VariablePlace {
+  bool hidden = false;  ///< a hidden matrix
+  double layer_rate = 1.0;
+};
+
+UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings, RuleKind kind,
+                         const VariablePlace& place) {
   const auto group =
       std::ranges::find_if(settings.groups, [&](const auto& g) { return name_matches(g.pattern, variable.name); });
   const ParameterGroup own = group == settings.groups.end() ? ParameterGroup{} : *group;
   UpdateFactors factors{.l2 = variable.l2_factor,
-                        .rate = static_cast<float>(own.rate),
+                        .rate = static_cast<float>(own.rate * place.layer_rate),
                         .has_ratio = is_matrix(variable),
-                        .orthogonal = kind == RuleKind::of_matrices && own.muon.value_or(hidden),
+                        .orthogonal = kind == RuleKind::of_matrices && own.muon.value_or(place.hidden),
                         .first_step = own.frozen_until,
                         .end_step = variable.trains ? own.frozen_after : own.frozen_until};
   if (factors.orthogonal && !is_matrix(variable)) {
@@ -93,13 +96,9 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
 
 /// Errors: usage (a pattern matches no variable).
 void check_decay_exclude(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables) {
-  std::vector<std::string_view> names;
-  for (const ParameterSpec& variable : variables) names.push_back(variable.name);
-  for (const std::string& pattern : settings.decay_exclude) {
-    const auto matches = [&](const ParameterSpec& variable) { return name_matches(pattern, variable.name); };
-    if (pattern == no_decay_exclusion || std::ranges::any_of(variables, matches)) continue;
-    fail(ExitCode::usage, "--decay-exclude: '{}' matches no variable; there are: {}", pattern, fmt::join(names, ", "));
-  }
+  std::vector<std::string> patterns = settings.decay_exclude;
+  std::erase(patterns, no_decay_exclusion);
+  check_patterns("--decay-exclude", patterns, variables);
 }
 
 }  // namespace
@@ -142,9 +141,10 @@ std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
   check_decay_exclude(settings, variables);
   const RuleKind kind = kind_of(settings);
   const std::vector<bool> hidden = hidden_matrices(variables);
+  const std::vector<double> rates = layer_rates(settings.layer_decay, variables);
   std::vector<UpdateFactors> factors;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    factors.push_back(factors_of(variables[i], settings, kind, hidden[i]));
+    factors.push_back(factors_of(variables[i], settings, kind, {.hidden = hidden[i], .layer_rate = rates[i]}));
   }
   if (kind == RuleKind::of_matrices && std::ranges::none_of(factors, &UpdateFactors::orthogonal)) {
     fail(ExitCode::usage, "--optimizer {} found no hidden matrix; select matrices with --group 'PATTERN: muon=1'",

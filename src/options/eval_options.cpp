@@ -9,10 +9,12 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
   set.add("raw-weights", o.raw_weights,
           "evaluate the variables in place of their moving averages (if --moving-average-decay was above 0)");
-  set.add("report", o.report,
-          "files for the results of each class and the confusion matrix: NAME.html (a page), NAME.json, NAME.csv");
-  set.add("predictions", o.predictions, "file for the five most probable classes of each record: NAME.csv");
-  set.add("mistakes", o.mistakes, "file for a sheet of the pictures that are most certainly mistaken: NAME.png");
+  set.add(
+      "report", o.report,
+      "files for the results of each class, label or number: NAME.html (a page for a browser), NAME.json, NAME.csv");
+  set.add("predictions", o.predictions, "file for the target and the prediction of each record: NAME.csv");
+  set.add("mistakes", o.mistakes,
+          "file for a sheet of the pictures whose predictions are furthest from their targets: NAME.png");
   set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report", "predictions", "mistakes"});
   declare_for_evaluation(set, o.device);
   declare_for_evaluation(set, o.faults);

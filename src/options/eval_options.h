@@ -13,7 +13,8 @@
 namespace carillon {
 
 struct EvalOptions {
-  DataOptions data{.batch_size = 500, .decode_threads = 2, .pixel_scale = 0.0};  ///< pixel_scale 0: the checkpoint's
+  /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: the checkpoint's.
+  DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
   std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as they say
   std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages

@@ -49,16 +49,20 @@ void declare_update(OptionSet& set, OptimizerOptions& o) {
   set.add(
       "decay-exclude", update.decay_exclude,
       "patterns of variables without weight decay and L2, in addition to all vectors, such as biases and scales and "
-      "shifts of batch norms (adamw, lars, lamb); none: do not exclude the vectors",
+      "shifts of norms (adamw, lars, lamb); none: do not exclude the vectors",
       Scope::result);
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices in the loss",
           Scope::result);
   set.add("clip-norm", update.clip_norm, Interval::not_negative,
           "largest norm of the mean gradient, over all trained variables and with the gradient of --regularization; a "
-          "larger gradient is scaled down to it; 0: disabled",
+          "larger gradient is scaled down to it; 0: disabled; default for a regression of image_train: 1",
           Scope::result);
   set.add("moving-average-decay", update.moving_average_decay, Interval::unit,
           "decay of the variables' moving averages", Scope::result);
+  set.add("layer-decay", update.layer_decay, Interval::unit,
+          "factor of the learning rate per block, from the logits towards the input, for fine-tuning, e.g. 0.75; 1: "
+          "disabled",
+          Scope::result);
   set.add("group",
           {.set = [&update](const auto& texts) { update.groups = parse_groups(texts); },
            .get = [&update] { return texts_of(update.groups); },
@@ -165,6 +169,7 @@ void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules
 
 void check(const OptionSet& set, const OptimizerOptions& o) {
   check_rule(set, o);
+  if (o.update.layer_decay == 0.0) fail(ExitCode::usage, "--layer-decay 0 trains the last layer only: use --freeze");
   check_groups_of_rule(o.update);
   check(set, o.schedule);
   check_lookahead(set, o.update.lookahead);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "src/data/decode/dataset_info.h"
 #include "src/options/option_groups.h"
 #include "src/options/option_values.h"
 
@@ -17,12 +18,15 @@ constexpr std::array regression_losses{Choice{RegressionLoss::squared, "squared"
 
 void declare(OptionSet& set, TaskOptions& o) {
   set.begin_group("Data");
-  set.add("stop-at-accuracy", o.stop_at_accuracy, OptionSet::Interval::unit,
-          "accuracy, e.g. 0.94, at which an evaluation ends the run as --max-steps does (--eval-data); 0: disabled");
+  set.add(
+      "stop-at-accuracy", o.stop_at_accuracy, OptionSet::Interval::unit,
+      "score of an evaluation at which the run ends: accuracy, mean average precision or R2; requires --eval-data; 0: "
+      "disabled");
   set.add_former_name("stop-at-accuracy", "stop-at-precision");
-  set.add("patience", o.patience, 0, max_option_steps,
-          "evaluations in a row (--eval-every) without a better score after which the run ends as --max-steps does; 0: "
-          "disabled");
+  set.add(
+      "patience", o.patience, 0, max_option_steps,
+      "number of consecutive evaluations without a better score after which the run ends; requires --eval-every; 0: "
+      "disabled");
   set.begin_group("Training");
   set.add("label-smoothing", o.label_smoothing, OptionSet::Interval::unit,
           "part of each label, 0 to 1, that is spread evenly over all classes", Scope::result);
@@ -48,8 +52,7 @@ void check(const TaskOptions& o, const DataOptions& data) {
 void declare_regression(OptionSet& set, TaskOptions& o) {
   set.begin_group("Training");
   set.add("regression-loss", o.regression_loss, regression_losses,
-          "loss of a regression: squared error, absolute error, or squared for small and absolute for large errors",
-          Scope::result);
+          "loss of a regression; huber: squared below --huber-delta, linear above", Scope::result);
   set.add("huber-delta", o.huber_delta, OptionSet::Interval::positive,
           "error from which the loss is linear, in standard deviations of the target (huber)", Scope::result);
 }
@@ -59,13 +62,18 @@ void check_for_target(const OptionSet& set, const TaskOptions& o, TargetKind tar
                                        {o.focal_gamma > 0.0, "focal-gamma"},
                                        {o.weighs_classes(), "class-weights"}}) {
     if (is_given && target != TargetKind::class_index) {
-      fail(ExitCode::usage, "--{} requires a classification, and the records are of another task", name);
+      fail(ExitCode::usage, "--{} requires a classification, but the task of the records is {}", name,
+           task_name(target));
     }
   }
   for (const char* const name : {"regression-loss", "huber-delta"}) {
     if (target != TargetKind::numbers && set.has(name) && set.given_by(name) == OptionSet::GivenBy::command_line) {
-      fail(ExitCode::usage, "--{} requires a regression, and the records are of another task", name);
+      fail(ExitCode::usage, "--{} requires a regression, but the task of the records is {}", name, task_name(target));
     }
+  }
+  const bool gives_delta = set.has("huber-delta") && set.given_by("huber-delta") == OptionSet::GivenBy::command_line;
+  if (gives_delta && o.regression_loss != RegressionLoss::huber) {
+    fail(ExitCode::usage, "--huber-delta requires --regression-loss huber");
   }
 }
 

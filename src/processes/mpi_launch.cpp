@@ -70,6 +70,9 @@ ChildSettings Launch::settings() const {
   if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
+  // In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
+  settings.environment.emplace_back("OMPI_MCA_ras=^slurm,tm,lsf,gridengine");
+  settings.environment.emplace_back("OMPI_MCA_plm=^slurm,tm,lsf");
   settings.environment.push_back("CARILLON_RANKS=0");  // a rank must not start ranks
   return settings;
 }

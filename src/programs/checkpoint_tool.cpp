@@ -15,10 +15,12 @@
 #include "src/app/saved_network.h"
 #include "src/checkpoint/named_arrays.h"
 #include "src/checkpoint/npz.h"
+#include "src/checkpoint/safetensors.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/onnx/onnx_export.h"
 #include "src/report/console.h"
+#include "src/train/checkpointing/torch_weights.h"
 
 namespace carillon {
 namespace {
@@ -32,39 +34,42 @@ average --output OUT FILE FILE...    averages variables, moving averages and buf
                                      the mean of the running variances is not the variance of the mean network
 export-npz FILE OUT.npz              writes all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
 export --onnx OUT FILE               writes the trained network, with the moving averages if there are any, as an ONNX model
+export --safetensors OUT FILE        the same values for PyTorch, with torchvision's names: load_state_dict(load_file(OUT))
 import-npz --output OUT FILE IN.npz  writes FILE with the arrays of IN in place of its own
 
 FILE is a checkpoint, or a train directory: its newest checkpoint that loads.)";
 
 Manual manual() {
-  return {.program = "checkpoint_tool",
-          .purpose = "Inspects, compares, averages and exports checkpoints",
-          .synopses = {"checkpoint_tool COMMAND ..."},
-          .description = usage,
-          .groups = {{"",
-                      {{.name = "output",
-                        .value = "OUT",
-                        .text = "file to write (average, import-npz); replaces an existing file"},
-                       {.name = "onnx", .value = "OUT", .text = "file to write (export); replaces an existing file"},
-                       {.name = "arrays", .text = "compare arrays only (diff)"},
-                       {.name = "raw-weights",
-                        .text = "export the variables in place of the moving averages, if there are any (export)"},
-                       {.name = "help", .text = "print this help and exit"},
-                       {.name = "version", .text = "print the version and exit"}}}},
-          .words = {"inspect", "verify", "diff", "average", "export-npz", "export", "import-npz"},
-          .exit_statuses = {{0, "done"},
-                            {1, "the checkpoints differ (diff)"},
-                            {64, "bad usage"},
-                            {65, "damaged or unsuitable file"},
-                            {66, "input file missing"},
-                            {74, "I/O error"}}};
+  return {
+      .program = "checkpoint_tool",
+      .purpose = "Inspects, compares, averages and exports checkpoints",
+      .synopses = {"checkpoint_tool COMMAND ..."},
+      .description = usage,
+      .groups = {{"",
+                  {{.name = "output",
+                    .value = "OUT",
+                    .text = "file to write (average, import-npz); replaces an existing file"},
+                   {.name = "onnx", .value = "OUT", .text = "file to write (export); replaces an existing file"},
+                   {.name = "safetensors", .value = "OUT", .text = "file to write (export); replaces an existing file"},
+                   {.name = "arrays", .text = "compare arrays only (diff)"},
+                   {.name = "raw-weights",
+                    .text = "export the variables in place of the moving averages, if there are any (export)"},
+                   {.name = "help", .text = "print this help and exit"},
+                   {.name = "version", .text = "print the version and exit"}}}},
+      .words = {"inspect", "verify", "diff", "average", "export-npz", "export", "import-npz"},
+      .exit_statuses = {{0, "done"},
+                        {1, "the checkpoints differ (diff)"},
+                        {64, "bad usage"},
+                        {65, "damaged or unsuitable file"},
+                        {66, "input file missing"},
+                        {74, "I/O error"}}};
 }
 
 constexpr int differs = 1;
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string output, onnx;
+  std::string output, onnx, safetensors;
   bool raw_weights = false, arrays_only = false;
 };
 
@@ -91,24 +96,43 @@ OnnxTarget target_of(const LoadedCheckpoint& loaded) {
   return pictures ? OnnxTarget{pictures->target(), pictures->scales} : OnnxTarget{};
 }
 
-int export_network(const Arguments& given) {
-  if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
-  check_output(given.onnx);
-  const LoadedCheckpoint loaded = load(given.files.at(0));
+const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, const Arguments& given) {
+  return given.raw_weights ? loaded.state.variables : loaded.state.moving_averages;
+}
+
+/// Returns the number of bytes.
+std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
   const Network network = network_of(loaded, program_specs);
-  const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
-  std::string model;
+  const bool averages = !given.raw_weights && has_moving_averages(loaded);
+  const std::string model = onnx_model(network, target_of(loaded), exported_values(loaded, given), state.buffers,
+                                       metadata_of(state, network, averages));
+  write_file_atomically(given.onnx, std::as_bytes(std::span(model)));
+  return model.size();
+}
+
+std::uint64_t export_safetensors(const LoadedCheckpoint& loaded, const Arguments& given) {
+  const CheckpointState& state = loaded.state;
+  write_safetensors(given.safetensors, torch_arrays(state.model, exported_values(loaded, given), state.buffers));
+  return std::filesystem::file_size(given.safetensors);
+}
+
+int export_network(const Arguments& given) {
+  if (given.onnx.empty() == given.safetensors.empty()) {
+    fail(ExitCode::usage, "export takes one of --onnx and --safetensors (see --help)");
+  }
+  const std::string& file = given.onnx.empty() ? given.safetensors : given.onnx;
+  check_output(file);
+  const LoadedCheckpoint loaded = load(given.files.at(0));
+  std::uint64_t bytes = 0;
   try {
-    model = onnx_model(network, target_of(loaded), values, state.buffers,
-                       metadata_of(state, network, !given.raw_weights && has_moving_averages(loaded)));
+    bytes = given.onnx.empty() ? export_safetensors(loaded, given) : export_onnx(loaded, given);
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());
   }
-  write_file_atomically(given.onnx, std::as_bytes(std::span(model)));
-  fmt::print("wrote {}: {} of {}, {} bytes\n", printable(given.onnx), printable(state.model),
-             printable(loaded.path.string()), model.size());
+  fmt::print("wrote {}: {} of {}, {} bytes\n", printable(file), printable(loaded.state.model),
+             printable(loaded.path.string()), bytes);
   return 0;
 }
 
@@ -288,6 +312,14 @@ const std::map<std::string, Command, std::less<>> commands{
     {"import-npz", {import_npz, 2, 2, true}},
 };
 
+/// The file that an option names; null: it names none.
+std::string* file_of(std::string_view option, Arguments& given) {
+  if (option == "--output") return &given.output;
+  if (option == "--onnx") return &given.onnx;
+  if (option == "--safetensors") return &given.safetensors;
+  return nullptr;
+}
+
 Arguments parse(std::span<char* const> words) {
   Arguments given;
   bool only_files = false;
@@ -301,12 +333,13 @@ Arguments parse(std::span<char* const> words) {
       given.raw_weights = true;
     } else if (word == "--arrays") {
       given.arrays_only = true;
-    } else if ((word == "--output" || word == "--onnx") && i + 1 < words.size()) {
-      (word == "--onnx" ? given.onnx : given.output) = words[++i];
-    } else if (word.starts_with("--output=") || word.starts_with("--onnx=")) {
-      (word.starts_with("--onnx") ? given.onnx : given.output) = word.substr(word.find('=') + 1);
     } else {
-      fail(ExitCode::usage, "'{}' is unknown, or lacks its value (see --help)", printable(word));
+      const std::size_t sign = word.find('=');
+      std::string* const file = file_of(word.substr(0, sign), given);
+      if (file == nullptr || (sign == word.npos && i + 1 == words.size())) {
+        fail(ExitCode::usage, "'{}' is unknown, or lacks its value (see --help)", printable(word));
+      }
+      *file = sign == word.npos ? words[++i] : word.substr(sign + 1);
     }
   }
   return given;
@@ -337,6 +370,9 @@ int tool_main(std::span<char* const> words) {
     fail(ExitCode::usage, "--output does not apply to {} (see --help)", name);
   const bool exports = of.run == export_network;
   if (!exports && !given.onnx.empty()) fail(ExitCode::usage, "--onnx does not apply to {} (see --help)", name);
+  if (!exports && !given.safetensors.empty()) {
+    fail(ExitCode::usage, "--safetensors does not apply to {} (see --help)", name);
+  }
   if (!exports && given.raw_weights) fail(ExitCode::usage, "--raw-weights does not apply to {} (see --help)", name);
   if (of.run != diff && given.arrays_only) fail(ExitCode::usage, "--arrays does not apply to {} (see --help)", name);
   return of.run(given);

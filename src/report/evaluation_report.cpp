@@ -10,8 +10,9 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/csv.h"
-#include "src/core/printable.h"
+#include "src/report/json_lines.h"
 #include "src/report/output_place.h"
+#include "src/report/texts.h"
 
 namespace carillon {
 namespace {
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json json_of(const EvaluationReport& report, std::size_t label) {
-  const ConfusionMatrix::OfClass one = report.counts.of_class(label);
+  const ClassCounts one = report.counts.of_class(label);
   Json json = {{"class", label}};
   if (label < report.class_names.size()) json["name"] = report.class_names[label];
   json["support"] = one.support;
@@ -32,20 +33,11 @@ Json json_of(const EvaluationReport& report, std::size_t label) {
   return json;
 }
 
-/// On one line. U+FFFD replaces bytes of a path that are not UTF-8.
-std::string line_of(const Json& json) {
-  return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-std::string name_of(std::size_t label, std::span<const std::string> class_names) {
-  return label < class_names.size() ? class_names[label] : fmt::format("{}", label);
-}
-
 /// `name`: of a class, or "total". `last`: the last cell, with its comma.
-std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
-                     std::span<const std::int64_t> predicted, const std::string& last) {
+std::string csv_line(const std::string& name, const ClassCounts& one, std::span<const std::int64_t> predicted,
+                     const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", csv_field(name), one.support, one.predicted, one.correct,
                                  cell(one.precision()), cell(one.recall()));
   for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
@@ -63,9 +55,10 @@ ReportForm report_form(const std::filesystem::path& path) {
 
 std::string json_text(const EvaluationReport& report) {
   const Accuracy all = report.counts.accuracy();
-  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},  {"global_step", report.step},
-               {"values", report.values},         {"correct", all.correct}, {"total", all.total},
-               {"precision", all.value()}};
+  Json json = json_of(report.network);
+  json["correct"] = all.correct;
+  json["total"] = all.total;
+  json["precision"] = all.value();
   if (report.loss) json["loss"] = *report.loss;
   for (const Score& score : report.other_scores) json[score.name] = score.value;
   json["classes"] = Json::array();
@@ -75,34 +68,20 @@ std::string json_text(const EvaluationReport& report) {
     const std::span<const std::int64_t> row = report.counts.row(label);
     json["confusion"].push_back(std::vector<std::int64_t>(row.begin(), row.end()));
   }
-  std::string text;
-  for (const auto& [name, value] : json.items()) {
-    text += fmt::format("{}\n  {}: ", text.empty() ? "{" : ",", line_of(name));
-    if (!value.is_array()) {
-      text += line_of(value);
-      continue;
-    }
-    std::string_view before = "[";
-    for (const Json& element : value) {
-      text += fmt::format("{}\n    {}", before, line_of(element));
-      before = ",";
-    }
-    text += "\n  ]";
-  }
-  return text + "\n}\n";
+  return json_lines(json);
 }
 
 std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names,
                      std::optional<double> loss) {
   std::string text = "class,support,predicted,correct,precision,recall";
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
-    text += fmt::format(",{}", csv_field(fmt::format("predicted_{}", name_of(label, class_names))));
+    text += fmt::format(",{}", csv_field(fmt::format("predicted_{}", name_or_number(class_names, label))));
   }
   text += loss ? ",loss\r\n" : "\r\n";
   std::vector<std::int64_t> predicted;
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
-    const ConfusionMatrix::OfClass one = counts.of_class(label);
-    text += csv_line(name_of(label, class_names), one, counts.row(label), loss ? "," : "");
+    const ClassCounts one = counts.of_class(label);
+    text += csv_line(name_or_number(class_names, label), one, counts.row(label), loss ? "," : "");
     predicted.push_back(one.predicted);
   }
   const Accuracy all = counts.accuracy();

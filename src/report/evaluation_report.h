@@ -1,5 +1,5 @@
-// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file. Pages: src/report/html_report.h.
-// Fields: docs/developer-guide/file-formats.md.
+// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file. Pages:
+// src/report/html/class_page.h. Fields: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "src/report/evaluated_network.h"
 #include "src/tasks/confusion_matrix.h"
 
 namespace carillon {
 
 struct EvaluationReport {
-  std::string checkpoint;  ///< path
-  std::string model;
-  std::string values;  ///< which values of the checkpoint: "moving averages"
-  std::int64_t step = 0;
+  EvaluatedNetwork network;
   ConfusionMatrix counts;
   std::vector<std::string> class_names;       ///< by class; empty: reports show the numbers of the classes
   std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; none: the report has no loss

@@ -101,7 +101,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
       if (line->text.find(name) == std::string::npos) continue;  // most lines are of steps
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       const std::optional<double> of_line = step_of(record);
-      if (!of_line || *of_line > static_cast<double>(last_step) || !record.contains(name)) continue;
+      if (!of_line || *of_line < 0.0 || *of_line > static_cast<double>(last_step) || !record.contains(name)) continue;
       const auto step = static_cast<std::int64_t>(*of_line);
       if (!found.empty() && found.back().step <= step) continue;
       found.push_back({step, score_in(record, form, evaluation_prefix).value_or(unknown)});

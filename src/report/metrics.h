@@ -40,7 +40,7 @@ struct StepScore {
   Score score;
 };
 
-/// Begins the names of an evaluation's fields.
+/// The prefix of the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
 /// The score, with the names of `form`, of the last evaluation of `step` in `train_dir/metrics.jsonl`. None: there is

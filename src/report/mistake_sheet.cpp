@@ -22,11 +22,11 @@ std::string line_of(std::string name) {
 std::string mistake_sheet(const std::vector<ShownPrediction>& mistakes) {
   std::vector<SheetTile> tiles;
   for (const ShownPrediction& shown : mistakes) {
-    tiles.push_back({.height = shown.picture.height,
-                     .width = shown.picture.width,
-                     .pixels = shown.picture.pixels,
-                     .text = fmt::format("{}\n> {}\n{:.4f}", line_of(shown.true_class), line_of(shown.predicted),
-                                         shown.probability)});
+    tiles.push_back(
+        {.height = shown.picture.height,
+         .width = shown.picture.width,
+         .pixels = shown.picture.pixels,
+         .text = fmt::format("{}\n> {}\n{}", line_of(shown.truth), line_of(shown.predicted), shown.rating)});
   }
   if (tiles.empty()) tiles.push_back({.text = "no mistakes"});
   return encode_png(make_sheet(tiles));

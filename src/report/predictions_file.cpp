@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -9,15 +10,24 @@
 #include "carillon/core/file.h"
 #include "src/core/csv.h"
 #include "src/report/output_place.h"
+#include "src/report/texts.h"
+#include "src/tasks/probabilities.h"
 
 namespace carillon {
 namespace {
 
-std::string name_of(std::size_t i, std::span<const std::string> names) {
-  return i < names.size() ? names[i] : std::to_string(i);
-}
+std::string probability_text(double probability) { return fmt::format("{:.6g}", probability); }
 
-std::string number_text(double number) { return fmt::format("{:.6g}", number); }
+/// A number in its unit. Records and networks have standardised float32 numbers: further digits would be noise.
+std::string number_text(double number, const NumberScale& scale) {
+  constexpr int digits = 6, most = 20;
+  const int decimals = std::min(digits - static_cast<int>(std::floor(std::log10(scale.deviation))), most);
+  if (decimals < 0) return fmt::format("{:.9g}", number);
+  std::string text = fmt::format("{:.{}f}", number, decimals);
+  if (decimals > 0) text.resize(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text == "-0" ? "0" : text;
+}
 
 std::string header(const PredictionTable& table) {
   std::string line = "file,record,picture";
@@ -41,11 +51,11 @@ PredictionTable class_table(const Predictions& predictions, std::span<const std:
   }
   table.cells = [&predictions, names](std::size_t record) {
     const Prediction& prediction = predictions.samples[record];
-    std::vector<std::string> cells{name_of(static_cast<std::size_t>(prediction.label), names),
-                                   name_of(static_cast<std::size_t>(prediction.predicted()), names)};
+    std::vector<std::string> cells{name_or_number(names, static_cast<std::size_t>(prediction.label)),
+                                   name_or_number(names, static_cast<std::size_t>(prediction.predicted()))};
     for (std::size_t place = 0; place < predictions.top_count(); ++place) {
-      cells.push_back(name_of(static_cast<std::size_t>(prediction.classes[place]), names));
-      cells.push_back(number_text(prediction.probabilities[place]));
+      cells.push_back(name_or_number(names, static_cast<std::size_t>(prediction.classes[place])));
+      cells.push_back(probability_text(prediction.probabilities[place]));
     }
     return cells;
   };
@@ -54,17 +64,18 @@ PredictionTable class_table(const Predictions& predictions, std::span<const std:
 
 PredictionTable label_table(const StoredSamples& samples, std::span<const std::string> names) {
   PredictionTable table{.columns = {"true", "predicted"}, .record_count = samples.count(), .cells = {}};
-  for (std::size_t label = 0; label < samples.columns(); ++label) table.columns.push_back(name_of(label, names));
+  for (std::size_t label = 0; label < samples.columns(); ++label)
+    table.columns.push_back("probability " + name_or_number(names, label));
   table.cells = [&samples, names](std::size_t record) {
     std::vector<std::string> cells(2);
     for (std::size_t label = 0; label < samples.columns(); ++label) {
       const std::size_t at = record * samples.columns() + label;
       const float logit = samples.outputs()[at];
-      const std::array<bool, 2> has{samples.targets()[at] != std::byte{0}, logit > 0.0f};
+      const std::array<bool, 2> has{samples.targets()[at] != std::byte{0}, predicts_label(logit)};
       for (std::size_t i = 0; i < has.size(); ++i) {
-        if (has[i]) cells[i].append(cells[i].empty() ? "" : ";").append(name_of(label, names));
+        if (has[i]) cells[i].append(cells[i].empty() ? "" : ";").append(name_or_number(names, label));
       }
-      cells.push_back(number_text(1.0 / (1.0 + std::exp(-static_cast<double>(logit)))));
+      cells.push_back(probability_text(label_probability(logit)));
     }
     return cells;
   };
@@ -75,14 +86,14 @@ PredictionTable number_table(const RegressionMetric& metric, std::span<const std
   const std::size_t count = metric.samples().columns();
   PredictionTable table{.columns = {}, .record_count = metric.samples().count(), .cells = {}};
   for (std::size_t i = 0; i < count; ++i) {
-    table.columns.push_back("true " + name_of(i, names));
-    table.columns.push_back("predicted " + name_of(i, names));
+    table.columns.push_back("true " + name_or_number(names, i));
+    table.columns.push_back("predicted " + name_or_number(names, i));
   }
   table.cells = [&metric, count](std::size_t record) {
     std::vector<std::string> cells;
     for (std::size_t i = 0; i < count; ++i) {
-      cells.push_back(number_text(metric.target(record, i)));
-      cells.push_back(number_text(metric.predicted(record, i)));
+      cells.push_back(number_text(metric.target(record, i), metric.scale(i)));
+      cells.push_back(number_text(metric.predicted(record, i), metric.scale(i)));
     }
     return cells;
   };

@@ -33,14 +33,9 @@ std::string patience_line(std::int64_t step, std::int64_t patience, const std::o
 std::string best_checkpoint_line(const std::string& path, const StepScore& best);
 
 struct RunSummary {
-  struct Best {
-    std::int64_t step = 0;
-    Score score;
-  };
-
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step)
   std::int64_t global_batch = 0;
-  std::optional<Best> best;  ///< the best evaluation, the first one of equals
+  std::optional<StepScore> best;  ///< the best evaluation, the first one of equals
   PhaseSeconds seconds;
   std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown
 };

@@ -7,8 +7,9 @@
 
 #include "carillon/core/file.h"
 #include "src/core/csv.h"
-#include "src/core/printable.h"
 #include "src/report/evaluation_report.h"
+#include "src/report/json_lines.h"
+#include "src/report/texts.h"
 
 namespace carillon {
 namespace {
@@ -23,13 +24,8 @@ Json json_of(double value) {
   return value;
 }
 
-/// On one line. U+FFFD replaces bytes that are not UTF-8.
-std::string line_of(const Json& json) {
-  return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
 Json json_of(const TaskReport& report, std::size_t i) {
-  Json row = {{report.row_name, i}, {"name", row_name(report, i)}};
+  Json row = {{report.row_name, i}, {"name", name_or_number(report.names, i)}};
   for (std::size_t column = 0; column < report.table.columns.size(); ++column) {
     row[report.table.columns[column]] = json_of(report.table.rows[i][column]);
   }
@@ -38,26 +34,13 @@ Json json_of(const TaskReport& report, std::size_t i) {
 
 }  // namespace
 
-std::string row_name(const TaskReport& report, std::size_t i) {
-  return i < report.names.size() ? report.names[i] : std::to_string(i);
-}
-
 std::string json_text(const TaskReport& report) {
-  Json json = {{"checkpoint", report.checkpoint},
-               {"model", report.model},
-               {"global_step", report.step},
-               {"values", report.values},
-               {"records", report.records}};
+  Json json = json_of(report.network);
+  json["records"] = report.records;
   for (const Score& score : report.scores) json[score.name] = json_of(score.value);
-  std::string text;
-  for (const auto& [name, value] : json.items()) {
-    text += fmt::format("{}\n  {}: {}", text.empty() ? "{" : ",", line_of(name), line_of(value));
-  }
-  text += fmt::format(",\n  {}: [", line_of(report.row_name + "s"));
-  for (std::size_t i = 0; i < report.table.rows.size(); ++i) {
-    text += fmt::format("{}\n    {}", i == 0 ? "" : ",", line_of(json_of(report, i)));
-  }
-  return text + "\n  ]\n}\n";
+  Json& rows = json[report.row_name + "s"] = Json::array();
+  for (std::size_t i = 0; i < report.table.rows.size(); ++i) rows.push_back(json_of(report, i));
+  return json_lines(json);
 }
 
 std::string csv_text(const TaskReport& report) {
@@ -65,7 +48,7 @@ std::string csv_text(const TaskReport& report) {
   for (const std::string& column : report.table.columns) text.append(",").append(column);
   text += csv_line_end;
   for (std::size_t i = 0; i < report.table.rows.size(); ++i) {
-    text += csv_field(row_name(report, i));
+    text += csv_field(name_or_number(report.names, i));
     for (const double value : report.table.rows[i]) text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
     text += csv_line_end;
   }

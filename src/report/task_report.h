@@ -8,23 +8,18 @@
 #include <vector>
 
 #include "carillon/tasks/metric.h"
+#include "src/report/evaluated_network.h"
 
 namespace carillon {
 
 struct TaskReport {
-  std::string checkpoint;  ///< path
-  std::string model;
-  std::string values;  ///< which values of the checkpoint: "moving averages"
-  std::int64_t step = 0;
+  EvaluatedNetwork network;
   std::string row_name;  ///< kind of a row of the table: "label" or "number"
   std::uint64_t records = 0;
   std::vector<Score> scores;
   ScoreTable table;
   std::vector<std::string> names;  ///< names of the rows; empty: reports show their numbers
 };
-
-/// The name of row `i`.
-std::string row_name(const TaskReport& report, std::size_t i);
 
 /// One JSON object with one line per name; the rows are the list "<row_name>s".
 std::string json_text(const TaskReport& report);

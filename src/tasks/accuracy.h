@@ -13,7 +13,7 @@ struct Accuracy {
   std::int64_t total = 0;
 
   double value() const { return static_cast<double>(correct) / static_cast<double>(total); }
-  /// Logs and checkpoints use the name "precision", as TensorFlow's tutorials do.
+  /// metrics.jsonl uses the name "precision" and TensorBoard "precision @ 1", as TensorFlow's tutorials do.
   Score score() const;
   /// "precision @ 1 = 0.984 (9840/10000)"
   std::string text() const;

@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "carillon/core/error.h"
-#include "src/tasks/top_classes.h"
+#include "src/tasks/class_samples.h"
+#include "src/tasks/probabilities.h"
 
 namespace carillon {
 namespace {
@@ -17,6 +18,17 @@ constexpr double full_confidence = 1 << 30;  ///< a confidence of 1, in a sum
 constexpr std::size_t top_count = 5;
 
 double ratio(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+
+/// Mean over the classes that have the score.
+double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (ClassCounts::*score)() const) {
+  double sum = 0.0, count = 0.0;
+  for (const ClassCounts& one : classes) {
+    const std::optional<double> value = (one.*score)();
+    sum += value.value_or(0.0);
+    count += value ? 1.0 : 0.0;
+  }
+  return sum / count;
+}
 
 /// The number of classes that precede `label`.
 std::size_t place_of(std::size_t label, std::span<const float> logits) {
@@ -56,20 +68,15 @@ double Calibration::error() const {
 
 void ClassScoresMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
   other_->add(outputs, targets);
-  const std::size_t samples = targets.size() / sizeof(std::int32_t);
-  for (std::size_t i = 0; i < samples; ++i) {
-    std::int32_t target = 0;
-    std::memcpy(&target, targets.data() + i * sizeof target, sizeof target);
-    const auto label = static_cast<std::size_t>(target);
-    const std::span<const float> logits = outputs.subspan(i * classes_.size(), classes_.size());
-    const auto predicted = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
+  for_each_class_sample(outputs, targets, [&](std::size_t label, std::span<const float> logits) {
+    const std::size_t predicted = predicted_class(logits);
     classes_[label].support += 1;
     classes_[predicted].predicted += 1;
     classes_[label].correct += predicted == label ? 1 : 0;
     in_top_5_ += place_of(label, logits) < top_count ? 1 : 0;
     samples_ += 1;
     calibration_.add(Softmax(logits).probability(predicted), predicted == label);
-  }
+  });
 }
 
 // Format: int64 numbers: how many follow; the number of classes; samples; those in the top 5; count, correct and
@@ -81,7 +88,7 @@ std::string ClassScoresMetric::contents() const {
     values.insert(values.end(), {bin.count, bin.correct, bin.confidence});
   }
   for (std::size_t i = 0; i < classes_.size(); ++i) {
-    const OfClass& one = classes_[i];
+    const ClassCounts& one = classes_[i];
     if (one.support == 0 && one.predicted == 0) continue;
     values.insert(values.end(), {static_cast<std::int64_t>(i), one.support, one.predicted, one.correct});
   }
@@ -119,7 +126,7 @@ void ClassScoresMetric::merge(std::string_view contents) {
     bin.confidence += of_bin[2];
   }
   for (std::size_t i = header + bin_values; i < values.size(); i += class_values) {
-    OfClass& one = classes_[static_cast<std::size_t>(values[i])];
+    ClassCounts& one = classes_[static_cast<std::size_t>(values[i])];
     one.support += values[i + 1];
     one.predicted += values[i + 2];
     one.correct += values[i + 3];
@@ -130,27 +137,9 @@ std::optional<double> ClassScoresMetric::top_5() const {
   return classes_.size() > top_count ? std::optional(ratio(in_top_5_, samples_)) : std::nullopt;
 }
 
-double ClassScoresMetric::balanced_accuracy() const {
-  double sum = 0.0;
-  std::int64_t count = 0;
-  for (const OfClass& one : classes_) {
-    if (one.support == 0) continue;
-    sum += ratio(one.correct, one.support);
-    count += 1;
-  }
-  return sum / static_cast<double>(count);
-}
+double ClassScoresMetric::balanced_accuracy() const { return mean_of(classes_, &ClassCounts::recall); }
 
-double ClassScoresMetric::macro_f1() const {
-  double sum = 0.0;
-  std::int64_t count = 0;
-  for (const OfClass& one : classes_) {
-    if (one.support + one.predicted == 0) continue;
-    sum += ratio(2 * one.correct, one.support + one.predicted);
-    count += 1;
-  }
-  return sum / static_cast<double>(count);
-}
+double ClassScoresMetric::macro_f1() const { return mean_of(classes_, &ClassCounts::f1); }
 
 std::vector<Score> ClassScoresMetric::scores() const {
   std::vector<Score> scores = other_->scores();

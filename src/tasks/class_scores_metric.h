@@ -3,8 +3,8 @@
 //
 //   top_5              share of samples for which fewer than 5 classes precede the true one; only with > 5 classes
 //   balanced_accuracy  mean over c of correct(c) / support(c);  c: classes with samples
-//   macro_f1           mean over c of 2 correct(c) / (support(c) + predicted(c));  c: classes with samples or
-//   predictions calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
+//   macro_f1           mean over c of 2 correct(c) / (support(c) + predicted(c));  c: with samples or predictions
+//   calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
 //
 // A class precedes another one if its output is larger, or equal with a smaller index. The confidence of a sample is
 // its largest probability (softmax), and bin b holds the samples with b / 15 < confidence <= (b + 1) / 15. A sum of
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "carillon/tasks/metric.h"
+#include "src/tasks/class_counts.h"
 
 namespace carillon {
 
@@ -70,18 +71,16 @@ class ClassScoresMetric : public Metric {
 
   const Metric& other() const { return *other_; }
   const Calibration& calibration() const { return calibration_; }
+  /// By class.
+  const std::vector<ClassCounts>& classes() const { return classes_; }
   /// None with 5 classes or fewer.
   std::optional<double> top_5() const;
   double balanced_accuracy() const;
   double macro_f1() const;
 
  private:
-  struct OfClass {
-    std::int64_t support = 0, predicted = 0, correct = 0;
-  };
-
   std::unique_ptr<Metric> other_;
-  std::vector<OfClass> classes_;
+  std::vector<ClassCounts> classes_;
   std::int64_t samples_ = 0, in_top_5_ = 0;
   Calibration calibration_;
 };

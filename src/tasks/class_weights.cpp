@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <optional>
 
 #include "carillon/core/error.h"
 #include "src/core/csv.h"
 #include "src/core/printable.h"
+#include "src/tasks/class_samples.h"
 
 namespace carillon {
 namespace {
@@ -79,11 +79,7 @@ class WeightRows {
 
 std::vector<std::int64_t> class_counts(std::span<const std::byte> targets, std::int64_t classes) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
-  for (std::size_t at = 0; at < targets.size(); at += sizeof(std::int32_t)) {
-    std::int32_t label = 0;
-    std::memcpy(&label, targets.data() + at, sizeof label);
-    counts.at(static_cast<std::size_t>(label)) += 1;
-  }
+  for (std::size_t i = 0; i < label_count(targets); ++i) counts.at(label_at(targets, i)) += 1;
   return counts;
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "src/tasks/class_samples.h"
 #include "src/tasks/class_scores_metric.h"
 #include "src/tasks/class_weights.h"
 #include "src/tasks/classification_metric.h"
@@ -17,11 +17,7 @@ namespace {
 
 constexpr const char* loss_name = "cross_entropy";
 
-std::int32_t label_of(std::span<const std::byte> target) {
-  std::int32_t label = 0;
-  std::memcpy(&label, target.data(), sizeof label);
-  return label;
-}
+std::int64_t label_of(std::span<const std::byte> target) { return static_cast<std::int64_t>(label_at(target, 0)); }
 
 /// `weights`: [classes]; empty: 1.
 LossFunction cross_entropy(const ClassificationSettings& settings, std::vector<float> weights) {
@@ -42,6 +38,10 @@ LossFunction weighted_cross_entropy(const ClassificationSettings& settings, std:
 
 }  // namespace
 
+std::unique_ptr<Metric> classification_metric(std::size_t classes, std::unique_ptr<Metric> counts) {
+  return std::make_unique<ClassScoresMetric>(classes, std::make_unique<CrossEntropyMetric>(std::move(counts)));
+}
+
 Task classification_task(const ClassificationSettings& settings) {
   check(settings.classes > 0, "a classification task needs at least one class");
   const std::size_t given = settings.class_weights.size();
@@ -55,8 +55,7 @@ Task classification_task(const ClassificationSettings& settings) {
       .describe_target = [](std::span<const std::byte> target) { return fmt::format("label {}", label_of(target)); },
       .make_metric =
           [classes = static_cast<std::size_t>(settings.classes)] {
-            return std::make_unique<ClassScoresMetric>(
-                classes, std::make_unique<CrossEntropyMetric>(std::make_unique<AccuracyMetric>()));
+            return classification_metric(classes, std::make_unique<AccuracyMetric>());
           },
       .score = "accuracy"};
   if (settings.balances_weights || given > 0) {

@@ -9,7 +9,9 @@
 //   groups   the classes
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "carillon/tasks/task.h"
@@ -23,6 +25,10 @@ struct ClassificationSettings {
   bool balances_weights = false;           ///< class weights that balance the training records
   std::vector<double> class_weights = {};  ///< given class weights, [classes], instead; empty: none
 };
+
+/// The metric of a classification: class scores (ClassScoresMetric) with the loss (CrossEntropyMetric) and `counts`
+/// (AccuracyMetric or ConfusionMetric), each within the one before.
+std::unique_ptr<Metric> classification_metric(std::size_t classes, std::unique_ptr<Metric> counts);
 
 /// Errors: failed (`classes` is not positive, or class_weights has another size).
 Task classification_task(const ClassificationSettings& settings);

@@ -5,23 +5,10 @@
 #include <cstring>
 
 #include "carillon/core/error.h"
+#include "src/tasks/class_samples.h"
 
 namespace carillon {
 namespace {
-
-/// Calls `visit(label, predicted)` for each sample.
-template <typename Visit>
-void for_each_sample(std::span<const float> outputs, std::span<const std::byte> targets, Visit visit) {
-  const std::size_t samples = targets.size() / sizeof(std::int32_t);
-  if (samples == 0) return;
-  const std::size_t classes = outputs.size() / samples;
-  for (std::size_t i = 0; i < samples; ++i) {
-    std::int32_t label = 0;
-    std::memcpy(&label, targets.data() + i * sizeof label, sizeof label);
-    const std::span<const float> row = outputs.subspan(i * classes, classes);
-    visit(static_cast<std::size_t>(label), static_cast<std::size_t>(std::ranges::max_element(row) - row.begin()));
-  }
-}
 
 std::string bytes_of(std::span<const std::int64_t> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
@@ -42,8 +29,8 @@ std::vector<std::int64_t> values_in(std::string_view bytes) {
 }  // namespace
 
 void AccuracyMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
-  for_each_sample(outputs, targets, [&](std::size_t label, std::size_t predicted) {
-    accuracy_.correct += predicted == label ? 1 : 0;
+  for_each_class_sample(outputs, targets, [&](std::size_t label, std::span<const float> logits) {
+    accuracy_.correct += predicted_class(logits) == label ? 1 : 0;
     accuracy_.total += 1;
   });
 }
@@ -58,8 +45,9 @@ void AccuracyMetric::merge(std::string_view contents) {
 }
 
 void ConfusionMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
-  for_each_sample(outputs, targets,
-                  [&](std::size_t label, std::size_t predicted) { matrix_.row(label)[predicted] += 1; });
+  for_each_class_sample(outputs, targets, [&](std::size_t label, std::span<const float> logits) {
+    matrix_.row(label)[predicted_class(logits)] += 1;
+  });
 }
 
 // Format: the number of classes, then (label, predicted class, count) for each count above 0. So the size is bounded by

@@ -2,8 +2,8 @@
 
 namespace carillon {
 
-ConfusionMatrix::OfClass ConfusionMatrix::of_class(std::size_t label) const {
-  OfClass result{.correct = row(label)[label]};
+ClassCounts ConfusionMatrix::of_class(std::size_t label) const {
+  ClassCounts result{.correct = row(label)[label]};
   for (std::size_t other = 0; other < class_count_; ++other) {
     result.support += row(label)[other];
     result.predicted += row(other)[label];

@@ -8,28 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "src/tasks/accuracy.h"
+#include "src/tasks/class_counts.h"
 
 namespace carillon {
 
 class ConfusionMatrix {
  public:
-  /// One class against all others.
-  struct OfClass {
-    std::int64_t support = 0, predicted = 0, correct = 0;
-    std::optional<double> precision() const { return ratio(correct, predicted); }  ///< nullopt: never predicted
-    std::optional<double> recall() const { return ratio(correct, support); }       ///< nullopt: no samples
-
-   private:
-    static std::optional<double> ratio(std::int64_t part, std::int64_t whole) {
-      return whole > 0 ? std::optional(static_cast<double>(part) / static_cast<double>(whole)) : std::nullopt;
-    }
-  };
-
   explicit ConfusionMatrix(std::size_t class_count)
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
@@ -42,7 +30,7 @@ class ConfusionMatrix {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }
 
-  OfClass of_class(std::size_t label) const;
+  ClassCounts of_class(std::size_t label) const;
   /// Accuracy over all samples: the trace divided by the sum.
   Accuracy accuracy() const;
 

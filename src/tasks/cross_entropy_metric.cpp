@@ -8,18 +8,13 @@
 #include <cstring>
 
 #include "carillon/core/error.h"
+#include "src/tasks/class_samples.h"
+#include "src/tasks/probabilities.h"
 
 namespace carillon {
 namespace {
 
 constexpr std::int64_t one = std::int64_t{1} << 40;  ///< 1 as a fraction
-
-double cross_entropy(std::span<const float> logits, std::size_t label) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return std::log(sum) - (logits[label] - largest);
-}
 
 }  // namespace
 
@@ -52,13 +47,9 @@ double FixedPointMean::value() const {
 
 void CrossEntropyMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
   counts_->add(outputs, targets);
-  const std::size_t samples = targets.size() / sizeof(std::int32_t);
-  for (std::size_t i = 0; i < samples; ++i) {
-    std::int32_t label = 0;
-    std::memcpy(&label, targets.data() + i * sizeof label, sizeof label);
-    const std::size_t classes = outputs.size() / samples;
-    mean_.add(cross_entropy(outputs.subspan(i * classes, classes), static_cast<std::size_t>(label)));
-  }
+  for_each_class_sample(outputs, targets, [&](std::size_t label, std::span<const float> logits) {
+    mean_.add(Softmax(logits).cross_entropy(label));
+  });
 }
 
 // Format: whole, fraction and count of the mean, then the contents of the other metric.

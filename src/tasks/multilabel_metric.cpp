@@ -6,15 +6,14 @@
 #include <cmath>
 #include <limits>
 
+#include "src/tasks/probabilities.h"
+
 namespace carillon {
 namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-double f1_of(std::int64_t correct, std::int64_t predicted, std::int64_t positives) {
-  const std::int64_t both = predicted + positives;
-  return both > 0 ? 2.0 * static_cast<double>(correct) / static_cast<double>(both) : 0.0;
-}
+double f1_of(const ClassCounts& counts) { return counts.f1().value_or(0.0); }
 
 /// One sample of a label.
 struct Ranked {
@@ -25,7 +24,7 @@ struct Ranked {
 /// Sets what depends on the order of the samples by their logits.
 void rank(std::vector<Ranked>& samples, LabelResult& result) {
   std::ranges::sort(samples, std::ranges::greater{}, &Ranked::logit);
-  const auto positives = static_cast<double>(result.positives);
+  const auto positives = static_cast<double>(result.counts.support);
   std::int64_t correct = 0;
   double sum = 0.0;
   for (std::size_t i = 0; i < samples.size();) {
@@ -35,10 +34,10 @@ void rank(std::vector<Ranked>& samples, LabelResult& result) {
     const auto predicted = static_cast<std::int64_t>(i);
     sum += static_cast<double>(correct - before) / positives * static_cast<double>(correct) /
            static_cast<double>(predicted);
-    const double f1 = f1_of(correct, predicted, result.positives);
+    const double f1 = f1_of({.support = result.counts.support, .predicted = predicted, .correct = correct});
     if (f1 <= result.best_f1) continue;
     result.best_f1 = f1;
-    result.best_threshold = 1.0 / (1.0 + std::exp(-static_cast<double>(threshold)));
+    result.best_threshold = label_probability(threshold);
   }
   result.average_precision = sum;
 }
@@ -48,22 +47,25 @@ LabelResult result_of(const StoredSamples& samples, std::size_t label) {
   std::vector<Ranked> ranked(samples.count());
   for (std::size_t i = 0; i < samples.count(); ++i) {
     const std::size_t at = i * samples.columns() + label;
-    const bool applies = samples.targets()[at] != std::byte{0}, is_predicted = samples.outputs()[at] > 0.0f;
+    const bool applies = samples.targets()[at] != std::byte{0}, is_predicted = predicts_label(samples.outputs()[at]);
     ranked[i] = {samples.outputs()[at], applies};
-    result.positives += applies ? 1 : 0;
-    result.predicted += is_predicted ? 1 : 0;
-    result.correct += applies && is_predicted ? 1 : 0;
+    result.counts.support += applies ? 1 : 0;
+    result.counts.predicted += is_predicted ? 1 : 0;
+    result.counts.correct += applies && is_predicted ? 1 : 0;
   }
-  result.f1 = f1_of(result.correct, result.predicted, result.positives);
-  if (result.positives > 0) rank(ranked, result);
+  if (result.counts.support > 0) rank(ranked, result);
   return result;
+}
+
+double cross_entropy_of(float logit, bool applies) {
+  const double z = logit, t = applies ? 1.0 : 0.0;
+  return std::max(z, 0.0) - z * t + std::log1p(std::exp(-std::abs(z)));
 }
 
 double mean_cross_entropy(const StoredSamples& samples) {
   double sum = 0.0;
   for (std::size_t i = 0; i < samples.outputs().size(); ++i) {
-    const double z = samples.outputs()[i], t = samples.targets()[i] != std::byte{0} ? 1.0 : 0.0;
-    sum += std::max(z, 0.0) - z * t + std::log1p(std::exp(-std::abs(z)));
+    sum += cross_entropy_of(samples.outputs()[i], samples.targets()[i] != std::byte{0});
   }
   return sum / static_cast<double>(samples.outputs().size());
 }
@@ -75,19 +77,19 @@ struct Means {
 Means means_of(const std::vector<LabelResult>& labels) {
   Means means;
   double ranked = 0.0;
-  LabelResult all;
+  ClassCounts all;
   for (const LabelResult& label : labels) {
     if (label.average_precision) {
       means.average_precision += *label.average_precision;
       ranked += 1.0;
     }
-    means.macro_f1 += label.f1 / static_cast<double>(labels.size());
-    all.positives += label.positives;
-    all.predicted += label.predicted;
-    all.correct += label.correct;
+    means.macro_f1 += f1_of(label.counts) / static_cast<double>(labels.size());
+    all.support += label.counts.support;
+    all.predicted += label.counts.predicted;
+    all.correct += label.counts.correct;
   }
   means.average_precision = ranked > 0.0 ? means.average_precision / ranked : not_a_number;
-  means.micro_f1 = f1_of(all.correct, all.predicted, all.positives);
+  means.micro_f1 = f1_of(all);
   return means;
 }
 
@@ -109,6 +111,14 @@ const std::vector<LabelResult>& MultilabelMetric::labels() const {
   return results_;
 }
 
+double MultilabelMetric::cross_entropy(std::size_t i) const {
+  double sum = 0.0;
+  for (std::size_t at = i * samples_.columns(); at < (i + 1) * samples_.columns(); ++at) {
+    sum += cross_entropy_of(samples_.outputs()[at], samples_.targets()[at] != std::byte{0});
+  }
+  return sum / static_cast<double>(samples_.columns());
+}
+
 std::vector<Score> MultilabelMetric::scores() const {
   const Means means = means_of(labels());
   return {
@@ -123,12 +133,12 @@ ScoreTable MultilabelMetric::table() const {
                                "best_threshold", "best_f1"},
                    .rows = {}};
   for (const LabelResult& label : labels()) {
-    const auto positives = static_cast<double>(label.positives), predicted = static_cast<double>(label.predicted),
-               correct = static_cast<double>(label.correct);
-    const bool has_positives = label.positives > 0;
+    const ClassCounts& counts = label.counts;
+    const bool has_positives = counts.support > 0;
     table.rows.push_back(
-        {positives, predicted, correct, label.predicted > 0 ? correct / predicted : not_a_number,
-         has_positives ? correct / positives : not_a_number, label.f1, label.average_precision.value_or(not_a_number),
+        {static_cast<double>(counts.support), static_cast<double>(counts.predicted),
+         static_cast<double>(counts.correct), counts.precision().value_or(not_a_number),
+         counts.recall().value_or(not_a_number), f1_of(counts), label.average_precision.value_or(not_a_number),
          has_positives ? label.best_threshold : not_a_number, has_positives ? label.best_f1 : not_a_number});
   }
   return table;

@@ -1,5 +1,4 @@
-// Metrics of a multi-label classification. A label is predicted if its logit is above 0, that is if its probability is
-// above 1/2.
+// Metrics of a multi-label classification. A label is predicted if its probability is at least 1/2.
 //
 //   average precision of a label   sum over thresholds of (R_k - R_(k-1)) P_k, from the highest threshold downwards;
 //                                  P_k, R_k: precision and recall of "score >= threshold k"
@@ -16,16 +15,15 @@
 #include <vector>
 
 #include "carillon/tasks/metric.h"
+#include "src/tasks/class_counts.h"
 #include "src/tasks/stored_samples.h"
 
 namespace carillon {
 
 /// The results of one label.
 struct LabelResult {
-  std::int64_t positives = 0;               ///< samples that the label applies to
-  std::int64_t predicted = 0, correct = 0;  ///< samples with the predicted label, and those of them that have it
-  std::optional<double> average_precision;  ///< nullopt: no positives
-  double f1 = 0.0;
+  ClassCounts counts;                       ///< support: samples that the label applies to
+  std::optional<double> average_precision;  ///< nullopt: no such samples
   double best_threshold = 0.5;  ///< probability with the highest F1: "predict the label from this probability on"
   double best_f1 = 0.0;         ///< F1 at that threshold
 };
@@ -47,6 +45,8 @@ class MultilabelMetric : public Metric {
   ScoreTable table() const override;
 
   const StoredSamples& samples() const { return samples_; }
+  /// Mean cross-entropy of the labels of sample `i`.
+  double cross_entropy(std::size_t i) const;
   /// By label.
   const std::vector<LabelResult>& labels() const;
 

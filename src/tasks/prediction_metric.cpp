@@ -5,23 +5,12 @@
 #include <numeric>
 
 #include "carillon/core/error.h"
-#include "src/tasks/top_classes.h"
+#include "src/tasks/class_samples.h"
+#include "src/tasks/first_by.h"
+#include "src/tasks/probabilities.h"
 
 namespace carillon {
 namespace {
-
-/// The first `count` of `numbers` by `key`, ascending; of equal keys, the smaller number.
-template <typename Key>
-std::vector<std::size_t> first_by(std::vector<std::size_t> numbers, std::size_t count, Key key) {
-  const std::size_t kept = std::min(count, numbers.size());
-  std::partial_sort(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(kept), numbers.end(),
-                    [&](std::size_t a, std::size_t b) {
-                      const double of_a = key(a), of_b = key(b);
-                      return of_a != of_b ? of_a < of_b : a < b;
-                    });
-  numbers.resize(kept);
-  return numbers;
-}
 
 bool is_valid(const Prediction& prediction, std::size_t class_count) {
   const auto is_class = [&](std::int32_t value) { return value >= 0 && static_cast<std::size_t>(value) < class_count; };
@@ -47,18 +36,16 @@ std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std:
 
 void PredictionMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
   other_->add(outputs, targets);
-  const std::size_t samples = targets.size() / sizeof(std::int32_t), classes = predictions_.class_count;
-  for (std::size_t i = 0; i < samples; ++i) {
+  for_each_class_sample(outputs, targets, [&](std::size_t label, std::span<const float> logits) {
     Prediction& prediction = predictions_.samples.emplace_back();
-    std::memcpy(&prediction.label, targets.data() + i * sizeof prediction.label, sizeof prediction.label);
-    const std::span<const float> logits = outputs.subspan(i * classes, classes);
+    prediction.label = static_cast<std::int32_t>(label);
     const Softmax softmax(logits);
     const std::vector<std::size_t> top = top_classes(logits, predictions_.top_count());
     for (std::size_t place = 0; place < top.size(); ++place) {
       prediction.classes[place] = static_cast<std::int32_t>(top[place]);
       prediction.probabilities[place] = softmax.probability(top[place]);
     }
-  }
+  });
 }
 
 // Format: the number of samples, int64; their predictions; the contents of the other metric.

@@ -2,7 +2,7 @@
 //
 // Every rank evaluates a contiguous part of the records and the parts are merged in rank order, so sample i of the
 // merged metric is record i of the dataset. Outputs: logits, [samples, classes]. Targets: int32 [], 0 .. classes - 1.
-// Memory: 64 bytes per sample.
+// Memory: 64 bytes per sample, and while the parts of the ranks are merged up to three times as much.
 #pragma once
 
 #include <array>

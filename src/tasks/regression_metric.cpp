@@ -17,32 +17,46 @@ double RegressionMetric::target(std::size_t i, std::size_t column) const {
   return numbers_[column].number(value);
 }
 
-std::vector<NumberResult> RegressionMetric::numbers() const {
+NumberResult RegressionMetric::result_of(std::size_t column) const {
   const auto count = static_cast<double>(samples_.count());
-  std::vector<NumberResult> results;
-  for (std::size_t column = 0; column < numbers_.size(); ++column) {
-    double sum = 0.0, absolute = 0.0, squared = 0.0, spread = 0.0;
-    bool are_equal = true;  // rounding of the mean must not make a spread
-    for (std::size_t i = 0; i < samples_.count(); ++i) {
-      sum += target(i, column);
-      are_equal = are_equal && target(i, column) == target(0, column);
-    }
-    for (std::size_t i = 0; i < samples_.count(); ++i) {
-      const double error = predicted(i, column) - target(i, column), distance = target(i, column) - sum / count;
-      absolute += std::abs(error);
-      squared += error * error;
-      spread += distance * distance;
-    }
-    const double r2 = !are_equal ? 1.0 - squared / spread : squared > 0.0 ? 0.0 : 1.0;
-    results.push_back(
-        {.mae = absolute / count, .rmse = std::sqrt(squared / count), .r2 = samples_.count() > 0 ? r2 : std::nan("")});
+  double sum = 0.0, absolute = 0.0, squared = 0.0, spread = 0.0;
+  bool are_equal = true;  // rounding of the mean must not make a spread
+  for (std::size_t i = 0; i < samples_.count(); ++i) {
+    sum += target(i, column);
+    are_equal = are_equal && target(i, column) == target(0, column);
   }
-  return results;
+  for (std::size_t i = 0; i < samples_.count(); ++i) {
+    const double error = predicted(i, column) - target(i, column), distance = target(i, column) - sum / count;
+    absolute += std::abs(error);
+    squared += error * error;
+    spread += distance * distance;
+  }
+  const double r2 = !are_equal ? 1.0 - squared / spread : squared > 0.0 ? 0.0 : 1.0;
+  return {.mae = absolute / count,
+          .rmse = std::sqrt(squared / count),
+          .r2 = samples_.count() > 0 ? r2 : std::nan(""),
+          .deviation = are_equal ? 0.0 : std::sqrt(spread / count)};
+}
+
+const std::vector<NumberResult>& RegressionMetric::numbers() const {
+  if (!results_.empty()) return results_;
+  for (std::size_t column = 0; column < numbers_.size(); ++column) results_.push_back(result_of(column));
+  return results_;
+}
+
+double RegressionMetric::error(std::size_t i) const {
+  double squared = 0.0;
+  for (std::size_t column = 0; column < numbers_.size(); ++column) {
+    const double deviation = numbers()[column].deviation;
+    const double error = (predicted(i, column) - target(i, column)) / (deviation > 0.0 ? deviation : 1.0);
+    squared += error * error;
+  }
+  return std::sqrt(squared / static_cast<double>(numbers_.size()));
 }
 
 NumberResult RegressionMetric::mean() const {
   NumberResult mean;
-  const std::vector<NumberResult> results = numbers();
+  const std::vector<NumberResult>& results = numbers();
   const auto count = static_cast<double>(results.size());
   for (const NumberResult& result : results) {
     mean.mae += result.mae / count;

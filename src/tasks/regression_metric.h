@@ -19,6 +19,7 @@ namespace carillon {
 /// The results of one number; NaN without samples.
 struct NumberResult {
   double mae = 0.0, rmse = 0.0, r2 = 0.0;
+  double deviation = 0.0;  ///< standard deviation of the true numbers
 };
 
 class RegressionMetric : public Metric {
@@ -27,10 +28,14 @@ class RegressionMetric : public Metric {
       : numbers_(std::move(numbers)), samples_(numbers_.size(), numbers_.size() * sizeof(float)) {}
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
+    results_.clear();
     samples_.add(outputs, targets);
   }
   std::string contents() const override { return samples_.contents(); }
-  void merge(std::string_view contents) override { samples_.merge(contents); }
+  void merge(std::string_view contents) override {
+    results_.clear();
+    samples_.merge(contents);
+  }
   /// "r2", "mae" and "rmse".
   std::vector<Score> scores() const override;
   /// "R2 = 0.832 (4952 records)"
@@ -40,17 +45,22 @@ class RegressionMetric : public Metric {
   ScoreTable table() const override;
 
   const StoredSamples& samples() const { return samples_; }
+  const NumberScale& scale(std::size_t column) const { return numbers_[column]; }
   /// Number `column` of sample `i`, in its unit.
   double predicted(std::size_t i, std::size_t column) const;
   double target(std::size_t i, std::size_t column) const;
+  /// Root mean square, over the numbers of sample `i`, of e / deviation. A deviation of 0 counts as 1.
+  double error(std::size_t i) const;
   /// By number.
-  std::vector<NumberResult> numbers() const;
+  const std::vector<NumberResult>& numbers() const;
 
  private:
+  NumberResult result_of(std::size_t column) const;
   NumberResult mean() const;
 
   std::vector<NumberScale> numbers_;
   StoredSamples samples_;
+  mutable std::vector<NumberResult> results_;  ///< of `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

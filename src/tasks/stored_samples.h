@@ -1,7 +1,8 @@
 // StoredSamples: the outputs and targets of all samples of an evaluation, in the order of the records.
 //
 // For metrics that need all samples at once, such as average precision. Every rank merges all parts in rank order, so
-// the samples and all sums over them are the same at any number of ranks.
+// the samples and all sums over them are the same at any number of ranks. Memory on each rank: the outputs and targets
+// of all records, and while they are merged up to three times as much.
 #pragma once
 
 #include <cstddef>

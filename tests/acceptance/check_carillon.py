@@ -22,7 +22,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _failure, _own_folder, _changes, _stops, _kill):
+    for case in (_whole, _commands, _options, _fine_tuning, _failure, _own_folder, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -122,6 +122,28 @@ def _options(context):
         done = context.run_command(command(context, run, data, *words))
         wrong = done.complaint(USAGE, names) or ("records exist" if data.exists() else "")
         yield _result(f"{words[0]} {words[1]} is refused", wrong)
+
+
+def _fine_tuning(context):
+    """a training from the weights of another"""
+    run, data = _places(context)
+    base, weights = context.work / "carillon-base", context.work / "base #1.safetensors"
+    context.run("image_train", "--model", "resnet18", "--image-size", 32, "--classes", 5, "--data", "synthetic", "--train-dir",
+                base, "--max-steps", 0)
+    context.run("checkpoint_tool", "export", "--safetensors", weights, base)
+    options = ("--image-size", 32, "--max-steps", 2, "--log-every", 1)
+    done = context.run_command(command(context, run, data, "--from", weights, *options))
+    without = "without the variables of --init-exclude: logits/weights, logits/biases"
+    plan = (run / "plan.cfg").read_text()
+    wrong = done.complaint(0) or ((without not in done.output or "model = resnet18\n" not in plan) and done.output + plan)
+    yield _result("--from starts with the weights of a safetensors file and a new last layer", wrong)
+    before = checkpoints(run)
+    same = context.run_command(command(context, run, data, "--from", run, "--fresh", *options))
+    wrong = same.complaint(USAGE, ("--from",)) or (checkpoints(run) != before and "the checkpoints are gone")
+    yield _result("--from refuses the train directory, which --fresh would remove", wrong)
+    other = context.run_command(command(context, run, data, "--from", weights, "--model", "resnet50", "--fresh"))
+    wrong = other.complaint(USAGE) or ("are those of resnet18" not in other.output and other.output)
+    yield _result("--from refuses weights of another network than --model", wrong)
 
 
 def _failure(context):

@@ -28,10 +28,13 @@ from tfrecords import parse_example, read_records
 LIMIT, LOSS_LIMIT, GRADIENT_LIMIT, OF_A_DECISION = 1e-3, 1e-6, 1e-4, 0.05
 STEPS = 12
 PARAMETERS = {
-    "resnet50": 23528522, "resnet18": 11181642, "resnet18_cifar": 11173962, "resnet9": 6573120, "airbench94": 1971640,
+    "resnet18": 11181642, "resnet34": 21289802, "resnet50": 23528522, "resnet101": 42520650, "resnet152": 58164298, "resnet18_cifar": 11173962, "resnet9": 6573120, "airbench94": 1971640,
     "airbench96": 9915704,
 }  # fmt: skip
-IMAGENET = {"resnet18": "/conv2/norm/gamma", "resnet50": "/conv3/norm/gamma"}  # the last gamma of a block
+BASIC, BOTTLENECK = "/conv2/norm/gamma", "/conv3/norm/gamma"  # the last gamma of a block
+IMAGENET = {
+    "resnet18": BASIC, "resnet34": BASIC, "resnet50": BOTTLENECK, "resnet101": BOTTLENECK, "resnet152": BOTTLENECK
+}  # fmt: skip
 CUT_DEVIATION = 0.87962566103423978  # standard deviation of a normal distribution truncated at two deviations
 
 
@@ -89,8 +92,9 @@ class Towers:
 
 
 def _global_batch(model):
-    """resnet50's last images have one pixel. With fewer than 4 of them a batch norm's output is mostly rounding error."""
-    return 16 if model == "resnet50" else 8
+    """resnet50's last images have one pixel at 32 x 32. With fewer than 4 of them a batch norm's output is mostly rounding
+    error."""
+    return 16 if IMAGENET.get(model) == BOTTLENECK else 8
 
 
 def _ways(global_batch, quick):
@@ -128,7 +132,7 @@ def check(context):
         yield Result("parity: modern networks", False, f"this Python has no {error.name}")
         return
     paths = sorted(context.small_cifar10_set(40).glob("train-*.tfrecord"))
-    of_cifar = [model for model in reference.MODELS if model != "resnet18"]
+    of_cifar = [model for model in reference.MODELS if model not in IMAGENET or model == "resnet50"]
     subjects = [Subject(model, model, "cifar10_train", "cifar10_eval", paths, (), True) for model in of_cifar]
     pictures = sorted(_picture_set(context).glob("train-*.tfrecord"))
     for model in IMAGENET:

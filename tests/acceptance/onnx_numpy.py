@@ -98,8 +98,14 @@ def _windows(x, kernel_shape, strides, pads, fill):
     return sliding_window_view(x, kernel_shape, (2, 3))[:, :, :: strides[0], :: strides[1]]
 
 
-def conv(x, weights, bias=None, *, kernel_shape, strides, pads):
-    y = np.einsum("ncpqij,ocij->nopq", _windows(x, kernel_shape, strides, pads, 0.0), weights, optimize=True)
+def conv(x, weights, bias=None, *, kernel_shape, strides, pads, group=1):
+    windows = _windows(x, kernel_shape, strides, pads, 0.0)
+    if group == 1:
+        y = np.einsum("ncpqij,ocij->nopq", windows, weights, optimize=True)
+    elif group == x.shape[1] and weights.shape[1] == 1:
+        y = np.einsum("ncpqij,cij->ncpq", windows, weights[:, 0], optimize=True)
+    else:
+        raise ValueError(f"a convolution in {group} groups")
     return y if bias is None else y + bias[:, None, None]
 
 
@@ -122,6 +128,16 @@ def batch_norm(x, scale, shift, mean, variance, *, epsilon):
     return scale * (x - mean) / np.sqrt(variance + epsilon) + shift
 
 
+def layer_norm(x, scale, shift, *, axis, epsilon):
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    return scale * (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon) + shift
+
+
+def pad(x, pads):
+    before, after = np.split(pads, 2)
+    return np.pad(x, list(zip(before, after, strict=True)))
+
+
 def slice_(x, begin, end, axes):
     cut = [slice(None)] * x.ndim
     for first, last, axis in zip(begin, end, axes, strict=True):
@@ -129,7 +145,14 @@ def slice_(x, begin, end, axes):
     return x[tuple(cut)]
 
 
-def softmax(x):
+def reshape(x, extents):
+    """An extent of 0 keeps that of x."""
+    return x.reshape([x.shape[axis] if extent == 0 else extent for axis, extent in enumerate(extents)])
+
+
+def softmax(x, *, axis=-1):
+    if axis not in (-1, x.ndim - 1):
+        raise ValueError(f"a softmax over axis {axis}")
     shares = np.exp(x - x.max(-1, keepdims=True))
     return shares / shares.sum(-1, keepdims=True)
 
@@ -142,16 +165,20 @@ OPERATORS = {
     "Div": np.divide,
     "Erf": np.vectorize(math.erf, otypes=[np.float64]),
     "Flatten": lambda x: x.reshape(len(x), -1),
+    "Gather": lambda x, indices, axis=0: np.take(x, indices, axis),
     "Gemm": lambda x, weights, bias: x @ weights + bias,
     "GlobalAveragePool": lambda x: x.mean((2, 3), keepdims=True),
     "Identity": lambda x: x,
     "LRN": lrn,
+    "LayerNormalization": layer_norm,
     "MatMul": np.matmul,
     "Max": np.maximum,
     "MaxPool": max_pool,
     "Mul": np.multiply,
     "ReduceMean": lambda x, axes: x.mean(tuple(axes), keepdims=True),
+    "Pad": pad,
     "Relu": lambda x: np.maximum(x, 0.0),
+    "Reshape": reshape,
     "Sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
     "Slice": slice_,
     "Softmax": softmax,

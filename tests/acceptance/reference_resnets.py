@@ -54,39 +54,34 @@ class _Layers:
         )  # fmt: skip
 
 
-def _basic_blocks(layers, x):
-    for stage in (1, 2, 3, 4):
-        for block in (1, 2):
+def _residual_stages(layers, x, counts, bottlenecks):
+    """The stages and the logits. v1.5: the 3x3 convolution of a bottleneck has the stride."""
+    for stage, blocks in enumerate(counts, start=1):
+        for block in range(1, blocks + 1):
             name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
-            y = layers.conv_norm_relu(f"{name}/conv1", x, stride)
-            y = layers.conv_norm(f"{name}/conv2", y)
-            if stride == 2:
+            if bottlenecks:
+                y = layers.conv_norm_relu(f"{name}/conv1", x)
+                y = layers.conv_norm_relu(f"{name}/conv2", y, stride)
+                y = layers.conv_norm(f"{name}/conv3", y)
+            else:
+                y = layers.conv_norm_relu(f"{name}/conv1", x, stride)
+                y = layers.conv_norm(f"{name}/conv2", y)
+            if stride == 2 or (bottlenecks and block == 1):
                 x = layers.conv_norm(f"{name}/projection", x, stride)
             x = F.relu(y + x)
     return x.mean(dim=(2, 3)) @ layers.variables["logits/weights"] + layers.variables["logits/biases"]
 
 
 def resnet18_cifar(layers, x):
-    return _basic_blocks(layers, layers.conv_norm_relu("stem", x))
+    return _residual_stages(layers, layers.conv_norm_relu("stem", x), (2, 2, 2, 2), bottlenecks=False)
 
 
-def resnet18(layers, x):
-    return _basic_blocks(layers, F.max_pool2d(layers.conv_norm_relu("stem", x, 2), 3, 2, padding=1))
+def _imagenet_resnet(*counts, bottlenecks):
+    def network(layers, x):
+        x = F.max_pool2d(layers.conv_norm_relu("stem", x, 2), 3, 2, padding=1)
+        return _residual_stages(layers, x, counts, bottlenecks)
 
-
-def resnet50(layers, x):
-    """v1.5: the 3x3 convolution has the stride."""
-    x = F.max_pool2d(layers.conv_norm_relu("stem", x, 2), 3, 2, padding=1)
-    for stage, blocks in ((1, 3), (2, 4), (3, 6), (4, 3)):
-        for block in range(1, blocks + 1):
-            name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
-            y = layers.conv_norm_relu(f"{name}/conv1", x)
-            y = layers.conv_norm_relu(f"{name}/conv2", y, stride)
-            y = layers.conv_norm(f"{name}/conv3", y)
-            if block == 1:
-                x = layers.conv_norm(f"{name}/projection", x, stride)
-            x = F.relu(y + x)
-    return x.mean(dim=(2, 3)) @ layers.variables["logits/weights"] + layers.variables["logits/biases"]
+    return Model(network, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406))
 
 
 def resnet9(layers, x):
@@ -131,8 +126,11 @@ class Model:
 
 
 MODELS = {
-    "resnet50": Model(resnet50, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
-    "resnet18": Model(resnet18, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
+    "resnet18": _imagenet_resnet(2, 2, 2, 2, bottlenecks=False),
+    "resnet34": _imagenet_resnet(3, 4, 6, 3, bottlenecks=False),
+    "resnet50": _imagenet_resnet(3, 4, 6, 3, bottlenecks=True),
+    "resnet101": _imagenet_resnet(3, 4, 23, 3, bottlenecks=True),
+    "resnet152": _imagenet_resnet(3, 8, 36, 3, bottlenecks=True),
     "resnet18_cifar": Model(resnet18_cifar, (0.2023, 0.1994, 0.2010)),
     "resnet9": Model(resnet9, (0.2470, 0.2435, 0.2616)),
     "airbench94": Model(airbench94, (0.2470, 0.2435, 0.2616), frozen=("whiten/weights",)),

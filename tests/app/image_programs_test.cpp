@@ -1,86 +1,20 @@
-// Runs image_train, image_eval and carillon_predict like a user, starting with a folder of pictures.
+// Trainings of image_train like a user runs them, from a folder of pictures.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
-#include "src/images/picture.h"
+#include "tests/app/image_programs.h"
 #include "tests/app/predictions.h"
-#include "tests/data/program_fixture.h"
-#include "tests/support/markup.h"
 
 namespace carillon {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-namespace fs = std::filesystem;
-
-/// Two classes, red and blue, that a network learns in a few steps. The fixture converts them once.
-class ImageProgramsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    root_ = fs::temp_directory_path() / fmt::format("carillon.images.{}", ::getpid());
-    for (int i = 0; i < 40; ++i) put(i % 2 == 0 ? "blue" : "red", i);
-    ASSERT_EQ(
-        run("tfrecord_convert images --input " + at("in") + " --output " + at("set") + " --validation-share 0.2").code,
-        0);
-  }
-  static void TearDownTestSuite() { fs::remove_all(root_); }
-
-  static std::string at(const std::string& name) { return (root_ / name).string(); }
-
-  /// A picture of stripes with a unique size.
-  static void put(const std::string& name, int i) {
-    Picture picture{.height = 20 + i % 7, .width = 30 - i % 5, .channels = 3, .pixels = {}};
-    for (std::int64_t p = 0; p < picture.height * picture.width; ++p) {
-      const auto shade = static_cast<std::uint8_t>((p * (i + 3)) % 90);
-      const auto strong = static_cast<std::uint8_t>(200 + shade / 2);
-      const bool is_red = name == "red";
-      for (const std::uint8_t value : {is_red ? strong : shade, shade, is_red ? shade : strong}) {
-        picture.pixels.push_back(value);
-      }
-    }
-    fs::create_directories(root_ / "in" / name);
-    const std::string file = encode_jpeg(picture, 90);
-    std::ofstream(root_ / "in" / name / fmt::format("{:02}.jpg", i), std::ios::binary) << file;
-  }
-
-  static Outcome run(const std::string& command, const std::string& launcher = "") {
-    return run_program(command, launcher);
-  }
-  static std::string train(const std::string& directory, const std::string& more) {
-    return "image_train --model resnet9 --image-size 16 --batch-size 8 --learning-rate 0.05 --data '" +
-           at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
-  }
-  static void expect_done(const std::string& command, const std::string& launcher = "") {
-    const Outcome outcome = run(command, launcher);
-    ASSERT_EQ(outcome.code, 0) << command << "\n" << outcome.output;
-  }
-  static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
-    expect_one_line(run(command), code, text);
-  }
-  /// Whether variables of two train directories differ; not only options, as seeds and names of directories do.
-  static void expect_other_variables(const std::string& a, const std::string& b) {
-    const Outcome outcome = run("checkpoint_tool diff " + at(a) + " " + at(b));
-    EXPECT_EQ(outcome.code, 1) << outcome.output;
-    EXPECT_THAT(outcome.output, HasSubstr("variables/"));
-  }
-  /// Whether two train directories end with the same arrays.
-  static void expect_same_arrays(const std::string& a, const std::string& b) {
-    const Outcome outcome = run("checkpoint_tool diff --arrays " + at(a) + " " + at(b));
-    EXPECT_EQ(outcome.code, 0) << outcome.output;
-  }
-
-  inline static fs::path root_;
-};
-
-constexpr const char* two_ranks = "mpirun --allow-run-as-root --oversubscribe -np 2 ";
-constexpr const char* four_ranks = "mpirun --allow-run-as-root --oversubscribe -np 4 ";
 
 TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   expect_done(train("learnt", "--max-steps 30"));
@@ -151,91 +85,6 @@ TEST_F(ImageProgramsTest, LoadCheckpointsOfEarlierVersionsByTheirStem) {
   expect_done(cifar + " --model resnet18_cifar --max-steps 2");
 }
 
-TEST_F(ImageProgramsTest, ReportsNameTheClasses) {
-  expect_done(train("named", "--max-steps 0"));
-  for (const char* report : {"report.csv", "report.json"}) {
-    expect_done("image_eval --data '" + at("set/validation-*") + "' --checkpoint " + at("named") + " --report " +
-                at(report));
-  }
-  const std::string csv = read_bytes(at("report.csv"));
-  EXPECT_THAT(csv, HasSubstr(",predicted_blue,predicted_red,loss\r\nblue,4,"));
-  EXPECT_EQ(nlohmann::json::parse(read_bytes(at("report.json"))).at("classes")[1].at("name"), "red");
-}
-
-TEST_F(ImageProgramsTest, WriteThePredictionsOfPicturesWithTheirNames) {
-  expect_done(train("predicted", "--max-steps 30"));
-  const std::string evaluate = "image_eval --data '" + at("set/validation-*") + "' --checkpoint " + at("predicted");
-  expect_done(evaluate + " --report " + at("page.html") + " " + at("two.csv") + " --predictions " +
-              at("predictions.csv") + " --mistakes " + at("none.png"));
-  std::istringstream lines(read_bytes(at("predictions.csv")));
-  std::string line;
-  std::getline(lines, line);
-  EXPECT_EQ(line, "file,record,picture,true,predicted,class_1,probability_1,class_2,probability_2\r");
-  const std::string file = at("set/validation-00000-of-00001.tfrecord");
-  int count = 0;
-  for (; std::getline(lines, line); ++count) {
-    EXPECT_THAT(line, testing::MatchesRegex(file + "," + std::to_string(count) +
-                                            ",[0-3][0-9].jpg,(blue,blue,blue|red,red,red),[01][.0-9]*,(red|blue),.*"));
-    const bool is_blue = line.find(",blue,blue,") != line.npos;
-    const std::string picture = line.substr(line.find(".jpg") - 2, 2);
-    EXPECT_EQ(std::stoi(picture) % 2 == 0, is_blue) << line;
-  }
-  EXPECT_EQ(count, 8);
-  EXPECT_THAT(read_bytes(at("page.html")), HasSubstr("There are no mistakes."));
-  EXPECT_THAT(read_bytes(at("page.html")), HasSubstr("<i>true</i> <bdi>red</bdi>"));
-  EXPECT_THAT(read_bytes(at("two.csv")), HasSubstr("\r\nblue,4,4,4,1,1,4,0,"));
-  EXPECT_THAT(read_bytes(at("none.png")), testing::StartsWith("\x89PNG"));
-}
-
-TEST_F(ImageProgramsTest, PagesEscapeTheNamesOfClasses) {
-  const std::string name = "<b>&\"' x";
-  fs::create_directories(root_ / "odd" / name);
-  fs::create_directories(root_ / "odd/plain");
-  for (const char* const picture : {"blue/00.jpg", "red/01.jpg"}) {
-    fs::copy_file(root_ / "in" / picture, root_ / "odd" / (picture[0] == 'b' ? name : "plain") / "1.jpg");
-  }
-  expect_done("tfrecord_convert images --input " + at("odd") + " --output " + at("odd_set"));
-  expect_done("image_train --model resnet9 --image-size 16 --batch-size 2 --max-steps 0 --data '" +
-              at("odd_set/train-*") + "' --train-dir " + at("odd_run"));
-  expect_done("image_eval --data '" + at("odd_set/train-*") + "' --checkpoint " + at("odd_run") + " --report " +
-              at("odd.html"));
-  const Markup page(read_bytes(at("odd.html")));
-  EXPECT_EQ(page.fault, "");
-  EXPECT_THAT(page.text, HasSubstr("true " + name));
-}
-
-/// The checkpoint holds the background of the conversion. Pictures of all formats are predicted as they are shown.
-TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
-  const auto sample = [](const std::string& name) { return sample_path("../pictures/" + name); };
-  for (const char* name : {"a", "b"}) {
-    fs::create_directories(root_ / "clear" / name);
-    fs::copy(sample("transparent.png"), root_ / "clear" / name);
-  }
-  expect_done("tfrecord_convert images --input " + at("clear") + " --output " + at("on_blue") +
-              " --background '#0000ff'");
-  expect_done("image_train --model resnet9 --image-size 16 --max-steps 0 --data '" + at("on_blue/train-*") +
-              "' --train-dir " + at("blue"));
-  fs::create_directories(root_ / "shown");
-  fs::copy(sample(CARILLON_HAS_PICTURE_FORMATS != 0 ? "colour.tif" : "oriented_1.jpg"), root_ / "shown/2.tif");
-  fs::copy(sample("oriented_6.jpg"), root_ / "shown/3.jpg");
-  fs::copy(sample("oriented_1.jpg"), root_ / "shown/4.jpg");
-  fs::copy(sample("transparent.png"), root_ / "shown/1.jpg");  // a wrong ending
-  expect_done("carillon_predict --checkpoint " + at("blue") + " --images " + at("shown.npz") + " " + at("shown"));
-  const NamedArray seen = read_npz(at("shown.npz"), 1 << 20).at(0);
-  ASSERT_EQ(seen.shape, (std::vector<std::int64_t>{4, 3, 16, 16}));
-  const auto value = [&](std::size_t picture, std::size_t channel, std::size_t row, std::size_t column) {
-    return seen.values[((picture * 3 + channel) * 16 + row) * 16 + column];
-  };
-  EXPECT_LT(value(0, 0, 0, 0), 60);  // nearly transparent: blue
-  EXPECT_GT(value(0, 2, 0, 0), 200);
-  for (const std::size_t i : {std::size_t{0}, std::size_t{7}, std::size_t{15}}) {
-    EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // the same picture as TIFF and as JPEG
-    EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // turned to the right
-  }
-  expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("shown.npz"), ExitCode::data,
-                 "neither a JPEG nor a PNG");
-}
-
 /// The 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
@@ -267,15 +116,13 @@ TEST_F(ImageProgramsTest, AugmentTheSameImagesAtAnyNumberOfRanksAndThreadsAndWhe
   expect_done(command("continued", "--max-steps 1 --decode-threads 4" + both));
   expect_done(command("continued", "--max-steps 3" + both), two_ranks);
   expect_same_arrays("augmented", "continued");
-  expect_done(command("undistorted", "--max-steps 1 --distort false"));
-  expect_done(command("still", "--max-steps 1 --distort false" + both));
-  expect_same_arrays("undistorted", "still");
   const std::string options = read_checkpoint(checkpoint_path(at("augmented"), 3)).options_json;
   EXPECT_THAT(options, HasSubstr("\"rand_augment\":\"2,9\""));
   expect_failure(command("none", "--rand-augment 2"), ExitCode::usage,
                  "--rand-augment: '2' is not 0, or N,M with N from 1 to 14 and M from 0 to 30");
   expect_failure(command("none", "--rand-augment 2,31"), ExitCode::usage, "--rand-augment: '2,31' is not 0, or N,M");
   expect_failure(command("none", "--random-erasing 1.5"), ExitCode::usage, "--random-erasing: '1.5' is not");
+  expect_failure(command("none", "--distort false --random-erasing 0.5"), ExitCode::usage, "--distort");
 }
 
 TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
@@ -426,20 +273,6 @@ TEST_F(ImageProgramsTest, RejectInvalidOptions) {
   expect_done(bare + " --classes 2");
   expect_failure("cifar10_eval --data " + at("bare/train-0") + " --checkpoint " + at("refused"), ExitCode::data,
                  "was trained by image_train");
-}
-
-TEST_F(ImageProgramsTest, PredictTheOthersWhereAPictureIsDamaged) {
-  expect_done(train("some", "--max-steps 1"));
-  std::ofstream(root_ / "text.jpg") << "text";
-  const std::string good = at("in/red/01.jpg"), predict = "carillon_predict --checkpoint " + at("some") + " ";
-  const Outcome outcome = run(predict + good + " " + at("text.jpg") + " " + at("absent.jpg"));
-  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::data));
-  EXPECT_THAT(outcome.output, HasSubstr("text.jpg: is neither a JPEG nor a PNG file"));
-  EXPECT_THAT(outcome.output, HasSubstr("absent.jpg"));
-  EXPECT_THAT(outcome.output, HasSubstr(good + "  "));
-  expect_failure(predict, ExitCode::usage, "no pictures");
-  expect_failure("carillon_predict " + good, ExitCode::usage, "--checkpoint");
-  expect_failure("carillon_predict --checkpoint " + at("absent") + " " + good, ExitCode::no_input, "absent");
 }
 
 }  // namespace

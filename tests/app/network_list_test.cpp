@@ -30,7 +30,8 @@ TEST(NetworkList, StatesWhyANetworkIsNotMeasured) {
   const std::string list = network_list(image_program(), {.height = 256, .width = 256, .channels = 3}, 10, measure);
   EXPECT_THAT(list, HasSubstr("  not measured: more than 30 billion multiply-adds\n"));
   EXPECT_THAT(list, HasSubstr("  not measured: the others took too long\n"));
-  EXPECT_THAT(list, HasSubstr("airbench94     the network airbench94 requires square images of 12 x 12 to 128 x 128"));
+  EXPECT_THAT(list,
+              HasSubstr("airbench94            the network airbench94 requires square images of 12 x 12 to 128 x 128"));
 }
 
 StepTimeSettings small_step(std::int64_t batch_size, double seconds) {

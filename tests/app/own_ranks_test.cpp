@@ -22,23 +22,19 @@ class OwnRanks : public ProgramFixture {
     return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
            " --train-dir " + path(run) + " " + more;
   }
-  static std::vector<std::string> words_of_ranks_in(const std::vector<std::string>& words) {
-    DeviceOptions options;
-    OptionSet set;
-    declare(set, options);
-    std::vector<const char*> arguments{"program"};
-    for (const std::string& word : words) arguments.push_back(word.c_str());
-    EXPECT_TRUE(set.parse(static_cast<int>(arguments.size()), arguments.data()));
-    return words_of_ranks(set, words);
-  }
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
 };
 
-TEST_F(OwnRanks, NoRankHasTheOption) {
-  EXPECT_THAT(words_of_ranks_in({"--ranks", "2", "--threads", "1"}), ElementsAre("--threads", "1"));
-  EXPECT_THAT(words_of_ranks_in({"--threads=1", "--ranks=2"}), ElementsAre("--threads=1"));
-  const std::string config = write("ranks.cfg", "ranks = 2\n");
-  EXPECT_THAT(words_of_ranks_in({"--config", config}), ElementsAre("--config", config, "--ranks", "0"));
+TEST_F(OwnRanks, NoRankStartsOthers) {
+  EXPECT_THAT(words_of_ranks({"--ranks", "2", "--threads", "1"}), ElementsAre("--threads", "1", "--ranks", "0"));
+  EXPECT_THAT(words_of_ranks({"--threads=1", "--ranks=2"}), ElementsAre("--threads=1", "--ranks", "0"));
+}
+
+TEST_F(OwnRanks, TheCommandLinePrecedesTheConfigurationFile) {
+  const std::string config = write("ranks.cfg", "ranks = 3\n");
+  const Outcome outcome = run(train("two", "--ranks 2 --config " + config));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 towers on CPU:0"));
 }
 
 TEST_F(OwnRanks, TrainAsUnderMpirun) {
@@ -67,6 +63,15 @@ TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
   const Outcome overridden = run(train("overridden", "--ranks 1"), "CARILLON_RANKS=2 ");
   EXPECT_EQ(overridden.code, 0) << overridden.output;
   EXPECT_THAT(overridden.output, HasSubstr("; 1 tower on"));
+}
+
+/// Of one task on this host: mpirun would find one slot, for two ranks.
+TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
+  const std::string allocation =
+      "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_TASKS_PER_NODE=1 SLURM_NNODES=1 ";
+  const Outcome outcome = run(train("allocated", "--ranks 2"), allocation);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 towers on"));
 }
 
 TEST_F(OwnRanks, AreRefusedUnderALauncher) {

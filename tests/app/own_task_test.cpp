@@ -59,7 +59,8 @@ TEST_F(OwnTask, IsTrainedAndEvaluatedByItsProgram) {
 }
 
 TEST_F(OwnTask, HasNoReportOfClasses) {
-  expect_one_line(evaluate("--report " + path("report.json")), ExitCode::usage, "--report requires a classification");
+  expect_one_line(evaluate("--report " + path("report.json")), ExitCode::usage,
+                  "--report is not available for a program with its own task");
 }
 
 }  // namespace

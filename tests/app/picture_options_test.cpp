@@ -1,4 +1,4 @@
-// The two preprocessings of image_train have the ImageNet constants of torchvision and TensorFlow.
+// The preprocessings of image_train have the ImageNet constants of torchvision, timm and TensorFlow.
 #include "src/app/picture_options.h"
 
 #include <gmock/gmock.h>
@@ -19,6 +19,15 @@ TEST(PictureOptions, TorchvisionNormalizesByImagenetsMeansAndDeviations) {
   const PixelNormalization normalization = normalization_of(Preprocessing::torchvision);
   EXPECT_THAT(normalization.mean, ElementsAre(0.485f, 0.456f, 0.406f));
   EXPECT_THAT(normalization.deviation, ElementsAre(0.229f, 0.224f, 0.225f));
+}
+
+/// timm: IMAGENET_INCEPTION_MEAN and IMAGENET_INCEPTION_STD.
+TEST(PictureOptions, InceptionHasPixelsFromMinus1To1AndTorchvisionsCrops) {
+  const PixelNormalization normalization = normalization_of(Preprocessing::inception);
+  EXPECT_THAT(normalization.mean, ElementsAre(0.5f, 0.5f, 0.5f));
+  EXPECT_THAT(normalization.deviation, ElementsAre(0.5f, 0.5f, 0.5f));
+  EXPECT_EQ(decoding(Preprocessing::inception).crop.kind, CropRule::Kind::torchvision);
+  EXPECT_EQ(decoding(Preprocessing::inception).resampling, Resampling::antialiased);
 }
 
 /// tensorflow/models: official/vision/image_classification/resnet/imagenet_preprocessing.py. There pixels are 0 to 255,

@@ -45,6 +45,12 @@ TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
                  "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
 }
 
+TEST(AutomaticPrecision, IsTf32OnGpusAndOnCpusBf16IfAllRanksHaveTiles) {
+  EXPECT_EQ(automatic_precision(DeviceKind::cuda, {Isa::amx}), Arithmetic::tf32);
+  EXPECT_EQ(automatic_precision(DeviceKind::cpu, {Isa::amx, Isa::amx}), Arithmetic::bf16);
+  EXPECT_EQ(automatic_precision(DeviceKind::cpu, {Isa::amx, Isa::plain}), Arithmetic::fp32);
+}
+
 TEST(ComputesInBf16, AutomaticallyIfAllRanksHaveTiles) {
   EXPECT_TRUE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::amx}));
   EXPECT_FALSE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::avx512}));

@@ -7,6 +7,7 @@
 #include "src/images/picture.h"
 #include "tests/app/predictions.h"
 #include "tests/data/program_fixture.h"
+#include "tests/support/markup.h"
 
 namespace carillon {
 namespace {
@@ -128,6 +129,28 @@ TEST_F(TaskProgramsTest, ANetworkLearnsNumbersInTheirUnit) {
   EXPECT_LT(error, 8.0);
 }
 
+TEST_F(TaskProgramsTest, EvaluationsWriteTheSameOutputsAtAnyNumberOfRanks) {
+  for (const std::string kind : {"label", "number"}) {
+    const std::string set = kind + "s", train_dir = set + "_shown";
+    expect_done(train(set, train_dir, "--batch-size 8 --max-steps 2"));
+    for (const char* const launcher : {"", two_ranks}) {
+      const std::string to = at(train_dir) + (*launcher == '\0' ? "/one." : "/two.");
+      expect_done(fmt::format("{0} --report {1}html {1}json {1}csv --mistakes {1}png --predictions {1}predictions.csv",
+                              evaluate(set, train_dir), to),
+                  launcher);
+    }
+    for (const char* const file : {"html", "json", "csv", "png", "predictions.csv"}) {
+      EXPECT_EQ(read_bytes(at(train_dir + "/one." + file)), read_bytes(at(train_dir + "/two." + file))) << set << file;
+    }
+    const Markup page(read_bytes(at(train_dir + "/one.html")));
+    EXPECT_EQ(page.fault, "");
+    EXPECT_EQ(std::ranges::count(page.elements, "img"), 8) << "the validation records";
+    const auto report = nlohmann::json::parse(read_bytes(at(train_dir + "/one.json")));
+    EXPECT_EQ(report.at("records"), 8);
+    EXPECT_FALSE(report.at(set).empty());
+  }
+}
+
 TEST_F(TaskProgramsTest, LabelsTrainWithEqualBitsAtAnyNumberOfRanks) { expect_same_bits("labels", "--drop-path 0.5"); }
 
 TEST_F(TaskProgramsTest, NumbersTrainWithEqualBitsAtAnyNumberOfRanks) {
@@ -154,6 +177,15 @@ TEST_F(TaskProgramsTest, ACheckpointStoresTaskAndScales) {
   EXPECT_EQ(options.at("class names"), nlohmann::json({"brightness"}));
 }
 
+TEST_F(TaskProgramsTest, ARegressionClipsItsGradientUnlessAnOptionSaysOtherwise) {
+  const auto clip_norm = [&](const std::string& directory, const std::string& more) {
+    expect_done(train("numbers", directory, "--batch-size 8 --max-steps 1 " + more));
+    return nlohmann::json::parse(read_checkpoint(checkpoint_path(at(directory), 1)).options_json).at("clip_norm");
+  };
+  EXPECT_EQ(clip_norm("clipped", ""), 1.0);
+  EXPECT_EQ(clip_norm("unclipped", "--clip-norm 0"), 0.0);
+}
+
 TEST_F(TaskProgramsTest, OptionsThatDoNotFitTheTaskAreRefused) {
   const auto expect_failure = [](const std::string& command, const std::string& text) {
     expect_one_line(run(command), ExitCode::usage, text);
@@ -163,6 +195,12 @@ TEST_F(TaskProgramsTest, OptionsThatDoNotFitTheTaskAreRefused) {
   expect_failure(train("labels", "no", "--huber-delta 2"), "--huber-delta requires a regression");
   expect_failure(train("numbers", "no", "--classes 3"), "--classes 3 contradicts records.json of");
   EXPECT_FALSE(fs::exists(root_ / "no"));
+}
+
+TEST_F(TaskProgramsTest, ARunOfAnotherTaskIsNotContinued) {
+  expect_done(train("labels", "mixed", "--batch-size 8 --max-steps 1"));
+  expect_one_line(run(train("numbers", "mixed", "--batch-size 8 --max-steps 2")), ExitCode::usage,
+                  "has the task \"multilabel\", and this run has \"regression\"");
 }
 
 TEST_F(TaskProgramsTest, RecordsOfAnotherTaskAreRefusedByAnEvaluation) {

@@ -125,6 +125,18 @@ def holder_seeds():
             "terminal": b"\x1b]0;x\x07\r\n\xc2\x9b2J\xff\0abc"}
 
 
+def safetensors_seeds():
+    def file(header, data):
+        text = header.encode() + b"\n"
+        return struct.pack("<Q", len(text)) + text + data
+
+    one = '"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}}'
+    types = ",".join(one.format(kind, kind, "[1,2]", 8 * i, 8 * i + 8) for i, kind in enumerate(("F32", "U32", "I32")))
+    halves = one.format("a", "F16", "[2]", 0, 4) + "," + one.format("b", "BF16", "[]", 4, 6) + "," + one.format("c", "U8", "[0,3]", 6, 6)
+    return {"types": file("{" + types + "}", b"x" * 24), "halves": file('{"__metadata__":{"format":"pt"},' + halves + "}", b"\0<\xff\x7f\x80?"),
+            "empty": file("{}", b""), "nested": file('{"a":[[[{}]]],"b":{"shape":[18446744073709551615]}}', b"")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)

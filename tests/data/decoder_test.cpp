@@ -94,8 +94,12 @@ class TargetDecoderTest : public testing::Test {
     features["kind"] = feature;
     std::vector<std::uint8_t> image(4);
     std::vector<T> target(3, static_cast<T>(7));
-    decoder.decode(bytes_of(example.SerializeAsString()), 0, image, std::as_writable_bytes(std::span(target)));
+    const std::string record = example.SerializeAsString();
+    decoder.decode(bytes_of(record), 0, image, std::as_writable_bytes(std::span(target)));
     EXPECT_EQ(std::string(image.begin(), image.end()), "abcd");
+    std::vector<T> alone(3, static_cast<T>(7));
+    decoder.decode_target(bytes_of(record), std::as_writable_bytes(std::span(alone)));
+    EXPECT_EQ(alone, target) << "decode_target";
     return target;
   }
   static proto::Feature integers(std::initializer_list<std::int64_t> values) {

@@ -53,6 +53,25 @@ class TargetListTest : public PictureProgramsTest {
   }
 };
 
+TEST_F(TargetListTest, AColumnOfMostlyNumbersIsAnError) {
+  put_pictures(4);
+  expect_one_line(run(convert_targets("path,age\n0.jpg,1\n1.jpg,unknown\n2.jpg,3\n3.jpg,4\n")), ExitCode::data,
+                  "line 3: 'unknown' is no number, and most cells of the column are numbers");
+}
+
+TEST_F(TargetListTest, AHeaderIsRequired) {
+  put_pictures(2);
+  expect_one_line(run(convert_targets("0.jpg,1\n1.jpg,2\n")), ExitCode::data, "line 1: begins with the picture 0.jpg");
+}
+
+TEST_F(TargetListTest, PicturesThatAreNotListedAndEqualNumbersAreNoted) {
+  put_pictures(4);
+  const Outcome outcome = run(convert_targets("path,age\n0.jpg,1\n1.jpg,1\n2.jpg,1\n"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 of the 4 pictures in"));
+  EXPECT_THAT(outcome.output, HasSubstr("the number age is 1 in all pictures"));
+}
+
 TEST_F(TargetListTest, LabelsAreStoredByTheirNumbersFromOne) {
   put_pictures(4);
   const Outcome outcome = run(convert_targets("path,labels\n0.jpg,sea;boat\n1.jpg,\n2.jpg, boat ; boat\n3.jpg,tree\n"));

@@ -40,11 +40,11 @@ TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
   EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 2 + 16).size(), 9u);
 }
 
-TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic::bf16).size(), 9u); }
+TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic::bf16).size(), 10u); }
 
 TEST_F(CapturedStepTest, OfCifar10InBf16) {
   const std::vector<std::string> nodes = nodes_of(cifar10_network(cifar10_images()), Arithmetic::bf16);
-  EXPECT_LE(nodes.size(), 32u) << ::testing::PrintToString(nodes);
+  EXPECT_LE(nodes.size(), 34u) << ::testing::PrintToString(nodes);
 }
 
 TEST(KernelTitleTest, IsThatOfTheBlockKernelOrOfTheFunction) {

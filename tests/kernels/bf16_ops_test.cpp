@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/support/op_cases.h"
+#include "tests/support/op_results.h"
 
 namespace carillon::testing {
 namespace {

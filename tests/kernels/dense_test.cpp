@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/support/op_harness.h"
+#include "tests/support/op_results.h"
 
 namespace carillon::testing {
 namespace {
@@ -48,6 +49,33 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
                          ::testing::Values(Case{1, 1, 1, false, 1}, Case{1, 7, 3, true, 1}, Case{5, 17, 10, false, 2},
                                            Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2},
                                            Case{5, 17, 10, false, 2, false}, Case{5, 7, 3, true, 1, false}));
+
+/// A layer of positions is the layer of samples, for a batch of all positions.
+TEST(Dense, PerPositionIsTheLayerOfOneSampleForEachPosition) {
+  struct Layer {
+    Shape shape;
+    std::int64_t units;
+    float input_density;  ///< 0.01: the products skip zeros
+  };
+  for (const auto& [shape, units, density] :
+       {Layer{{3, 5, 8}, 6, 1.0f}, Layer{{2, 3, 4, 8}, 6, 1.0f}, Layer{{2, 3, 784}, 500, 0.01f}}) {
+    const std::int64_t in = shape.extents().back(), rows = shape.element_count() / in;
+    OpHarness positions(shape[0], 2);
+    positions.finish(dense(positions.graph(), "layer", positions.input("x", shape),
+                           {.units = units, .input_density = density, .per_position = true}));
+    OpHarness samples(rows, 2);
+    samples.finish(
+        dense(samples.graph(), "layer", samples.input("x", {rows, in}), {.units = units, .input_density = density}));
+    for (const char* const name : {"x", "layer/weights", "layer/biases"}) samples.set(name, positions.values(name));
+    const auto y = positions.forward();
+    EXPECT_EQ(copy(y), copy(samples.forward()));
+    positions.backward();
+    samples.backward();
+    for (const char* const name : {"x", "layer/weights", "layer/biases"}) {
+      EXPECT_EQ(copy(positions.gradient(name)), copy(samples.gradient(name))) << name;
+    }
+  }
+}
 
 TEST(Dense, ReluPassesNoGradientWhereItsOutputIsZero) {
   OpHarness harness(1);

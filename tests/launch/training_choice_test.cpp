@@ -54,6 +54,20 @@ TEST(ChooseTraining, WithoutATimeTheBudgetGrowsWithTheSetWithinItsLimits) {
   EXPECT_EQ(seconds(1'000'000), 1800.0);
 }
 
+TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
+  ChoiceInput input{.pictures = 1000,
+                    .seconds = 300.0,
+                    .seconds_per_picture = machine(0.001),
+                    .fixed = {.network = "resnet34"},
+                    .fine_tunes = true};
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 224}));
+  input.pictures = 20'000;
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 64}));
+  input.pictures = 1000;
+  input.side = 130;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 128);
+}
+
 TEST(ChooseTraining, TakesWhatTheUserFixed) {
   const auto choice = choose_training({.pictures = 5000,
                                        .seconds = 300.0,
@@ -85,6 +99,22 @@ TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
        {"model = airbench94\n", "image-size = 32\n", "global-batch = 64\n", "max-steps = 100\n"}) {
     EXPECT_THAT(lines, HasSubstr(line));
   }
+}
+
+TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
+  const TrainingChoice choice{.candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true};
+  const std::string transformer = training_settings(choice, 100);
+  for (const char* const line : {"optimizer = adamw\n", "layer-decay = 0.75\n", "preprocessing = inception\n",
+                                 "learning-rate = 0.000125\n", "regularization = 0\n"}) {
+    EXPECT_THAT(transformer, HasSubstr(line));
+  }
+  TrainingChoice of_checkpoint = choice;
+  of_checkpoint.preprocessing = "torchvision";
+  EXPECT_THAT(training_settings(of_checkpoint, 100), HasSubstr("preprocessing = torchvision\n"));
+  const std::string from_scratch = training_settings({.candidate = {"convnext_tiny", 128}, .batch_size = 64}, 100);
+  EXPECT_THAT(from_scratch, HasSubstr("optimizer = adamw\n"));
+  EXPECT_THAT(from_scratch, ::testing::Not(HasSubstr("layer-decay")));
+  EXPECT_THAT(from_scratch, ::testing::Not(HasSubstr("preprocessing")));
 }
 
 }  // namespace

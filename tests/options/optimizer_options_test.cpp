@@ -85,6 +85,13 @@ TEST_F(OptimizerOptions, ClipAndExcludeReachTheOptimiser) {
   for (const char* const text : {"-1", "nan", "inf", "x"}) expect_refused({"--clip-norm", text}, "--clip-norm");
 }
 
+TEST_F(OptimizerOptions, LayerDecayReachesTheOptimiserAndIsAboveZero) {
+  EXPECT_EQ(parsed({}).optimizer.settings().layer_decay, 1.0);
+  EXPECT_EQ(parsed({"--layer-decay", "0.75"}).optimizer.settings().layer_decay, 0.75);
+  for (const char* const text : {"-1", "1.1", "nan"}) expect_refused({"--layer-decay", text}, "--layer-decay");
+  expect_refused({"--layer-decay", "0"}, "--layer-decay 0 trains the last layer only: use --freeze");
+}
+
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--momentum", "0.9"},
                  "--momentum requires --optimizer momentum, nesterov, lars, muon-nesterov; this run uses sgd");

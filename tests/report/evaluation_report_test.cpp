@@ -22,11 +22,7 @@ ConfusionMatrix counts() {
 }
 
 EvaluationReport report() {
-  return {.checkpoint = "runs/\xff/model.ckpt-7.h5",
-          .model = "mnist",
-          .values = "moving averages",
-          .step = 7,
-          .counts = counts()};
+  return {.network = {"runs/\xff/model.ckpt-7.h5", "mnist", "moving averages", 7}, .counts = counts()};
 }
 
 TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {

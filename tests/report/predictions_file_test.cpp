@@ -51,8 +51,8 @@ TEST(PredictionsFile, LabelsAreSeparatedBySemicolons) {
   samples.add(logits, std::as_bytes(std::span(targets)));
   const std::vector<std::string> names{"boat", "sea", "tree"};
   EXPECT_EQ(written(label_table(samples, names)),
-            "file,record,picture,true,predicted,boat,sea,tree\r\n"
-            "\"a,b\",5,x.jpg,boat;sea,boat;tree,0.731059,0.5,0.880797\r\n"
+            "file,record,picture,true,predicted,probability boat,probability sea,probability tree\r\n"
+            "\"a,b\",5,x.jpg,boat;sea,boat;sea;tree,0.731059,0.5,0.880797\r\n"
             "\"a,b\",6,,,,0.268941,0.268941,0.268941\r\n");
 }
 
@@ -63,6 +63,24 @@ TEST(PredictionsFile, NumbersHaveTheirUnit) {
   const std::vector<std::string> names{"age"};
   EXPECT_EQ(written(number_table(metric, names)),
             "file,record,picture,true age,predicted age,true 1,predicted 1\r\n\"a,b\",5,x.jpg,8,11,2.5,3\r\n");
+}
+
+TEST(PredictionsFile, NumbersAreThoseOfTheListNotOfTheirRounding) {
+  const std::vector<NumberScale> scales{
+      {.mean = 2.49, .deviation = 2.056}, {.mean = 1.7e9, .deviation = 1e5}, {.mean = 3e-6, .deviation = 2e-6}};
+  const std::vector<double> numbers{5.0, 1700123456.0, 1.5e-6, 0.0, 1699900000.0, -2.25e-6};
+  RegressionMetric metric(scales);
+  std::vector<float> targets;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    targets.push_back(static_cast<float>(scales[i % 3].standardised(numbers[i])));
+  metric.add(targets, std::as_bytes(std::span(targets)));
+  const PredictionTable table = number_table(metric, {});
+  EXPECT_EQ(table.cells(0)[0], "5");
+  EXPECT_EQ(table.cells(0)[2], "1700123456");
+  EXPECT_EQ(table.cells(0)[4], "0.0000015");
+  EXPECT_EQ(table.cells(1)[0], "0");
+  EXPECT_EQ(table.cells(1)[2], "1699900000");
+  EXPECT_EQ(table.cells(1)[4], "-0.00000225");
 }
 
 TEST(PredictionsFile, LeavesTheOldOneUntilTheNewIsWhole) {

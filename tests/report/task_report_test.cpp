@@ -13,10 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TaskReport report() {
-  return {.checkpoint = "runs/a/model.ckpt-3.h5",
-          .model = "resnet9",
-          .values = "variables",
-          .step = 3,
+  return {.network = {"runs/a/model.ckpt-3.h5", "resnet9", "variables", 3},
           .row_name = "label",
           .records = 7,
           .scores = {{.name = "mean_average_precision", .value = 0.75}, {.name = "macro_f1", .value = NAN}},

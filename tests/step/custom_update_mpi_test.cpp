@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
+#include "src/optim/gradient_norm.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
 #include "src/step/tower.h"
@@ -39,7 +41,9 @@ class ShardedOverRanks final : public UpdateStrategy {
         reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
         optimizer_(make_elementwise_optimizer(context.optimizer, parameters_, context.inputs)),
         end_{parameters_.step_sums().data(), context.inputs.progress},
-        whole_slots_(parameters_.slots().size(), std::vector<float>(parameters_.layout().total())) {}
+        whole_slots_(parameters_.slots().size(), std::vector<float>(parameters_.layout().total())) {
+    if (context.optimizer.clip_norm > 0.0) norm_.emplace(context.optimizer, parameters_, context.inputs);
+  }
 
   const ParameterStore& parameters() const override { return parameters_; }
   std::span<float> slot(int slot) const override {
@@ -71,6 +75,7 @@ class ShardedOverRanks final : public UpdateStrategy {
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override {
     if (!end_.allows_update()) return;
+    if (norm_) optimizer_->clip(norm_->of_gradients());
     update_on_all_threads(*optimizer_, shard_.begin, own_part(parameters_.gradients_and_sums()));
     communicator_.all_gather(parameters_.values());
   }
@@ -97,6 +102,7 @@ class ShardedOverRanks final : public UpdateStrategy {
   Reducer reducer_;
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
   StepEnd end_;
+  std::optional<GradientNorm> norm_;
   mutable std::vector<std::vector<float>> whole_slots_;  ///< [slot]; empty during steps
 };
 
@@ -108,6 +114,7 @@ struct Training {
   LookaheadSettings lookahead = {};
   int observe_every = 0;
   bool is_custom = true;
+  double clip_norm = 0.0;
 };
 
 TowerSettings settings_of(const Training& training) {
@@ -116,6 +123,7 @@ TowerSettings settings_of(const Training& training) {
                          .optimizer = {.rule = training.rule,
                                        .learning_rate = constant_rate(0.1),
                                        .moving_average_decay = 0.5,
+                                       .clip_norm = training.clip_norm,
                                        .groups = {{.pattern = "stem/*", .frozen_after = 3}},
                                        .lookahead = training.lookahead}};
   if (training.is_custom) {
@@ -172,7 +180,8 @@ std::vector<float> train(const Training& training) {
 TEST(CustomUpdate, TrainsAsTheOwnStrategiesBitForBit) {
   for (Training training : {Training{.rule = "sgd"}, Training{.rule = "momentum", .observe_every = 2},
                             Training{.rule = "adamw", .micro_batch = 2},
-                            Training{.rule = "nesterov", .lookahead = {.every = 2, .decay = 0.7}}}) {
+                            Training{.rule = "nesterov", .lookahead = {.every = 2, .decay = 0.7}},
+                            Training{.rule = "momentum", .clip_norm = 0.01}}) {
     const std::vector<float> found = train(training);
     training.is_custom = false;
     EXPECT_TRUE(equal_bits(found, train(training))) << training.rule;

@@ -124,6 +124,17 @@ TEST(MicroBatches, GiveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
+TEST(MicroBatches, GiveTheSameBitsWithAttentionAndLayerNormsOnAnyNumberOfThreads) {
+  const Training training{.network = attending_network(), .rule = "adamw"};
+  const Trained expected = train_alone(training);
+  for (const int threads : {1, 3}) {
+    SCOPED_TRACE(threads);
+    Training threaded = training;
+    threaded.threads = threads;
+    expect_equal_bits(train_together(threaded), expected);
+  }
+}
+
 TEST(MicroBatches, GiveTheSameBitsWhereTheirSamplesAreMixed) {
   const Training training{.network = mixed_network()};
   const Trained expected = train_alone(training);

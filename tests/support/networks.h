@@ -1,13 +1,18 @@
-// The programs' networks for their data sets, and a network with branches.
+// The programs' networks for their data sets, and small networks for tests.
 #pragma once
 
 #include <vector>
 
 #include "carillon/models/networks.h"
+#include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/dense/dense.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/tokens/tokens.h"
 #include "src/models/layers.h"
 #include "src/tasks/classification.h"
 
@@ -53,6 +58,26 @@ inline Network normalized_network() {
           }};
 }
 
+/// Layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
+inline Network attending_network() {
+  return {.name = "attending", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
+            const Initializer weights = fan_in_uniform(16);
+            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+              return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
+            };
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = conv2d(graph, "patches", x,
+                       {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+            Value y = depthwise_conv2d(graph, "depthwise", layer_norm(graph, "norm1", x, {}),
+                                       {.kernel = 3, .padding = Padding::symmetric(1), .weights = weights});
+            x = add(graph, "sum1", scale_channels(graph, "scale", y, {.initial_factor = 0.5f}), x);
+            x = embed_tokens(graph, "tokens", x, {.class_token = weights, .positions = weights});
+            y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x, {}), 48), {.heads = 2});
+            x = add(graph, "sum2", gelu(graph, "gelu", layer("project", y, 16)), x);
+            return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
+          }};
+}
+
 /// The branching network on samples that are warped and mixed.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
@@ -82,6 +107,7 @@ inline std::vector<Network> all_networks() {
           airbench94_network(cifar10_images()),
           branching_network(),
           normalized_network(),
+          attending_network(),
           mixed_network()};
 }
 

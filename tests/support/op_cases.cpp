@@ -1,25 +1,26 @@
 #include "tests/support/op_cases.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cmath>
 
+#include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/mean_loss/mean_loss.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
+#include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/tokens/tokens.h"
 #include "kernels/warp_images/warp_images.h"
-#include "src/core/bf16.h"
 #include "src/graph/passes.h"
 
 namespace carillon::testing {
@@ -46,6 +47,9 @@ std::vector<OpCase> products() {
     add("DenseOfManySamples", 100, [](OpHarness& h) {
       return dense(h.graph(), "layer", h.input("x", {100, 40}), {.units = 20});
     });
+    add("DenseOfPositions", 3, [](OpHarness& h) {
+      return dense(h.graph(), "layer", h.input("x", {3, 5, 8}), {.units = 12, .per_position = true});
+    });
     add("Conv2d", 3, [](OpHarness& h) {
       return conv2d(h.graph(), "conv", h.input("x", {3, 7, 6, 3}), {.filters = 5, .kernel = 5});
     });
@@ -53,6 +57,18 @@ std::vector<OpCase> products() {
       return conv2d(h.graph(), "conv", h.input("x", {2, 8, 9, 4}),
                     {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid});
     });
+  }
+  for (const std::int64_t channels : {5, 36}) {
+    const std::string name = std::to_string(channels);
+    cases.push_back({.name = "DepthwiseConv2d" + name, .batch = 3, .integers = true, .build = [=](OpHarness& h) {
+                       return depthwise_conv2d(h.graph(), "conv", h.input("x", {3, 7, 6, channels}), {.kernel = 7});
+                     }});
+    cases.push_back(
+        {.name = "DepthwiseConv2dWithStride" + name, .batch = 3, .integers = true, .build = [=](OpHarness& h) {
+           return depthwise_conv2d(
+               h.graph(), "conv", h.input("x", {3, 9, 8, channels}),
+               {.kernel = 3, .stride = 2, .padding = Padding::symmetric(1), .biases = std::nullopt});
+         }});
   }
   cases.push_back({.name = "DenseWithoutBiases", .batch = 5, .integers = true, .build = [](OpHarness& h) {
                      return dense(h.graph(), "layer", h.input("x", {5, 8}), {.units = 16, .biases = std::nullopt});
@@ -75,6 +91,18 @@ std::vector<OpCase> products() {
                      return conv2d(h.graph(), "conv", x, {.filters = 24, .kernel = 5});
                    }});
   return cases;
+}
+
+std::vector<OpCase> tokens() {
+  return {{.name = "EmbedTokens",
+           .batch = 3,
+           .build =
+               [](OpHarness& h) {
+                 return embed_tokens(h.graph(), "tokens", h.input("x", {3, 2, 3, 8}), {});
+               }},
+          {.name = "FirstToken", .batch = 3, .drops = true, .build = [](OpHarness& h) {
+             return first_token(h.graph(), "class", h.input("x", {3, 4, 8}));
+           }}};
 }
 
 std::vector<OpCase> pools() {
@@ -151,6 +179,12 @@ std::vector<OpCase> norms() {
     cases.push_back({.name = "Lrn" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return lrn(h.graph(), "norm", h.input("x", {3, 4, 5, channels}), {.alpha = 0.5f});
                      }});
+    cases.push_back({.name = "LayerNorm" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
+                       return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
+                     }});
+    cases.push_back({.name = "ScaleChannels" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
+                       return scale_channels(h.graph(), "scale", h.input("x", {3, 7, channels}));
+                     }});
   }
   for (const auto& [name, kind] : {std::pair("", ActivationKind::none), std::pair("Relu", ActivationKind::relu),
                                    std::pair("Gelu", ActivationKind::gelu)}) {
@@ -169,6 +203,21 @@ std::vector<OpCase> norms() {
                          const Value z = batch_norm(h.graph(), "norm", x, {.trains_scale = channels != 5});
                          freeze_statistics(h.graph(), [](const Graph::Node&) { return true; });
                          return activated(activation, h.graph(), z);
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> attentions() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t head_size : {5, 32, 64}) {
+    for (const std::int64_t tokens : {1, 35}) {
+      cases.push_back({.name = "Attention" + std::to_string(head_size) + "Of" + std::to_string(tokens),
+                       .batch = 3,
+                       .build = [=](OpHarness& h) {
+                         const Value qkv = h.input("x", {3, tokens, 3 * 2 * head_size});
+                         return attention(h.graph(), "attention", qkv, {.heads = 2});
                        }});
     }
   }
@@ -282,6 +331,7 @@ OpCase several_ops() {
   return {.name = "Several",
           .batch = 3,
           .image_bytes = cifar_bytes,
+          .tf32_tolerance = 0.2f,
           .bf16_tolerance = 0.2f,  // the pooling may choose another of two nearly equal values
           .rounds_once = false,
           .build = [](OpHarness& h) {
@@ -300,61 +350,10 @@ OpCase several_ops() {
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases{several_ops()};
   for (std::vector<OpCase>& some :
-       std::vector{products(), pools(), elementwise_ops(), norms(), losses(), image_ops()}) {
+       std::vector{products(), tokens(), pools(), elementwise_ops(), norms(), attentions(), losses(), image_ops()}) {
     std::ranges::move(some, std::back_inserter(cases));
   }
   return cases;
-}
-
-OpResults results_of(const OpCase& op, OpHarness& harness) {
-  for (const ParameterSpec& spec : harness.graph().parameters()) {
-    std::vector<float> values = copy(harness.values(spec.name));
-    for (float& value : values) value = op.integers ? std::round(1.5f * value) : to_float(to_bf16(value));
-    harness.set(spec.name, values);
-  }
-  OpResults results;
-  results["output"] = copy(harness.forward());
-  harness.backward();
-  for (const ParameterSpec& spec : harness.graph().parameters()) {
-    results["gradient of " + spec.name] = copy(harness.gradient(spec.name));
-  }
-  return results;
-}
-
-void expect_close(const OpResults& expected, const OpResults& got, float tolerance) {
-  ASSERT_EQ(expected.size(), got.size());
-  for (const auto& [name, values] : expected) {
-    float scale = 0.0f;
-    for (const float value : values) scale = std::max(scale, std::abs(value));
-    ASSERT_EQ(values.size(), got.at(name).size()) << name;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      ASSERT_NEAR(values[i], got.at(name)[i], tolerance * scale) << name << " element " << i;
-    }
-  }
-}
-
-void expect_reported(const OpCase& op, OpHarness& harness, float bad) {
-  bool has_input = op.image_bytes > 1;
-  for (const ParameterSpec& spec : harness.graph().parameters()) {
-    if (spec.name != "x" && spec.name != "z") continue;
-    has_input = true;
-    std::vector<float> values = copy(harness.values(spec.name));
-    if (op.drops) std::ranges::fill(values, bad);
-    values[values.size() / 2] = bad;
-    harness.set(spec.name, values);
-    const std::span<const float> output = harness.forward();
-    EXPECT_FALSE(std::ranges::all_of(output, [](float y) { return std::isfinite(y); })) << bad << " is lost";
-  }
-  EXPECT_TRUE(has_input) << "nothing was put in: name the input x";
-}
-
-OpOnCpu::OpOnCpu(const OpCase& op, Device& device, Arithmetic arithmetic)
-    : samples_(40, static_cast<std::size_t>(op.batch), op.image_bytes),
-      labels_(samples_.labels()),
-      harness_(op.batch, device, arithmetic) {
-  inputs_.batch = samples_.batch();
-  inputs_.targets = std::as_writable_bytes(std::span(labels_)).data();
-  harness_.finish(op.build(harness_), inputs_);
 }
 
 }  // namespace carillon::testing

@@ -16,7 +16,7 @@ ConfusionMatrix counts() {
 }
 
 TEST(ConfusionMatrix, CountsTheSamplesOfAClassAndItsPredictions) {
-  const ConfusionMatrix::OfClass first = counts().of_class(0);
+  const ClassCounts first = counts().of_class(0);
   EXPECT_EQ(first.support, 6);
   EXPECT_EQ(first.predicted, 7);
   EXPECT_EQ(first.correct, 5);

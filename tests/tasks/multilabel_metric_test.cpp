@@ -17,6 +17,7 @@ const MetricSample<std::uint8_t>& sample() {
 TEST(MultilabelMetric, ScoresAreScikitLearns) {
   MultilabelMetric metric(sample().columns);
   sample().add_to(metric, 0, sample().samples);
+  EXPECT_EQ(scores_by_name(metric).size(), 4u);
   for (const auto& [name, value] : scores_by_name(metric)) {
     EXPECT_NEAR(value, sample().scores.at(name), 1e-12) << name;
   }
@@ -63,6 +64,22 @@ TEST(MultilabelMetric, ScoresFollowSamplesThatAreAddedLater) {
   EXPECT_EQ(scores_by_name(metric).at("macro_f1"), 1.0);
   metric.add(logits, std::as_bytes(std::span(wrong)));
   EXPECT_EQ(scores_by_name(metric).at("macro_f1"), 0.5);
+}
+
+TEST(MultilabelMetric, TheCrossEntropiesOfSamplesHaveTheMeanThatIsAScore) {
+  MultilabelMetric metric(sample().columns);
+  sample().add_to(metric, 0, sample().samples);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < sample().samples; ++i) sum += metric.cross_entropy(i);
+  EXPECT_NEAR(sum / static_cast<double>(sample().samples), scores_by_name(metric).at("binary_cross_entropy"), 1e-12);
+}
+
+TEST(MultilabelMetric, ALabelIsPredictedFromProbabilityOneHalfOn) {
+  MultilabelMetric metric(1);
+  const std::vector<float> logits{0.0f, -1e-6f};
+  const std::vector<std::uint8_t> targets{1, 1};
+  metric.add(logits, std::as_bytes(std::span(targets)));
+  EXPECT_EQ(metric.labels()[0].counts.predicted, 1);
 }
 
 TEST(MultilabelMetric, ContentsOfAnotherMetricAreRefused) {

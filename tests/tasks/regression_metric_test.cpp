@@ -19,6 +19,7 @@ const MetricSample<float>& sample() {
 TEST(RegressionMetric, ScoresAreScikitLearnsInTheUnitOfTheNumbers) {
   RegressionMetric metric(scales);
   sample().add_to(metric, 0, sample().samples);
+  EXPECT_EQ(scores_by_name(metric).size(), 3u);
   for (const auto& [name, value] : scores_by_name(metric)) {
     const double expected = sample().scores.at(name);
     EXPECT_NEAR(value, expected, 1e-9 * std::abs(expected)) << name;
@@ -34,6 +35,14 @@ TEST(RegressionMetric, EveryNumberOfRanksGivesEqualBits) {
     merge_of_ranks(sample(), ranks, make, *several);
     EXPECT_EQ(scores_by_name(*several), scores_by_name(*one)) << ranks;
   }
+}
+
+TEST(RegressionMetric, AnErrorIsTheRootMeanSquareInDeviationsOfTheTrueNumbers) {
+  RegressionMetric metric({{.mean = 5.0, .deviation = 10.0}, {}});
+  const std::vector<float> outputs{1.5f, 7.0f, -1.0f, 6.0f}, targets{1.0f, 6.0f, -1.0f, 6.0f};
+  metric.add(outputs, std::as_bytes(std::span(targets)));
+  EXPECT_EQ(metric.error(0), std::sqrt((0.5 * 0.5 + 1.0 * 1.0) / 2.0)) << "the second number has no spread";
+  EXPECT_EQ(metric.error(1), 0.0);
 }
 
 TEST(RegressionMetric, EqualNumbersHaveNoSpreadDespiteTheRoundingOfTheirMean) {

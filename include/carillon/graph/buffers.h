@@ -2,7 +2,8 @@
 // statistics of batch norm.
 //
 // They are one flat float32 array on the device; each tensor starts at a multiple of 64 bytes. An op writes its buffers
-// in the forward pass of training and reads them in evaluation. Checkpoints store them in the group /state.
+// in the forward pass of training, unless they are AcrossRanks::equal, and reads them in evaluation. Checkpoints store
+// them in the group /state.
 #pragma once
 
 #include <span>
@@ -14,7 +15,7 @@
 
 namespace carillon {
 
-/// How checkpoints and evaluations combine the buffers of the ranks, which each rank computes from its own samples.
+/// How checkpoints and evaluations combine the buffers of the ranks. Each rank computes its own, except for `equal`.
 enum class AcrossRanks {
   first,  ///< the buffer of rank 0
   mean,   ///< the mean over the ranks

@@ -1,4 +1,4 @@
-// OperatorGraph: ops describe their evaluation in ONNX operators (operator set 13), so that a network can be exported.
+// OperatorGraph: ops describe their evaluation in ONNX operators (operator set 17), so that a network can be exported.
 //
 // Images, which are [batch, height, width, channels] in Carillon, are [batch, channels, height, width] in ONNX. All
 // other tensors have the same layout. Source: onnx.ai, "ONNX Operators".

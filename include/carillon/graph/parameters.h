@@ -42,6 +42,8 @@ struct ParameterSpec {
   /// loss.
   float l2_factor = 0.0f;
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
+  /// A table of vectors: update rules that treat vectors and matrices differently treat it as a vector.
+  bool is_embedding = false;
 };
 
 /// An array that an optimiser keeps, with the layout of the parameters, for example momentum or a moving average.
@@ -128,6 +130,10 @@ class ParameterStore {
 
 /// Whether the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
 bool name_matches(const std::string& pattern, const std::string& name);
+bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
+/// Checks the patterns of an option. Errors: usage (one matches no variable; the text names `option`, "--freeze").
+void check_patterns(const std::string& option, const std::vector<std::string>& patterns,
+                    const std::vector<ParameterSpec>& variables);
 
 /// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
 /// the initializer has a number (Philox). Errors: failed (dirac with drawn values, but the shape is not that of filters

@@ -6,7 +6,7 @@
 // data augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image)
 // and ratio (0.3 to 3.3).
 //
-// An image is planes [3][height][width]: red, green, blue.
+// An image is planes [3][height][width]: red, green, blue. These functions have no errors.
 #pragma once
 
 #include <array>

@@ -22,8 +22,28 @@ Network resnet18_network(const NetworkSettings& settings);
 /// ResNet-18 with a 3x3 stem and no first pooling, for CIFAR-10's small images, as in pytorch-cifar. It computes 15
 /// times as much per image as resnet18. 11,173,962 parameters.
 Network resnet18_cifar_network(const NetworkSettings& settings);
-/// ResNet-50, v1.5, for colour images of at least 32 x 32 pixels. 25,557,032 parameters for 1000 classes.
+/// ResNet-34, as resnet18. 21,797,672 parameters for 1000 classes.
+Network resnet34_network(const NetworkSettings& settings);
+/// ResNet-50, v1.5, for colour images of at least 32 x 32 pixels, as in torchvision. 25,557,032 parameters for 1000
+/// classes.
 Network resnet50_network(const NetworkSettings& settings);
+/// ResNet-101, as resnet50. 44,549,160 parameters for 1000 classes.
+Network resnet101_network(const NetworkSettings& settings);
+/// ResNet-152, as resnet50. 60,192,808 parameters for 1000 classes.
+Network resnet152_network(const NetworkSettings& settings);
+/// ConvNeXt-T, for colour images of at least 32 x 32 pixels, as in timm. 28,589,128 parameters for 1000 classes.
+Network convnext_tiny_network(const NetworkSettings& settings);
+/// ConvNeXt-S. 50,223,688 parameters.
+Network convnext_small_network(const NetworkSettings& settings);
+/// ConvNeXt-B. 88,591,464 parameters.
+Network convnext_base_network(const NetworkSettings& settings);
+/// ViT-Ti/16, a vision transformer for colour images with sides that are multiples of 16, as in timm. 5,717,416
+/// parameters for 1000 classes at 224 x 224.
+Network vit_tiny_patch16_224_network(const NetworkSettings& settings);
+/// ViT-S/16. 22,050,664 parameters.
+Network vit_small_patch16_224_network(const NetworkSettings& settings);
+/// ViT-B/16. 86,567,656 parameters.
+Network vit_base_patch16_224_network(const NetworkSettings& settings);
 /// airbench94, which reaches 94 % accuracy on CIFAR-10 within seconds on a GPU. 1,971,640 parameters.
 Network airbench94_network(const NetworkSettings& settings);
 /// airbench96, a larger version that reaches 96 %. 9,915,704 parameters.

@@ -40,10 +40,12 @@ struct OptimizerSettings {
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
   double weight_decay = 0.0;     ///< unless a group states another one
-  /// Patterns of variables without weight decay. adamw, lars and lamb also exclude all vectors (biases, scales and
-  /// shifts of batch norms), unless `no_decay_exclusion` is among the patterns or a group states a decay.
+  /// Patterns of variables without weight decay. adamw, lars and lamb also exclude all vectors (biases,
+  /// scales and shifts of norms, layer scales, class token and positions), unless `no_decay_exclusion` is among the
+  /// patterns or a group states a decay.
   std::vector<std::string> decay_exclude = {};
-  double clip_norm = 0.0;  ///< largest norm of the mean gradient; 0: the gradient is not clipped
+  double layer_decay = 1.0;  ///< factor of the learning rate from a layer to the one before (layer_rates.h); 1: none
+  double clip_norm = 0.0;    ///< largest norm of the mean gradient; 0: the gradient is not clipped
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
 };

@@ -183,11 +183,34 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
   return all;
 }
 
+/// Notes how many pictures in the folder the CSV file does not name, and numbers that are all equal.
+void note_unlisted(const PictureList& list, const fs::path& folder, const PictureConversionOptions& options,
+                   const ConversionReports& reports) {
+  std::error_code error;
+  std::size_t found = 0;
+  for (fs::recursive_directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
+    found += is_picture_name(file->path()) ? 1 : 0;
+  }
+  if (found > list.pictures.size()) {
+    reports.note(fmt::format("{} of the {} pictures in {} are not in {}", found - list.pictures.size(), found,
+                             text_of(folder), text_of(options.targets)));
+  }
+  if (list.target != TargetKind::numbers) return;
+  for (std::size_t column = 0; column < list.classes.size(); ++column) {
+    const float first = list.pictures.front().numbers[column];
+    const auto is_first = [&](const ListedPicture& picture) { return picture.numbers[column] == first; };
+    if (std::ranges::all_of(list.pictures, is_first)) {
+      reports.warn(fmt::format("the number {} is {} in all pictures", text_of(list.classes[column]), first));
+    }
+  }
+}
+
 PictureSplits list_target_splits(const PictureConversionOptions& options, const fs::path& input,
                                  const std::optional<KnownTargets>& known, const ConversionReports& reports) {
   PictureList list = list_targets(options.targets, input, options.target, known);
   reports.note(fmt::format("{}: {} pictures with {} {} ({})", text_of(options.targets), list.pictures.size(),
                            list.classes.size(), target_words(list.target), task_name(list.target)));
+  note_unlisted(list, input, options, reports);
   if (list.target == TargetKind::class_index) check_classes(list, options.targets);
   std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
   return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
@@ -242,17 +265,6 @@ void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& optio
 }
 
 }  // namespace
-
-std::string_view target_words(TargetKind target) {
-  switch (target) {
-    case TargetKind::labels:
-      return "labels";
-    case TargetKind::numbers:
-      return "numbers";
-    default:
-      return "classes";
-  }
-}
 
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const fs::path& input,
                                    const fs::path& output, const ConversionReports& reports) {

@@ -41,9 +41,6 @@ struct ConvertedPictures {
   std::size_t class_count = 0, skipped = 0;  ///< classes, labels or numbers; damaged pictures
 };
 
-/// What a converter counts: "classes", "labels" or "numbers".
-std::string_view target_words(TargetKind target);
-
 /// Classes with fewer pictures to train on are reported.
 inline constexpr std::size_t few_pictures = 10;
 

@@ -74,7 +74,8 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
     const std::size_t before = list.pictures.size();
     for (fs::path& file : files) {
       if (is_picture_name(file)) {
-        list.pictures.push_back({std::move(file)});
+        std::string shown = file.lexically_relative(input).generic_string();
+        list.pictures.push_back({.path = std::move(file), .name = std::move(shown)});
         named.push_back(name);
       } else {
         ++list.passed_over;
@@ -110,7 +111,7 @@ PictureList list_file(const fs::path& input, const KnownClasses& known) {
     }
     const std::string name = line.substr(cut + 1);
     classes.require(name, where);
-    list.pictures.push_back({input.parent_path() / line.substr(0, cut)});
+    list.pictures.push_back({.path = input.parent_path() / line.substr(0, cut), .name = line.substr(0, cut)});
     named.push_back(name);
   }
   if (list.pictures.empty()) fail(ExitCode::no_input, "{}: lists no picture", input.string());

@@ -13,6 +13,7 @@ namespace carillon {
 
 struct ListedPicture {
   std::filesystem::path path;
+  std::string name = {};                 ///< path as in the list, or within the folder: "cat/001.jpg"
   std::size_t class_index = 0;           ///< index in PictureList::classes (class_index)
   std::vector<std::size_t> labels = {};  ///< indices in PictureList::classes (labels)
   std::vector<float> numbers = {};       ///< one for each of PictureList::classes (numbers)

@@ -110,7 +110,7 @@ std::string record_of(const ListedPicture& listed, const DatasetInfo& info, cons
   add_number("image/channels", is_grey ? 1 : 3);
   add_text("image/colorspace", is_grey ? "Grayscale" : "RGB");
   add_text("image/format", picture.info.format == PictureFormat::jpeg ? "JPEG" : "PNG");
-  add_text("image/filename", listed.path.filename().string());
+  add_text("image/filename", listed.name);
   std::string record;
   serialise(example, record);
   return record;

@@ -38,10 +38,18 @@ std::vector<std::string> names_in(std::string_view cell) {
   }
 }
 
-TargetKind kind_by_cells(const CsvTable& table) {
+/// `path`: for messages.
+TargetKind kind_by_cells(const CsvTable& table, const std::string& path) {
   if (table.header.size() > 2) return TargetKind::numbers;
   const auto is_number = [](const CsvTable::Row& row) { return number_in(row.cells[1]).has_value(); };
-  if (std::ranges::all_of(table.rows, is_number)) return TargetKind::numbers;
+  const auto other = std::ranges::find_if_not(table.rows, is_number);
+  if (other == table.rows.end()) return TargetKind::numbers;
+  if (2 * std::ranges::count_if(table.rows, is_number) > std::ssize(table.rows)) {
+    fail(ExitCode::data,
+         "{}: line {}: '{}' is no number, and most cells of the column are numbers: mend it, or set "
+         "--task",
+         path, other->line, printable(other->cells[1]));
+  }
   const auto has_one_name = [](const CsvTable::Row& row) { return names_in(row.cells[1]).size() == 1; };
   return std::ranges::all_of(table.rows, has_one_name) ? TargetKind::class_index : TargetKind::labels;
 }
@@ -58,12 +66,13 @@ class TargetLister {
       std::error_code error;
       const fs::path picture = folder / row.cells[0];
       if (row.cells[0].empty() || !fs::is_regular_file(picture, error)) {
-        fail(ExitCode::data, "{}: there is no picture {}", at(row), printable(picture.string()));
+        fail(ExitCode::data, "{}: there is no picture {} (paths are relative to --input)", at(row),
+             printable(picture.string()));
       }
       if (!seen.insert(picture.lexically_normal().string()).second) {
         fail(ExitCode::data, "{}: the picture {} occurs twice", at(row), printable(row.cells[0]));
       }
-      list.pictures.push_back({.path = picture});
+      list.pictures.push_back({.path = picture, .name = row.cells[0]});
     }
     target == TargetKind::numbers ? add_numbers(list) : add_names(list);
     return list;
@@ -151,9 +160,15 @@ PictureList list_targets(const fs::path& targets, const fs::path& folder, std::o
   }
   const CsvTable table = read_csv(targets, targets.string(), max_bytes);
   const std::string name = printable(targets.string());
-  if (table.header.size() < 2) fail(ExitCode::data, "{}: line 1: requires a column of paths and one of targets", name);
+  if (table.header.size() < 2) {
+    fail(ExitCode::data, "{}: line 1: requires a column of paths and one of targets, separated by commas", name);
+  }
+  if (!table.header[0].empty() && fs::is_regular_file(folder / table.header[0], error)) {
+    fail(ExitCode::data, "{}: line 1: begins with the picture {}, not with the names of the columns", name,
+         printable(table.header[0]));
+  }
   if (table.rows.empty()) fail(ExitCode::no_input, "{}: lists no picture", name);
-  if (!target) target = known ? known->target : kind_by_cells(table);
+  if (!target) target = known ? known->target : kind_by_cells(table, name);
   if (known && *target != known->target) {
     fail(ExitCode::usage, "{}: the task is {}, but {} has the task {}: choose another directory", name,
          task_name(*target), known->classes.source, task_name(known->target));

@@ -22,10 +22,12 @@ struct KnownTargets {
 ///   regression       one or more columns of numbers, which the header names
 ///
 /// `target`: the kind; nullopt: that of `known`, or as the cells look. Several columns, or only numbers, are a
-/// regression. If a cell has no label or several, the task is multilabel, else classification. Spaces around labels and
-/// numbers are ignored. Classes and labels are sorted by their bytes. Errors: no_input (no such file or folder; no
-/// picture), io; data, naming file and line (a picture that does not exist or occurs twice, an unknown label, a cell
-/// that is no number, another header than `known`; as read_csv).
+/// regression; a column of mostly numbers is an error. If a cell has no label or several, the task is multilabel, else
+/// classification. Spaces around labels and numbers are ignored. Classes and labels are sorted by their bytes.
+///
+/// Errors: no_input (no such file or folder; no picture), io, those of read_csv. data, naming file and line: a picture
+/// that does not exist or occurs twice, an unknown label, a cell that is no number, a picture in place of the header,
+/// another header than `known`.
 PictureList list_targets(const std::filesystem::path& targets, const std::filesystem::path& folder,
                          std::optional<TargetKind> target, const std::optional<KnownTargets>& known);
 

@@ -25,15 +25,7 @@ void parse_task(const nlohmann::json& json, DatasetInfo& form) {
   form.target = target_of_task(json.at("task").get<std::string>()).value();
   if (form.target != TargetKind::numbers) return;
   const std::vector<double> means = json.at("means"), deviations = json.at("deviations");
-  if (means.size() != form.classes.size() || deviations.size() != form.classes.size()) {
-    throw std::runtime_error("one mean and one deviation for each number");
-  }
-  for (std::size_t i = 0; i < means.size(); ++i) {
-    if (!std::isfinite(means[i]) || !std::isfinite(deviations[i]) || deviations[i] <= 0.0) {
-      throw std::runtime_error("invalid mean or deviation");
-    }
-    form.scales.push_back({.mean = means[i], .deviation = deviations[i]});
-  }
+  form.scales = scales_from(means, deviations, form.classes.size());
 }
 
 DatasetInfo parsed(const std::string& text) {
@@ -82,6 +74,30 @@ std::string text_of(const DatasetInfo& info) {
 
 std::string_view task_name(TargetKind target) {
   return std::ranges::find(named_tasks, target, &NamedTask::target)->task;
+}
+
+std::string_view target_word(TargetKind target) {
+  return std::ranges::find(named_tasks, target, &NamedTask::target)->word;
+}
+
+std::string_view target_words(TargetKind target) {
+  return std::ranges::find(named_tasks, target, &NamedTask::target)->words;
+}
+
+std::vector<NumberScale> scales_from(std::span<const double> means, std::span<const double> deviations,
+                                     std::size_t count) {
+  if (means.size() != count || deviations.size() != count) {
+    throw std::runtime_error("one mean and one deviation for each number");
+  }
+  std::vector<NumberScale> scales;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto fits = [](double value) { return std::isfinite(static_cast<float>(value)); };
+    if (!fits(means[i]) || !fits(deviations[i]) || deviations[i] <= 0.0) {
+      throw std::runtime_error("invalid mean or deviation");
+    }
+    scales.push_back({.mean = means[i], .deviation = deviations[i]});
+  }
+  return scales;
 }
 
 std::optional<TargetKind> target_of_task(std::string_view task) {

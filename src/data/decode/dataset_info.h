@@ -37,15 +37,20 @@ struct DatasetInfo {
 /// The feature that holds the numbers of a regression.
 inline constexpr const char* numbers_key = "image/numbers";
 
-/// A kind of target by the name of its task, as options and files have it.
+/// A kind of target by the name of its task, as options and files have it. `word`, `words`: for an output, for
+/// messages.
 struct NamedTask {
   TargetKind target;
-  std::string_view task;
+  std::string_view task, word, words;
 };
-inline constexpr std::array named_tasks{NamedTask{TargetKind::class_index, "classification"},
-                                        NamedTask{TargetKind::labels, "multilabel"},
-                                        NamedTask{TargetKind::numbers, "regression"}};
+inline constexpr std::array named_tasks{NamedTask{TargetKind::class_index, "classification", "class", "classes"},
+                                        NamedTask{TargetKind::labels, "multilabel", "label", "labels"},
+                                        NamedTask{TargetKind::numbers, "regression", "number", "numbers"}};
 std::string_view task_name(TargetKind target);
+/// "class", "label" or "number".
+std::string_view target_word(TargetKind target);
+/// "classes", "labels" or "numbers".
+std::string_view target_words(TargetKind target);
 /// Nothing if there is no such task.
 std::optional<TargetKind> target_of_task(std::string_view task);
 
@@ -54,6 +59,11 @@ std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& inf
 
 inline constexpr const char* dataset_info_name = "records.json";
 inline constexpr std::size_t max_classes = 100'000;
+
+/// One scale for each mean and deviation. Throws std::runtime_error (other numbers of them; a number that is not
+/// finite, or a deviation that is not above 0).
+std::vector<NumberScale> scales_from(std::span<const double> means, std::span<const double> deviations,
+                                     std::size_t count);
 
 /// Reads the description in `directory`; empty if there is none. Errors: data (the file has other contents), io.
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);

@@ -44,7 +44,7 @@ LabelledImageDecoder::LabelledImageDecoder(RecordSchema schema)
 
 void LabelledImageDecoder::decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const {
   std::string scratch;
-  write_class(parse_example(record, schema_.keys, scratch).label, target);
+  read(record, target, scratch);
 }
 
 void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::byte> target) const {

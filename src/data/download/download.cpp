@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/handle.h"
+#include "src/core/file_lock.h"
 #include "src/core/printable.h"
 #include "src/core/size_text.h"
 
@@ -83,10 +83,18 @@ class Part {
  public:
   explicit Part(const fs::path& path)
       : path_(path.string() + ".part"), tag_path_(path_.string() + ".tag"), file_(open_for_writing(path_)) {
-    if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 || !has_name()) {
+    // Another process may have published or removed the file before it could be locked.
+    if (try_lock(file_.get()) == LockOutcome::held || !same_file(file_.get(), path_)) {
       fail(ExitCode::usage, "{}: another process downloads it", path_.string());
     }
     bytes_ = stamp_of(file_, path_.string()).bytes;
+  }
+  Part(const Part&) = delete;  // the first of two destructors would remove the file
+  Part& operator=(const Part&) = delete;
+  /// An empty part is of no use to the next attempt.
+  ~Part() {
+    std::error_code ignored;
+    if (bytes_ == 0 && same_file(file_.get(), path_)) fs::remove(path_, ignored);
   }
 
   const fs::path& path() const { return path_; }
@@ -137,12 +145,6 @@ class Part {
     Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!file) fail(ExitCode::io, "{}: cannot be written: {}", path.string(), errno_text(errno));
     return file;
-  }
-  /// False if another process published or removed the file before it could be locked.
-  bool has_name() const {
-    struct stat opened {
-    }, named{};
-    return fstat(file_.get(), &opened) == 0 && stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino;
   }
   [[noreturn]] void fail_to_write(int error) const {
     fail(ExitCode::io, "{}: cannot be written: {}", path_.string(), errno_text(error));

@@ -14,7 +14,7 @@
 namespace carillon {
 
 struct DownloadSettings {
-  int tries = 5;                             ///< attempts in a row that bring no byte
+  int tries = 5;                             ///< attempts in a row without a new byte; then the download fails
   std::chrono::milliseconds pause{1000};     ///< before the second attempt; doubles with each further one
   std::chrono::seconds connect_timeout{30};  ///< for each attempt
   std::chrono::seconds stall_timeout{60};    ///< without any byte

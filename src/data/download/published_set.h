@@ -46,8 +46,9 @@ struct SetDownload {
   std::function<void(const std::string& text)> note = [](const std::string&) {};  ///< receives a line per file
 };
 
-/// Downloads the files that `folder` lacks, and checks those that it has. Errors: those of `download`, with the
-/// commands that do the same by hand; data, naming the file (it exists and has other contents).
+/// Downloads the files that `folder` lacks, and checks those that it has. Errors: as `download`; the text also
+/// names the files and their address, so that the user can fetch them in another way. data: a file in `folder` has
+/// other contents.
 void download_set(const PublishedSet& set, const std::filesystem::path& folder, const SetDownload& settings);
 
 }  // namespace carillon

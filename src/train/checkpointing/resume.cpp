@@ -9,6 +9,7 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/checkpointing/partial_checkpoint.h"
+#include "src/train/checkpointing/torch_weights.h"
 
 namespace carillon {
 namespace {
@@ -55,11 +56,20 @@ std::vector<GivenValues> values_of_data(const Network& network, const Dataset* d
   return given;
 }
 
+/// What --init-from names: a checkpoint, or a file with PyTorch's weights.
+LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOptions& model, const Tower& tower,
+                               std::uint64_t max_bytes) {
+  if (!is_weight_file(options.init_from)) return find_checkpoint(options.init_from, print_warning, max_bytes);
+  return {options.init_from, read_weight_file(options.init_from, model.name, tower.parameters().specs(),
+                                              tower.buffers().specs(), options.init_exclude)};
+}
+
 RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                                Tower& tower, Recorder& recorder) {
   const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
     check_model(*loaded, model);
+    recorder.require_same_task(*loaded);
     tower.restore(*loaded);
     recorder.resumed(*loaded);
     return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
@@ -67,7 +77,7 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
   if (options.init_from.empty()) {
     tower.initialize(model.seed, values_of_data(tower.network(), dataset));
   } else {
-    LoadedCheckpoint initial = find_checkpoint(options.init_from, print_warning, max_bytes);
+    LoadedCheckpoint initial = initial_state(options, model, tower, max_bytes);
     check_model(initial, model);
     if (!options.init_exclude.empty()) {
       recorder.initialized_without(exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,

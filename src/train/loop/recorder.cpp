@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
@@ -80,7 +81,7 @@ struct Recorder::First {
   std::optional<double> summarized_norm{};  ///< norm of the gradient that was summarized, until its step is logged
   bool same_evaluation{};                   ///< the resumed run was evaluated on the same records
   std::int64_t first_step = 0;
-  std::optional<RunSummary::Best> best{};
+  std::optional<StepScore> best{};
 
   std::int64_t global_batch() const { return options.data.batch_size * tower_count; }
   bool is_time_up(Clock::time_point now) const { return stop_at && now >= *stop_at; }
@@ -115,6 +116,14 @@ void Recorder::open_directory() {
     first_->checkpoints.emplace(options.checkpoint, options.model, first_->task_score, first_->description,
                                 [this](const std::string& line) { first_->warn(line); });
   });
+}
+
+void Recorder::require_same_task(const LoadedCheckpoint& checkpoint) const {
+  const nlohmann::json before = nlohmann::json::parse(checkpoint.state.options_json, nullptr, false);
+  const nlohmann::json now = nlohmann::json::parse(first_->description.json(), nullptr, false);
+  if (!before.is_object() || !before.contains("task") || before["task"] == now.value("task", nlohmann::json())) return;
+  fail(ExitCode::usage, "{} has the task {}, and this run has {}: choose another --train-dir, or set --fresh",
+       checkpoint.path.string(), printable(before["task"].dump()), now.value("task", nlohmann::json()).dump());
 }
 
 void Recorder::resumed(const LoadedCheckpoint& checkpoint) {

@@ -69,6 +69,8 @@ class Recorder {
   void open_directory();
   /// Prints from which checkpoint the run resumes, and which of the settings that decide its result have changed.
   void resumed(const LoadedCheckpoint& checkpoint);
+  /// On rank 0. Errors: usage (the checkpoint to resume is of another task).
+  void require_same_task(const LoadedCheckpoint& checkpoint) const;
   /// Prints that the run starts from --init-from without the variables and buffers of these names.
   void initialized_without(const std::vector<std::string>& names);
   /// Whether a run that ended at `step` was killed before it logged its last evaluation or, if that is the best, kept

@@ -6,14 +6,12 @@
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
-#include "src/data/loading/available_memory.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/diagnosis/nonfinite_report.h"
 #include "src/train/diagnosis/replicas.h"
-#include "src/train/input/record_targets.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -38,15 +36,14 @@ Trainer::~Trainer() { stall_detector_.describe_data({}); }
 ExitCode Trainer::run() {
   open_data();
   recorder_.open_directory();
-  const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   TowerSettings settings = tower_settings(options_);
-  settings.dataset = dataset;
+  settings.dataset = dataset();
   tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
                      Scope::result);
   }
-  position_ = start_or_resume(options_.checkpoint, options_.model, dataset, *tower_, recorder_, mpi_);
+  position_ = start_or_resume(options_.checkpoint, options_.model, dataset(), *tower_, recorder_, mpi_);
   if (const std::optional<EndCause> end = end_of_finished()) {
     recorder_.finished_before(position_.step, *end);
     return ExitCode::done;
@@ -85,12 +82,11 @@ ExitCode Trainer::run_and_save_at_errors() {
 }
 
 ExitCode Trainer::run_from_position() {
-  const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
   recorder_.check_bounds(position_, *tower_);
   recorder_.open_logs(position_.step);
   if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
-  recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
+  recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset()});
   if (mpi_.rank() == 0) {
     stop_notice_.emplace(
         position_.step, [this] { return safe_step(); }, [this] { return stall_detector_.has_failed_rank(); });
@@ -110,7 +106,7 @@ ExitCode Trainer::run_from_position() {
 }
 
 void Trainer::report_skipped() {
-  std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
+  std::array<std::int64_t, 1> count{records_ ? static_cast<std::int64_t>(dataset()->skipped_count()) : 0};
   mpi_.sum(count);
   if (mpi_.rank() != 0 || count[0] == 0) return;
   print_warning(fmt::format("{} damaged records were skipped, each counted by every rank that read it", count[0]));
@@ -144,52 +140,42 @@ void Trainer::open_data() {
                               .cache = options_.data.cache,
                               .stage = options_.data.stage,
                               .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  if (options_.optimizer.trains() || !network_.values_of_data.empty()) open_training_data(records);
+  if (options_.optimizer.trains() || !network_.values_of_data.empty()) {
+    records_.emplace(options_, records, decode_threads(), mpi_);
+  }
   if (!options_.data.eval_files.empty()) {
     eval_dataset_ =
         open_records(options_.data.eval_files, options_.data.record_form, RecordUse::evaluation, records, mpi_);
   }
   mpi_.run_on_all([&] {
-    for (const std::optional<Dataset>* dataset : {&dataset_, &eval_dataset_}) {
-      check(!*dataset || (*dataset)->target_spec() == options_.task.value.target,
+    const Dataset* const evaluated = eval_dataset_ ? &*eval_dataset_ : nullptr;
+    for (const Dataset* const one : {dataset(), evaluated}) {
+      check(one == nullptr || one->target_spec() == options_.task.value.target,
             "records with other targets than the task's");
     }
     count_epochs();
-    if (dataset_)
-      network_ = network_to_train(options_, {.density = dataset_->density(), .record_count = dataset_->size()});
+    if (records_) {
+      network_ = network_to_train(options_, {.density = dataset()->density(), .record_count = dataset()->size()});
+    }
   });
-  if (dataset_ && options_.optimizer.trains()) use_targets();
+  if (records_ && options_.optimizer.trains()) records_->use_targets(options_.task.value);
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
-  if (dataset_) {
-    description_.add("training records", dataset_->size(), Scope::result);
-    description_.add("training record checksum", checksum(*dataset_), Scope::result);
+  if (records_) {
+    description_.add("training records", dataset()->size(), Scope::result);
+    description_.add("training record checksum", checksum(*dataset()), Scope::result);
   }
   if (eval_dataset_) description_.add("evaluation record checksum", checksum(*eval_dataset_), Scope::run);
   require_equal_on_all_ranks(mpi_, description_.fields());
 }
 
-void Trainer::use_targets() {
-  Task& task = options_.task.value;
-  const bool balances = options_.data.sampling == Sampling::balanced;
-  if (!task.loss_of_records && !balances) return;
-  const RecordTargets found = read_targets(
-      *dataset_,
-      {.shares = order_.shares, .thread_count = decode_threads(), .heartbeat = [this] { stall_detector_.heartbeat(); }},
-      mpi_);
-  mpi_.run_on_all([&] {
-    if (task.loss_of_records) task.loss = task.loss_of_records(found.targets);
-    if (balances) order_.groups = records_by_group(found, task.group_of);
-  });
-}
-
 void Trainer::count_epochs() {
   if (options_.optimizer.epochs == 0.0) return;
-  resolve_epochs(options_.optimizer, dataset_->size(), global_batch(), description_);
+  resolve_epochs(options_.optimizer, dataset()->size(), global_batch(), description_);
   optimizer_ = options_.optimizer.settings();
 }
 
 ExitCode Trainer::train() {
-  BatchLoader loader = make_loader();
+  BatchLoader loader = records_->loader_from(position_.stream_position);
   loader_ = &loader;
   describe_data();
   recorder_.start_clock();
@@ -222,75 +208,6 @@ ExitCode Trainer::train() {
   return ExitCode::done;
 }
 
-void Trainer::open_training_data(RecordOptions records) {
-  records.by_file = options_.data.sharding == Sharding::file;
-  if (options_.data.skip_damaged || records.by_file) records.cache = CacheMode::none;
-  dataset_ = open_records(options_.data.files, options_.data.record_form, RecordUse::training, records, mpi_);
-  mpi_.run_on_all([&] {
-    if (records.by_file) order_.shares = dataset_->shares_of_files(mpi_.size());
-    check_prefetch_bytes();
-  });
-  order_.seed = options_.model.seed;
-  order_.shuffle = options_.data.shuffle;
-  order_.window = static_cast<std::uint64_t>(options_.data.shuffle_window);
-  order_.tower_batch = static_cast<std::uint64_t>(options_.data.batch_size);
-  warn_of_reading();
-  if (!options_.data.skip_damaged || dataset_->in_memory()) return;
-  dataset_->skip_damaged(
-      [this](const std::string& what) { print_warning(fmt::format("rank {}: skipped: {}", mpi_.rank(), what)); });
-}
-
-void Trainer::warn_of_reading() const {
-  if (mpi_.rank() != 0) return;
-  const bool one_host = mpi_.local_size() == mpi_.size();
-  if (order_.window > 0 && order_.shares.empty() && options_.data.stage.empty() && !one_host &&
-      !dataset_->in_memory()) {
-    print_warning("--shuffle-window: each host reads all files; with --sharding file or --stage it reads less");
-  }
-  std::vector<std::uint64_t> counts;
-  for (std::size_t i = 0; i < order_.shares.size(); ++i) {
-    counts.push_back((i + 1 < order_.shares.size() ? order_.shares[i + 1] : dataset_->size()) - order_.shares[i]);
-  }
-  const auto [least, most] = std::ranges::minmax_element(counts);
-  if (counts.empty() || *most <= *least + *least / 10) return;
-  print_warning(fmt::format("--sharding file: ranks' files have {} to {} records; those of few are seen more often",
-                            *least, *most));
-}
-
-void Trainer::check_prefetch_bytes() const {
-  if (dataset_->in_memory() || options_.data.prefetch_bytes == 0) return;
-  const auto limit = static_cast<std::uint64_t>(options_.data.prefetch_bytes), memory = total_memory_bytes();
-  const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.data.batch_size) * dataset_->image_bytes();
-  if (limit < two_batches) {
-    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", limit, two_batches);
-  }
-  const auto ranks = static_cast<std::uint64_t>(mpi_.local_size());
-  if (limit <= memory / ranks) return;
-  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", limit, mpi_.host(), memory,
-       ranks);
-}
-
-PrefetchSettings Trainer::prefetch() const {
-  PrefetchSettings settings{.thread_count = decode_threads(),
-                            .bytes = static_cast<std::size_t>(options_.data.prefetch_bytes),
-                            .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  // The ranks of a host take samples from the whole of each window.
-  if (options_.data.sharding == Sharding::record) {
-    settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
-  }
-  return settings;
-}
-
-BatchLoader Trainer::make_loader() {
-  order_.origin = position_.stream_position;
-  return BatchLoader(*dataset_, SampleOrder(dataset_->size(), order_),
-                     StreamSlice{.start = position_.stream_position,
-                                 .global_batch = global_batch(),
-                                 .tower_offset = static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.rank(),
-                                 .batch_size = static_cast<std::size_t>(options_.data.batch_size)},
-                     prefetch());
-}
-
 int Trainer::decode_threads() const {
   if (options_.data.decode_threads > 0) return static_cast<int>(options_.data.decode_threads);
   // A rank with a GPU does not need its cores for anything else.
@@ -298,13 +215,12 @@ int Trainer::decode_threads() const {
 }
 
 void Trainer::describe_data() {
-  if (dataset_->in_memory()) return;
+  if (dataset()->in_memory()) return;
   stall_detector_.describe_data([this, first = position_](int rank, std::int64_t step) {
     const std::uint64_t before = static_cast<std::uint64_t>(step - first.step) * global_batch();
     const std::uint64_t position =
         first.stream_position + before + static_cast<std::uint64_t>(options_.data.batch_size) * rank;
-    SampleOrder order(dataset_->size(), order_);
-    return "whose batch begins with " + dataset_->name_of(order.record_at(position));
+    return "whose batch begins with " + records_->name_at(position);
   });
 }
 
@@ -372,7 +288,7 @@ void Trainer::check_task_loss(const StepResult& result) {
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.data.samples_at_once(), options_.device.arithmetic, Purpose::training,
                                device_.kind()};
-  fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
+  fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset()}, mpi_);
 }
 
 void Trainer::check_total(std::int64_t step, const StepLoss& loss) {

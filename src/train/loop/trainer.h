@@ -22,7 +22,7 @@
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/patience.h"
 #include "src/train/evaluation/task_score.h"
-#include "src/train/input/open_records.h"
+#include "src/train/input/training_records.h"
 #include "src/train/loop/rank_times.h"
 #include "src/train/loop/recorder.h"
 #include "src/train/loop/run_position.h"
@@ -49,14 +49,10 @@ class Trainer {
 
  private:
   void open_data();
-  void open_training_data(RecordOptions records);
-  /// Sets what depends on the targets of the training records: the loss, and the order of --sampling balanced.
-  void use_targets();
+  /// The training records; null: the run reads none.
+  const Dataset* dataset() const { return records_ ? &records_->dataset() : nullptr; }
   /// Sets the number of steps from --epochs.
   void count_epochs();
-  void check_prefetch_bytes() const;
-  void warn_of_reading() const;
-  PrefetchSettings prefetch() const;
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
   /// The reason why the checkpoint to resume from is the end of the run; none: it is not. Then `patience_` has the
@@ -75,7 +71,6 @@ class Trainer {
   /// Trains from `position_`, saves and evaluates at the end.
   ExitCode run_from_position();
   ExitCode train();
-  BatchLoader make_loader();
   int decode_threads() const;
   /// Lets the stall detector name the records that the ranks read.
   void describe_data();
@@ -112,8 +107,8 @@ class Trainer {
   StallDetector& stall_detector_;
   int thread_count_;
 
-  std::optional<Dataset> dataset_, eval_dataset_;
-  OrderSettings order_;  ///< order of the training records
+  std::optional<TrainingRecords> records_;
+  std::optional<Dataset> eval_dataset_;
   std::optional<Tower> tower_;
   std::optional<Audit> audit_;  ///< with --audit
   std::optional<Evaluator> evaluator_;

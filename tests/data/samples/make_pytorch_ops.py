@@ -74,6 +74,21 @@ def average_pooling(write):
         write(f"avg_pool/{what}", values)
 
 
+
+
+def depthwise_convolution(write):
+    """As in ConvNeXt (kernel 7, stride 1) and in MobileNets (kernel 3, stride 2). Filters: [row, column, 1, channel]."""
+    for kernel, stride in ((7, 1), (3, 2)):
+        x = draw(2, 9, 8, 5).requires_grad_()
+        weights, biases = draw(kernel, kernel, 1, 5).requires_grad_(), draw(5).requires_grad_()
+        y = nhwc(F.conv2d(nchw(x), weights.permute(3, 2, 0, 1), biases, stride, kernel // 2, groups=5))
+        dy = draw(*y.shape)
+        y.backward(dy)
+        for what, values in (("x", x), ("weights", weights), ("biases", biases), ("y", y), ("dy", dy), ("dx", x.grad),
+                             ("dweights", weights.grad), ("dbiases", biases.grad)):
+            write(f"depthwise_conv2d/{kernel}/{what}", values)
+
+
 def whitening(write):
     """airbench's whitening filters, [row, column, channel, filter], of 20 patterned images of 7 x 6 pixels."""
     i, c, y, x = torch.meshgrid(*map(torch.arange, (20, 3, 7, 6)), indexing="ij")
@@ -123,6 +138,32 @@ def weighted_cross_entropy(write):
         write(f"weighted_loss/{name}/dz", x.grad)
 
 
+def layer_norm(write):
+    """Of images, over the channels."""
+    channels = 21
+    norm = torch.nn.LayerNorm(channels, eps=1e-6)
+    norm.weight.data, norm.bias.data = draw(channels), draw(channels)
+    x = (draw(4, 3, 2, channels) * 2 + 3).float().double().requires_grad_()
+    y = norm(x)
+    dy = draw(*y.shape)
+    y.backward(dy)
+    for name, values in (("gamma", norm.weight), ("beta", norm.bias), ("x", x), ("y", y), ("dy", dy), ("dx", x.grad),
+                         ("dgamma", norm.weight.grad), ("dbeta", norm.bias.grad)):
+        write(f"layer_norm/{name}", values)
+
+
+def attention(write):
+    """timm's Attention between its linear layers."""
+    batch, tokens, heads, head_size = 2, 5, 3, 4
+    qkv = (1.5 * draw(batch, tokens, 3 * heads * head_size)).float().double().requires_grad_()
+    q, k, v = qkv.reshape(batch, tokens, 3, heads, head_size).permute(2, 0, 3, 1, 4).unbind(0)
+    y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, heads * head_size)
+    dy = draw(*y.shape)
+    y.backward(dy)
+    for what, values in (("qkv", qkv), ("y", y), ("dy", dy), ("dqkv", qkv.grad)):
+        write(f"attention/{what}", values)
+
+
 def main():
     with open(sys.argv[1], "w") as file:
         def write(name, values):
@@ -133,6 +174,9 @@ def main():
         average_pooling(write)
         whitening(write)
         weighted_cross_entropy(write)
+        layer_norm(write)
+        attention(write)
+        depthwise_convolution(write)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def write(name, outputs, targets, scores):
 def multilabel(draw):
     targets = draw.random((SAMPLES, 5)) < [0.3, 0.05, 2.0, -1.0, 0.6]
     logits = np.round(2 * draw.normal(targets * 1.0 - 0.5, 1.2)) / 2
-    probabilities, predicted = 1 / (1 + np.exp(-logits)), logits > 0
+    probabilities, predicted = 1 / (1 + np.exp(-logits)), logits >= 0
     has_positive = targets.any(0)
     scores = {
         "mean_average_precision": metrics.average_precision_score(

@@ -102,8 +102,8 @@ def main():
     assert np.abs(output).min() > 1e-4  # so that rounding cannot change an answer
     write("multilabel_task.txt", losses, variables,
           {"mean_average_precision": metrics.average_precision_score(answers, output, average="macro"),
-           "macro_f1": metrics.f1_score(answers, output > 0, average="macro"),
-           "micro_f1": metrics.f1_score(answers, output > 0, average="micro"),
+           "macro_f1": metrics.f1_score(answers, output >= 0, average="macro"),
+           "micro_f1": metrics.f1_score(answers, output >= 0, average="micro"),
            "binary_cross_entropy": binary_cross_entropy(output, answers)[0]})
 
     i = np.arange(RECORDS)

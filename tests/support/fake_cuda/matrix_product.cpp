@@ -1,5 +1,6 @@
 #include "matrix_product.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -59,7 +60,8 @@ void compute(const Product& product) {
     for (std::int64_t row = 0; row < rows; ++row) {
       float value = product.alpha * sums[static_cast<std::size_t>(row)];
       if (product.bias != nullptr) value += load(product.bias, product.bias_type, row);
-      if (product.relu && value < 0.0f) value = 0.0f;
+      const bool tensor_cores = product.tf32 || product.a.type == CUDA_R_16BF;
+      if (product.relu && (value < 0.0f || (tensor_cores && std::isnan(value)))) value = 0.0f;  // as on an H200
       store(const_cast<void*>(product.d.data), product.d.type, column * product.d.leading_dimension + row, value);
     }
   }

@@ -1,0 +1,51 @@
+// attention: multi-head self-attention of the tokens of a sample, without the linear layers before and after it.
+//
+//   S[i, j] = sum over c of q[i, c] * k[j, c] / sqrt(width / heads)       for each sample and head
+//   P[i, j] = exp(S[i, j]) / sum over j' of exp(S[i, j'])
+//   y[i, c] = sum over j of P[i, j] * v[j, c]
+//
+//   dv[j, c] = sum over i of P[i, j] * dy[i, c]            dP[i, j] = sum over c of dy[i, c] * v[j, c]
+//   dS[i, j] = P[i, j] * (dP[i, j] - d[i])                 d[i] = sum over j of P[i, j] * dP[i, j]
+//   dq[i, c] = sum over j of dS[i, j] * k[j, c] / sqrt(width / heads);  dk[j, c] likewise from q
+//
+//   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
+//
+// A token's row of qkv has the query, then the key, then the value. Each has `heads` groups of width / heads
+// neighbouring channels: q, k and v of one head. P is not stored: backward computes it again from qkv and two numbers
+// per row. A score S[i, j] that is infinite makes row i of y NaN, so that no infinity is lost.
+//
+// Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
+// 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
+#pragma once
+
+#include <cmath>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct AttentionParams {
+  std::int64_t heads = 6;  ///< divides the width
+};
+
+/// Errors: failed (qkv is not [batch, tokens, 3 * width], or heads does not divide width).
+Value attention(Graph& graph, const std::string& name, Value qkv, const AttentionParams& params = {});
+
+/// The extents of the tensors.
+struct AttentionShape {
+  std::int64_t batch = 0, tokens = 0, width = 0, heads = 1;
+
+  AttentionShape(const Shape& output, const AttentionParams& params)
+      : batch(output[0]), tokens(output[1]), width(output[2]), heads(params.heads) {}
+  std::int64_t head_size() const { return width / heads; }  ///< channels of a head
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_size())); }
+};
+
+/// Tensors: inputs {qkv}, outputs {y}.
+std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
+                                       const OpTensors& tensors);
+/// Errors: failed (heads of more than 256 channels).
+std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
+                                        const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,63 @@
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+
+#include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
+
+namespace carillon {
+namespace {
+
+class DepthwiseConv2dDefinition final : public OpDefinition {
+ public:
+  explicit DepthwiseConv2dDefinition(const DepthwiseGeometry& geometry) : geometry_(geometry) {}
+  std::string_view type() const override { return "depthwise_conv2d"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_depthwise_conv2d_cpu(geometry_, context, tensors); },
+        [&] { return make_depthwise_conv2d_cuda(geometry_, context, tensors); });
+  }
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    const Shape& shape = operands.parameters.at(0).shape;  // height, width, 1, channels
+    const std::int64_t area = shape[0] * shape[1], channels = shape[3];
+    const std::span<const float> weights = operands.parameters[0].floats();
+    std::vector<float> turned;  // channels, 1, height, width
+    turned.reserve(weights.size());
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t at = 0; at < area; ++at) turned.push_back(weights[at * channels + c]);
+    }
+    std::vector<std::string> inputs{operands.inputs.at(0),
+                                    operators.constant({channels, 1, shape[0], shape[1]}, std::move(turned))};
+    if (operands.parameters.size() > 1) inputs.push_back(constant_of(operators, operands.parameters[1]));
+    std::vector<OperatorAttribute> attributes = window_attributes(geometry_.vertical, geometry_.horizontal);
+    attributes.push_back({"group", channels});
+    return operators.add("Conv", std::move(inputs), std::move(attributes));
+  }
+
+ private:
+  DepthwiseGeometry geometry_;
+};
+
+const OpTraits depthwise_conv2d_traits{.samples_are_independent = true,
+                                       .to_onnx = trait<&DepthwiseConv2dDefinition::to_onnx>};
+
+}  // namespace
+
+Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const DepthwiseConv2dParams& params) {
+  const Shape input = graph.shape(x);
+  if (input.rank() != 4)
+    fail(ExitCode::failed, "depthwise_conv2d {}: input {} is not [n, h, w, c]", name, input.text());
+  const DepthwiseGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
+                                   .horizontal = slide(input[2], params.kernel, params.stride, params.padding)};
+  const std::int64_t channels = input[3];
+  std::vector<int> parameters{graph.add_parameter(
+      {name + "/weights", {params.kernel, params.kernel, 1, channels}, params.weights, params.l2_factor})};
+  if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {channels}, *params.biases}));
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<DepthwiseConv2dDefinition>(geometry),
+                       .inputs = {x},
+                       .parameters = parameters,
+                       .traits = depthwise_conv2d_traits},
+                      {input[0], geometry.vertical.output, geometry.horizontal.output, channels});
+}
+
+}  // namespace carillon

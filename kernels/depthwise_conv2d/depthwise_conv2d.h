@@ -1,0 +1,46 @@
+// depthwise_conv2d: a 2-D convolution of each channel with its own filter, with or without biases.
+//
+//   y[n,p,q,c] = b[c] + sum over i,j of x[n, p*s + i - before, q*s + j - before, c] * W[i,j,0,c],  x = 0 outside
+//   dW[i,j,0,c] = sum over n,p,q of x[n, p*s + i - before, q*s + j - before, c] * dy[n,p,q,c]
+//   db[c] = sum over n,p,q of dy[n,p,q,c]
+//   dx[n,h,w,c] = sum over i,j of dy[n, (h + before - i)/s, (w + before - j)/s, c] * W[i,j,0,c], for those i and j for
+//                 which s divides both differences
+//
+// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
+// kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, 1, channels] and `<name>/biases` [channels]:
+// the layout of conv2d with one channel per group. Without biases, b is 0 and there is no db. Sources: Howard et
+// al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017; Liu et al., "A
+// ConvNet for the 2020s" (ConvNeXt), 2022.
+#pragma once
+
+#include <optional>
+
+#include "carillon/graph/graph.h"
+#include "kernels/shared/window.h"
+
+namespace carillon {
+
+struct DepthwiseConv2dParams {
+  std::int64_t kernel = 0;  ///< height and width
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+  Initializer weights = {};
+  std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
+  float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
+};
+
+/// Errors: failed (x is not [batch, height, width, channels], the kernel does not fit).
+Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const DepthwiseConv2dParams& params);
+
+/// The convolution for tensors of known shapes.
+struct DepthwiseGeometry {
+  SlidingWindow vertical, horizontal;
+};
+
+/// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
+std::unique_ptr<Op> make_depthwise_conv2d_cpu(const DepthwiseGeometry& geometry, const OpContext& context,
+                                              const OpTensors& tensors);
+std::unique_ptr<Op> make_depthwise_conv2d_cuda(const DepthwiseGeometry& geometry, const OpContext& context,
+                                               const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,50 @@
+// DepthwiseKernels: the loops of depthwise_conv2d over one image and one vector of channels, for one instruction set.
+//
+// The gradient of the input is a convolution too: of dy, with the filters turned by 180 degrees. With a stride s, there
+// are s - 1 zeros between neighbouring values of dy.
+//
+// Rows of the input are copied to scratch as float32, with zeros for the padding. A ring of rows in scratch holds the
+// rows that the current output row reads. Sums are in registers: those of several output columns of one row in a
+// convolution, and those of the columns of one filter row in the filters' gradient. The order of each sum depends on
+// the shapes and the instruction set alone.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/device/isa.h"
+
+namespace carillon {
+
+/// One axis of a convolution.
+struct DepthwiseAxis {
+  std::int64_t input, output, window, stride, before;
+  std::int64_t spacing = 1;  ///< distance of neighbouring inputs; positions between them hold zeros
+};
+
+struct DepthwiseConvolution {
+  DepthwiseAxis vertical, horizontal;
+  std::int64_t channels;
+  bool is_bf16;  ///< the type of the images: bf16, or float32
+  bool turned;   ///< filters are turned by 180 degrees
+};
+
+struct DepthwiseKernels {
+  int lanes;  ///< channels that a call processes
+
+  /// Floats of scratch that the functions require. It must be zero at the first call, and other convolutions must not
+  /// use it.
+  std::int64_t (*convolution_scratch)(const DepthwiseConvolution& convolution);
+  std::int64_t (*gradient_scratch)(const DepthwiseConvolution& convolution);
+  /// y = the convolution of an image, for the channels from `channel` on.
+  /// x: [height, width, channels], y: [output height, output width, channels], weights: [window, window, channels],
+  /// biases: [channels] or null.
+  void (*convolve)(const DepthwiseConvolution& convolution, const void* x, const float* weights, const float* biases,
+                   std::int64_t channel, void* y, float* scratch);
+  /// Adds the gradients for an image to sums [window * window + 1][lanes]: of the weights, and last of the biases.
+  void (*add_gradients)(const DepthwiseConvolution& convolution, const void* x, const void* dy, std::int64_t channel,
+                        float* sums, float* scratch);
+};
+
+const DepthwiseKernels& depthwise_kernels(Isa isa);
+
+}  // namespace carillon

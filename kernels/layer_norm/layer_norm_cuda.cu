@@ -1,0 +1,84 @@
+// layer_norm on a GPU: one kernel forward; one backward for dx, and two for the gradients of gamma and beta.
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
+
+namespace carillon {
+namespace {
+
+class LayerNormCuda final : public Op {
+ public:
+  LayerNormCuda(const LayerNormParams& params, const OpContext& context, const OpTensors& tensors)
+      : epsilon_(params.epsilon), tensors_(tensors) {
+    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "layer_norm on a GPU: more than 2^32 elements");
+    if (!context.training) return;
+    norms_ = context.device->allocate(static_cast<std::size_t>(rows()) * sizeof(RowNorm));
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const std::int64_t sums = 2 * sums_cut(n).row_blocks() * channels();
+      parts_ = context.device->allocate(static_cast<std::size_t>(sums) * sizeof(double));
+    });
+  }
+
+  void forward(Stream& stream) override {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch(LayerNormForward<T, n>{rows_of<T, n>(), floats(tensors_.parameters[1]), epsilon_, norms(),
+                                    static_cast<T*>(tensors_.outputs[0].data)},
+             stream);
+    });
+  }
+
+  void backward(Stream& stream) override {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const T* const dy = static_cast<const T*>(tensors_.output_gradients[0].data);
+      const Tensor& dx = tensors_.input_gradients[0];
+      if (dx) launch(LayerNormGradient<T, n>{rows_of<T, n>(), norms(), dy, static_cast<T*>(dx.data)}, stream);
+      const Tensor &dgamma = tensors_.parameter_gradients[0], &dbeta = tensors_.parameter_gradients[1];
+      if (!dgamma && !dbeta) return;
+      const LayerNormGradients<T, n> terms{static_cast<const T*>(x().data), dy, norms(),
+                                           static_cast<std::uint32_t>(channels())};
+      const BatchNormCut cut = sums_cut(n);
+      launch(BatchNormSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
+      launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
+    });
+  }
+
+ private:
+  const Tensor& x() const { return tensors_.inputs[0]; }
+  std::int64_t channels() const { return x().shape.extents().back(); }
+  std::int64_t rows() const { return x().shape.element_count() / channels(); }
+  static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
+  RowNorm* norms() const { return static_cast<RowNorm*>(norms_.data()); }
+  BatchNormCut sums_cut(int pack_size) const { return batch_norm_cut(rows(), channels(), pack_size); }
+  BatchNormParts parts(const BatchNormCut& cut) const {
+    double* const first = static_cast<double*>(parts_.data());
+    return {first, first + cut.row_blocks() * cut.columns};
+  }
+
+  template <typename T, int n>
+  LayerNormRows<T, n> rows_of() const {
+    return {layer_norm_cut(rows(), channels(), n), static_cast<const T*>(x().data), floats(tensors_.parameters[0])};
+  }
+
+  /// Calls body(type of the elements, elements per pack).
+  template <typename Body>
+  void with_form(const Body& body) const {
+    with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {
+      with_pack_size<T>(channels(), [&](auto n) { body(type, n); });
+    });
+  }
+
+  float epsilon_;
+  OpTensors tensors_;
+  Buffer norms_;  ///< RowNorm [rows], in training
+  Buffer parts_;  ///< BatchNormParts, in training
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, const OpContext& context,
+                                         const OpTensors& tensors) {
+  return std::make_unique<LayerNormCuda>(params, context, tensors);
+}
+
+}  // namespace carillon

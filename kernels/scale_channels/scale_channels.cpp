@@ -1,0 +1,43 @@
+#include "kernels/scale_channels/scale_channels.h"
+
+#include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
+
+namespace carillon {
+namespace {
+
+class ScaleChannelsDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "scale_channels"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_scale_channels_cpu(context, tensors); },
+        [&] { return make_scale_channels_cuda(context, tensors); });
+  }
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    Tensor gamma = operands.parameters.at(0);
+    if (operands.input.rank() == 4) gamma.shape = {gamma.shape[0], 1, 1};  // ONNX images are [batch, channels, ...]
+    return operators.add("Mul", {operands.inputs.at(0), constant_of(operators, gamma)});
+  }
+};
+
+const OpTraits scale_channels_traits{.samples_are_independent = true,
+                                     .to_onnx = trait<&ScaleChannelsDefinition::to_onnx>};
+
+}  // namespace
+
+Value scale_channels(Graph& graph, const std::string& name, Value x, const ScaleChannelsParams& params) {
+  const Shape shape = graph.shape(x);
+  if (shape.rank() < 2) fail(ExitCode::failed, "scale_channels {}: input {} has no channels", name, shape.text());
+  const int gamma = graph.add_parameter(
+      {name + "/gamma", {shape.extents().back()}, {Initializer::Kind::constant, params.initial_factor}});
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<ScaleChannelsDefinition>(),
+                       .inputs = {x},
+                       .parameters = {gamma},
+                       .traits = scale_channels_traits},
+                      shape);
+}
+
+}  // namespace carillon

@@ -1,0 +1,28 @@
+// scale_channels: multiplies each channel by a factor that is trained ("LayerScale").
+//
+//   y[r,c] = x[r,c] gamma[c]
+//   dx[r,c] = dy[r,c] gamma[c]          dgamma[c] = sum over r of dy[r,c] x[r,c]
+//
+// x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma: [channels], float32 in
+// every arithmetic. Forward reads x and writes y. Backward reads x and dy once and writes dx on a CPU; a GPU reads dy
+// twice.
+//
+// Source: Touvron, Cord, Sablayrolles, Synnaeve, Jegou, "Going deeper with image transformers", 2021, section 2.
+#pragma once
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct ScaleChannelsParams {
+  float initial_factor = 1e-6f;  ///< of every channel
+};
+
+/// Adds the variable `name`/gamma. Errors: failed (x has fewer than 2 extents).
+Value scale_channels(Graph& graph, const std::string& name, Value x, const ScaleChannelsParams& params = {});
+
+/// Tensors: inputs {x}, outputs {y}, parameters {gamma}.
+std::unique_ptr<Op> make_scale_channels_cpu(const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_scale_channels_cuda(const OpContext& context, const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,70 @@
+// scale_channels on a GPU: one kernel forward; one backward for dx, and two for the gradient of gamma.
+#include "kernels/scale_channels/scale_channels.h"
+#include "kernels/scale_channels/scale_channels_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
+
+namespace carillon {
+namespace {
+
+class ScaleChannelsCuda final : public Op {
+ public:
+  ScaleChannelsCuda(const OpContext& context, const OpTensors& tensors) : tensors_(tensors) {
+    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "scale_channels on a GPU: more than 2^32 elements");
+    if (!context.training) return;
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const std::int64_t sums = 2 * cut(n).row_blocks() * channels();
+      parts_ = context.device->allocate(static_cast<std::size_t>(sums) * sizeof(double));
+    });
+  }
+
+  void forward(Stream& stream) override { scale(x(), tensors_.outputs[0], stream); }
+
+  void backward(Stream& stream) override {
+    const Tensor &dy = tensors_.output_gradients[0], &dx = tensors_.input_gradients[0];
+    if (dx) scale(dy, dx, stream);
+    const Tensor& dgamma = tensors_.parameter_gradients[0];
+    if (!dgamma) return;
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      double* const first = static_cast<double*>(parts_.data());
+      const BatchNormParts parts{first, first + cut(n).row_blocks() * channels()};
+      const ScaleChannelsGradients<T, n> terms{static_cast<const T*>(x().data), static_cast<const T*>(dy.data)};
+      launch(BatchNormSums<n, ScaleChannelsGradients<T, n>>{terms, cut(n), parts}, stream);
+      launch(CombineColumnSums{{cut(n), parts}, nullptr, static_cast<float*>(dgamma.data)}, stream);
+    });
+  }
+
+ private:
+  const Tensor& x() const { return tensors_.inputs[0]; }
+  std::int64_t channels() const { return x().shape.extents().back(); }
+  std::int64_t rows() const { return x().shape.element_count() / channels(); }
+  BatchNormCut cut(int pack_size) const { return batch_norm_cut(rows(), channels(), pack_size); }
+
+  void scale(const Tensor& from, const Tensor& to, Stream& stream) const {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const PackedRows<n> packs{static_cast<std::uint32_t>(rows()), static_cast<std::uint32_t>(channels() / n)};
+      const ScaleChannelsRows<T, n> kernel{packs, static_cast<const float*>(tensors_.parameters[0].data),
+                                           static_cast<const T*>(from.data), static_cast<T*>(to.data)};
+      launch(ForEachElement{kernel, packs.count()}, stream);
+    });
+  }
+
+  /// Calls body(type of the elements, elements per pack).
+  template <typename Body>
+  void with_form(const Body& body) const {
+    with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {
+      with_pack_size<T>(channels(), [&](auto n) { body(type, n); });
+    });
+  }
+
+  OpTensors tensors_;
+  Buffer parts_;  ///< BatchNormParts, in training
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_scale_channels_cuda(const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<ScaleChannelsCuda>(context, tensors);
+}
+
+}  // namespace carillon

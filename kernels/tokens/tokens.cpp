@@ -1,0 +1,87 @@
+#include "kernels/tokens/tokens.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
+
+namespace carillon {
+namespace {
+
+using Extents = std::vector<std::int64_t>;
+
+class EmbedTokensDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "embed_tokens"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_embed_tokens_cpu(tensors); }, [&] { return make_embed_tokens_cuda(tensors); });
+  }
+  /// Pads the patches by one token of zeros, and adds one table.
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    const Tensor &class_token = operands.parameters.at(0), &positions = operands.parameters.at(1);
+    const std::int64_t channels = class_token.shape[2];
+    std::vector<float> table(positions.floats().begin(), positions.floats().end());
+    std::ranges::transform(class_token.floats(), table, table.begin(), std::plus<>());
+    std::string x = operators.add("Reshape", {operands.inputs.at(0), operators.constant(Extents{0, channels, -1})});
+    x = operators.add("Transpose", {x}, {{"perm", Extents{0, 2, 1}}});
+    x = operators.add("Pad", {x, operators.constant(Extents{0, 1, 0, 0, 0, 0})});
+    return operators.add("Add", {x, operators.constant(positions.shape.extents(), std::move(table))});
+  }
+};
+
+class FirstTokenDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "first_token"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_first_token_cpu(tensors); }, [&] { return make_first_token_cuda(tensors); });
+  }
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    const std::string x =
+        operators.add("Gather", {operands.inputs.at(0), operators.constant(Extents{0})}, {{"axis", std::int64_t{1}}});
+    return operators.add("Reshape", {x, operators.constant(Extents{0, -1})});
+  }
+};
+
+const OpTraits embed_tokens_traits{.samples_are_independent = true, .to_onnx = trait<&EmbedTokensDefinition::to_onnx>};
+const OpTraits first_token_traits{.samples_are_independent = true, .to_onnx = trait<&FirstTokenDefinition::to_onnx>};
+
+}  // namespace
+
+Value embed_tokens(Graph& graph, const std::string& name, Value x, const EmbedTokensParams& params) {
+  const Shape& shape = graph.shape(x);
+  if (shape.rank() != 4) fail(ExitCode::failed, "embed_tokens {}: input {} has no images", name, shape.text());
+  const std::int64_t tokens = 1 + shape[1] * shape[2], channels = shape[3];
+  const Shape output{shape[0], tokens, channels};
+  const std::vector<int> parameters{graph.add_parameter({.name = name + "/class",
+                                                         .shape = {1, 1, channels},
+                                                         .initializer = params.class_token,
+                                                         .is_embedding = true}),
+                                    graph.add_parameter({.name = name + "/positions",
+                                                         .shape = {1, tokens, channels},
+                                                         .initializer = params.positions,
+                                                         .is_embedding = true})};
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<EmbedTokensDefinition>(),
+                       .inputs = {x},
+                       .parameters = parameters,
+                       .traits = embed_tokens_traits},
+                      output);
+}
+
+Value first_token(Graph& graph, const std::string& name, Value x) {
+  const Shape& shape = graph.shape(x);
+  if (shape.rank() != 3) fail(ExitCode::failed, "first_token {}: input {} has no tokens", name, shape.text());
+  const Shape output{shape[0], shape[2]};
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<FirstTokenDefinition>(),
+                       .inputs = {x},
+                       .traits = first_token_traits},
+                      output);
+}
+
+}  // namespace carillon

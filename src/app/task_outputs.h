@@ -1,0 +1,52 @@
+// Task outputs: the part of an evaluation's outputs that depends on its task.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "carillon/core/target_spec.h"
+#include "carillon/tasks/task.h"
+#include "src/report/evaluated_network.h"
+#include "src/report/html/page.h"
+#include "src/report/predictions_file.h"
+#include "src/report/shown_prediction.h"
+
+namespace carillon {
+
+/// What the outputs of a classification need.
+struct OutputNeeds {
+  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report
+  bool has_predictions = false;       ///< all other members of TaskOutputs
+};
+
+/// Records that an output shows.
+struct RecordList {
+  std::string title;
+  std::vector<std::size_t> records;
+};
+
+class TaskOutputs {
+ public:
+  virtual ~TaskOutputs() = default;
+  /// Writes the whole JSON or CSV report or nothing. Errors: io; usage (more than max_report_bytes).
+  virtual void write_report(const std::string& file, const EvaluatedNetwork& network) const = 0;
+  virtual std::string page(const PageFacts& facts) const = 0;
+  virtual PredictionTable table() const = 0;
+  /// The lists of a page, each of at most `count` records. The first list has the records with the worst predictions,
+  /// worst first.
+  virtual std::vector<RecordList> lists(std::size_t count) const = 0;
+  /// Without picture and origin.
+  virtual ShownPrediction shown(std::size_t record) const = 0;
+};
+
+/// A metric for `task` that also stores what the outputs need.
+MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
+
+/// `metric`: made by metric_for_outputs. `names`: of the classes, labels or numbers; empty: outputs have their numbers.
+/// Both must outlive the result.
+std::unique_ptr<TaskOutputs> task_outputs(TargetKind target, const Metric& metric,
+                                          const std::vector<std::string>& names);
+
+}  // namespace carillon

@@ -1,0 +1,57 @@
+// safetensors: reads and writes Hugging Face's format for named arrays. https://github.com/huggingface/safetensors
+//
+//   8 bytes   length n of the header, little endian
+//   n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}, ...}
+//   data      row-major, little endian; the offsets begin here. The arrays fill it without gaps and overlaps.
+//
+// The header may have a member "__metadata__", an object of texts, which is not read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/file.h"
+#include "src/checkpoint/checkpoint.h"
+
+namespace carillon {
+
+/// Programs refuse longer headers. That of a network with 10,000 arrays has about 1 MiB.
+inline constexpr std::uint64_t max_safetensors_header_bytes = std::uint64_t{4} << 20;
+
+/// An array of a file.
+struct SafetensorsEntry {
+  std::string name;
+  std::string type;  ///< of the format: "F32", "BF16", "I64"
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;  ///< bytes from the begin of the data
+};
+
+class SafetensorsFile {
+ public:
+  /// Reads and checks the whole header. Allocates no more than a small multiple of max_safetensors_header_bytes. Errors
+  /// name the file: no_input, data (not such a file, damaged, cut), io.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  /// In the order of the data.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// The values of an entry of F32, F16 or BF16, as float32. Errors: data (another type; the file has changed), io.
+  NamedArray read(const SafetensorsEntry& entry) const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+  std::uint64_t data_begin_ = 0;
+  std::vector<SafetensorsEntry> entries_;
+};
+
+/// Writes the arrays as F32 in their order, with the metadata {"format": "pt"}, and replaces an old file atomically.
+/// Equal arrays give equal bytes. Errors: io (path, cause); usage (the header would be longer than
+/// max_safetensors_header_bytes).
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays);
+
+}  // namespace carillon

@@ -1,0 +1,87 @@
+#include "src/models/position_grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// Keys' cubic kernel with a = -0.5.
+double cubic(double x) {
+  x = std::abs(x);
+  if (x < 1.0) return (1.5 * x - 2.5) * x * x + 1.0;
+  return x < 2.0 ? ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0 : 0.0;
+}
+
+/// An output is the sum of weights[i] * input[first + i].
+struct Taps {
+  std::size_t first = 0;
+  std::vector<double> weights;
+};
+
+std::vector<Taps> taps_of(std::size_t from, std::size_t to) {
+  const double factor = static_cast<double>(from) / static_cast<double>(to), width = std::max(factor, 1.0);
+  std::vector<Taps> all(to);
+  for (std::size_t i = 0; i < to; ++i) {
+    const double center = factor * (static_cast<double>(i) + 0.5), radius = 2.0 * width;
+    Taps& taps = all[i];
+    taps.first = static_cast<std::size_t>(std::max(center - radius + 0.5, 0.0));
+    const std::size_t end = std::min(static_cast<std::size_t>(center + radius + 0.5), from);
+    double sum = 0.0;
+    for (std::size_t j = taps.first; j < end; ++j) {
+      sum += taps.weights.emplace_back(cubic((static_cast<double>(j) - center + 0.5) / width));
+    }
+    for (double& weight : taps.weights) weight /= sum;
+  }
+  return all;
+}
+
+/// Side of the grid of positions of this shape; nullopt: no positions of a square grid.
+std::optional<std::size_t> side_of(const std::vector<std::int64_t>& shape) {
+  constexpr std::int64_t most_positions = std::int64_t{1} << 32;  // the square of a larger side could overflow
+  if (shape.size() != 3 || shape[0] != 1 || shape[1] < 2 || shape[1] > most_positions) return std::nullopt;
+  const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(shape[1] - 1))));
+  return side * side == shape[1] - 1 ? std::optional(static_cast<std::size_t>(side)) : std::nullopt;
+}
+
+/// [outer, from, inner] -> [outer, taps.size(), inner]
+std::vector<double> resized_axis(const std::vector<double>& values, std::size_t outer, std::size_t from,
+                                 std::size_t inner, const std::vector<Taps>& all) {
+  std::vector<double> result(outer * all.size() * inner, 0.0);
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      double* const to = result.data() + (o * all.size() + i) * inner;
+      for (std::size_t j = 0; j < all[i].weights.size(); ++j) {
+        const double* const source = values.data() + (o * from + all[i].first + j) * inner;
+        for (std::size_t c = 0; c < inner; ++c) to[c] += all[i].weights[j] * source[c];
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
+  return side_of(from) && side_of(to) && from[2] == to[2];
+}
+
+std::vector<float> resized_positions(const std::vector<float>& positions, const std::vector<std::int64_t>& from,
+                                     const std::vector<std::int64_t>& to) {
+  check(are_position_grids(from, to), "positions of square grids");
+  const std::size_t old_side = *side_of(from), side = *side_of(to), channels = static_cast<std::size_t>(from[2]);
+  const auto grid = positions.begin() + from[2];
+  const std::vector<Taps> taps = taps_of(old_side, side);
+  std::vector<double> values(grid, positions.end());
+  values = resized_axis(values, old_side, old_side, channels, taps);
+  values = resized_axis(values, 1, old_side, side * channels, taps);
+  std::vector<float> result(positions.begin(), grid);
+  result.insert(result.end(), values.begin(), values.end());
+  return result;
+}
+
+}  // namespace carillon

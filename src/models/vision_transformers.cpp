@@ -1,0 +1,109 @@
+// Vision transformers with patches of 16 x 16 pixels, as in timm: vit_tiny_patch16_224, vit_small_patch16_224 and
+// vit_base_patch16_224. Source: Dosovitskiy and others, "An image is worth 16x16 words: transformers for image
+// recognition at scale", 2021.
+//
+//   layer          output at 224x224
+//   input          224x224x3    means and deviations of 0.5 or of the settings; cropped (padded by 4), mirrored
+//   patches        14x14xw      16x16, stride 16, with biases
+//   tokens         197xw        a class token in front; learned positions are added
+//   block1 ... 12  197xw        x + project(attention(norm(x))), then x + project(GELU(expand(norm(x))))
+//   class          w            the class token
+//   norm           w
+//   logits         classes, with biases
+//
+//           w     heads   parameters for 1000 classes   GMAC at 224x224, without the attention's products
+//   tiny    192    3       5,717,416                     1.075
+//   small   384    6      22,050,664                     4.241
+//   base    768   12      86,567,656                    16.849
+//
+// The network's name has the image size of timm's weights. Other sizes have other numbers of positions. Initial
+// weights and positions are truncated normal with deviation 0.02, the class token with deviation 10^-6. Patches have
+// PyTorch's initial values of a convolution.
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "carillon/models/networks.h"
+#include "kernels/attention/attention.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/tokens/tokens.h"
+#include "src/models/layers.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t patch_side = 16, block_count = 12, width_of_head = 64, expansion = 4;
+constexpr float epsilon = 1e-6f;  ///< of the layer norms
+
+Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings,
+                        Purpose purpose) {
+  const std::string name = fmt::format("block{}", place.index + 1);
+  const std::int64_t width = graph.shape(x)[2];
+  const auto end_branch = [&](const std::string& part, Value y) {
+    y = drop_branch(graph, part, y, place, settings, purpose);
+    return add(graph, part + "/sum", y, x);
+  };
+  Value y = layer_norm(graph, name + "/norm1", x, {.epsilon = epsilon});
+  y = position_dense(graph, name + "/attention/qkv", y, 3 * width, settings);
+  y = attention(graph, name + "/attention", y, {.heads = width / width_of_head});
+  y = position_dense(graph, name + "/attention/project", y, width, settings);
+  x = end_branch(name + "/attention", y);
+
+  y = layer_norm(graph, name + "/norm2", x, {.epsilon = epsilon});
+  y = position_dense(graph, name + "/mlp/expand", y, expansion * width, settings);
+  y = gelu(graph, name + "/mlp/gelu", y);
+  y = position_dense(graph, name + "/mlp/project", y, width, settings);
+  return end_branch(name + "/mlp", y);
+}
+
+Value patch_tokens(Graph& graph, std::int64_t width, const NetworkSettings& settings, Purpose purpose) {
+  const NormalizeImagesParams input_form{
+      .mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f, 1.0f}, .padding = 4};
+  Value x = normalized_input(graph, input_form, settings, purpose);
+  const Initializer fan_in = fan_in_uniform(patch_side * patch_side * 3);
+  x = conv2d(graph, "patches", x,
+             {.filters = width,
+              .kernel = patch_side,
+              .stride = patch_side,
+              .padding = Padding::valid,
+              .weights = fan_in,
+              .biases = fan_in,
+              .l2_factor = settings.regularization});
+  return embed_tokens(graph, "tokens", x, {.class_token = normal_after_cut(1e-6), .positions = normal_after_cut(0.02)});
+}
+
+void check_sides(std::string_view name, const ImageShape& image) {
+  if (image.height % patch_side == 0 && image.width % patch_side == 0) return;
+  fail(ExitCode::usage, "the network {} requires sides that are multiples of {} pixels; these images are {} x {}", name,
+       patch_side, image.height, image.width);
+}
+
+Network vision_transformer(std::string_view name, std::int64_t width, const NetworkSettings& settings) {
+  check_has_colours(name, settings);
+  check_sides(name, settings.image);
+  const auto layers = [width, settings](Graph& graph, Purpose purpose) {
+    Value x = patch_tokens(graph, width, settings, purpose);
+    for (int index = 0; index < block_count; ++index) {
+      x = transformer_block(graph, x, {.index = index, .count = block_count}, settings, purpose);
+    }
+    x = first_token(graph, "class", x);  // the norm works on each token alone, so the others need none
+    x = layer_norm(graph, "norm", x, {.epsilon = epsilon});
+    return dense(graph, "logits", x,
+                 {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
+  };
+  return {.name = std::string(name), .image = settings.image, .build_layers = layers};
+}
+
+}  // namespace
+
+Network vit_tiny_patch16_224_network(const NetworkSettings& settings) {
+  return vision_transformer("vit_tiny_patch16_224", 192, settings);
+}
+Network vit_small_patch16_224_network(const NetworkSettings& settings) {
+  return vision_transformer("vit_small_patch16_224", 384, settings);
+}
+Network vit_base_patch16_224_network(const NetworkSettings& settings) {
+  return vision_transformer("vit_base_patch16_224", 768, settings);
+}
+
+}  // namespace carillon

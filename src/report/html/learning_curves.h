@@ -1,0 +1,40 @@
+// Learning curves: the losses and scores of a training by step, read from its metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+struct CurvePoint {
+  double step = 0.0, value = 0.0;
+};
+
+struct LearningCurves {
+  struct Evaluation {
+    std::int64_t step = 0;
+    std::map<std::string, double, std::less<>> scores = {};  ///< by their names in logs (Score::logged_as)
+  };
+
+  std::vector<CurvePoint> loss;  ///< of the training, without L2 terms; with them in lines that lack the task's loss
+  std::vector<CurvePoint> learning_rate;
+  std::vector<Evaluation> evaluations;
+
+  bool is_empty() const { return loss.empty() && evaluations.empty(); }
+  /// The points of a score of the evaluations.
+  std::vector<CurvePoint> of_score(std::string_view logged_name) const;
+};
+
+/// The curves of `train_dir/metrics.jsonl`, in the order of the file; empty if there is no such file, or it cannot be
+/// read. `loss_name`: Task::loss_name. Lines that are damaged, and values that are not finite, are left out. Of several
+/// evaluations of a step, only the last counts.
+LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std::string_view loss_name);
+
+/// At most `count` points: means of neighbours.
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t count);
+
+}  // namespace carillon

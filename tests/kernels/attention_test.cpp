@@ -1,0 +1,331 @@
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "carillon/core/error.h"
+#include "kernels/attention/attention_products.h"
+#include "src/device/available_isas.h"
+#include "src/graph/batch_tiling.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/isa_name.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/pytorch_ops.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t batch, tokens, heads, head_size;
+  int threads = 1;
+  float range = 1.5f;  ///< of the inputs
+
+  std::int64_t width() const { return heads * head_size; }
+  Shape input() const { return {batch, tokens, 3 * width()}; }
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.batch << " samples, " << c.tokens << " tokens, " << c.heads << " heads of " << c.head_size << ", "
+       << c.threads << " threads, range " << c.range;
+}
+
+/// y and the gradient of qkv of the definition in double.
+class Reference {
+ public:
+  std::vector<double> y, dqkv;
+
+  Reference(const Case& c, std::span<const float> qkv, std::span<const float> dy)
+      : y(dy.size()), dqkv(qkv.size()), case_(c), qkv_(qkv), dy_(dy) {
+    for (std::int64_t head = 0; head < c.batch * c.heads; ++head) {
+      for (std::int64_t i = 0; i < c.tokens; ++i) add_query(head / c.heads, head % c.heads, i);
+    }
+  }
+
+ private:
+  enum Part { query, key, value };
+
+  std::size_t at(std::int64_t sample, std::int64_t token, Part part, std::int64_t head, std::int64_t c) const {
+    const std::int64_t row = (sample * case_.tokens + token) * 3 + part;
+    return static_cast<std::size_t>((row * case_.heads + head) * case_.head_size + c);
+  }
+  std::size_t output_at(std::int64_t sample, std::int64_t token, std::int64_t head, std::int64_t c) const {
+    return static_cast<std::size_t>(((sample * case_.tokens + token) * case_.heads + head) * case_.head_size + c);
+  }
+  double scale() const { return 1.0 / std::sqrt(static_cast<double>(case_.head_size)); }
+
+  std::vector<double> weights(std::int64_t sample, std::int64_t head, std::int64_t i) const {
+    std::vector<double> p(static_cast<std::size_t>(case_.tokens));
+    for (std::size_t j = 0; j < p.size(); ++j) {
+      for (std::int64_t c = 0; c < case_.head_size; ++c) {
+        p[j] += static_cast<double>(qkv_[at(sample, i, query, head, c)]) *
+                qkv_[at(sample, static_cast<std::int64_t>(j), key, head, c)];
+      }
+    }
+    const double largest = *std::ranges::max_element(p);
+    double sum = 0.0;
+    for (double& score : p) sum += score = std::exp((score - largest) * scale());
+    for (double& share : p) share /= sum;
+    return p;
+  }
+
+  void add_query(std::int64_t sample, std::int64_t head, std::int64_t i) {
+    const std::vector<double> p = weights(sample, head, i);
+    std::vector<double> dp(p.size());
+    double row = 0.0;
+    for (std::size_t n = 0; n < p.size(); ++n) {
+      const auto j = static_cast<std::int64_t>(n);
+      for (std::int64_t c = 0; c < case_.head_size; ++c) {
+        const std::size_t out = output_at(sample, i, head, c), v = at(sample, j, value, head, c);
+        y[out] += p[n] * qkv_[v];
+        dqkv[v] += p[n] * dy_[out];
+        dp[n] += static_cast<double>(dy_[out]) * qkv_[v];
+      }
+      row += p[n] * dp[n];
+    }
+    for (std::size_t n = 0; n < p.size(); ++n) {
+      const double ds = p[n] * (dp[n] - row) * scale();
+      for (std::int64_t c = 0; c < case_.head_size; ++c) {
+        const std::size_t q = at(sample, i, query, head, c), k = at(sample, static_cast<std::int64_t>(n), key, head, c);
+        dqkv[q] += ds * qkv_[k];
+        dqkv[k] += ds * qkv_[q];
+      }
+    }
+  }
+
+  Case case_;
+  std::span<const float> qkv_, dy_;
+};
+
+struct Results {
+  std::vector<float> y, dx;
+};
+
+/// The op on a CPU, for inputs that depend only on the case.
+Results results(const Case& c, Device& device, Arithmetic arithmetic = Arithmetic::fp32) {
+  OpHarness harness(c.batch, device, arithmetic);
+  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
+  harness.set("x", random_values(static_cast<std::size_t>(c.input().element_count()), 3, -c.range, c.range));
+  const auto y = harness.forward();
+  Results found{{y.begin(), y.end()}, {}};
+  harness.backward();
+  const auto dx = harness.gradient("x");
+  found.dx.assign(dx.begin(), dx.end());
+  return found;
+}
+
+void expect_definition(const Case& c, Device& device) {
+  const Results found = results(c, device);
+  const std::vector<float> x = random_values(static_cast<std::size_t>(c.input().element_count()), 3, -c.range, c.range);
+  const Reference expected(c, x, OpHarness::output_gradient(found.y.size()));
+  EXPECT_LT(relative_error(found.y, expected.y), 1e-6);
+  EXPECT_LT(relative_error(found.dx, expected.dqkv), c.range > 2.0f ? 1e-5 : 2e-6);
+}
+
+class Attention : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Attention, EqualsTheDefinitionForwardAndBackward) {
+  CpuDevice device(GetParam().threads);
+  expect_definition(GetParam(), device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Attention,
+                         ::testing::Values(Case{1, 1, 1, 1}, Case{2, 1, 3, 5}, Case{2, 5, 3, 4, 2}, Case{3, 2, 1, 17},
+                                           Case{2, 16, 2, 16}, Case{1, 33, 2, 7, 3}, Case{2, 65, 3, 64, 2},
+                                           Case{1, 96, 2, 32}, Case{1, 97, 2, 33}, Case{1, 197, 2, 64, 2},
+                                           Case{1, 257, 1, 80}, Case{1, 300, 1, 3}, Case{1, 9, 1, 300}));
+INSTANTIATE_TEST_SUITE_P(LargeScores, Attention, ::testing::Values(Case{2, 19, 2, 16, 1, 12.0f}));
+
+class AttentionGradients : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AttentionGradients, MatchFiniteDifferences) {
+  const Case c = GetParam();
+  OpHarness harness(c.batch, c.threads);
+  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
+  harness.expect_gradients_match_differences(1e-2, 3e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, AttentionGradients,
+                         ::testing::Values(Case{2, 5, 3, 4}, Case{2, 1, 2, 3}, Case{1, 35, 2, 8, 2}));
+
+class IsaAttention : public ::testing::TestWithParam<Isa> {};
+
+TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
+  CpuDevice device(1, {.isa = GetParam()});
+  for (const Case& c : {Case{1, 5, 2, 3}, Case{1, 39, 2, 20}, Case{1, 300, 1, 9}}) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    expect_definition(c, device);
+  }
+}
+
+TEST_P(IsaAttention, TransposesMatricesOfAnySize) {
+  for (std::int64_t rows = 1; rows < 10; ++rows) {
+    for (std::int64_t columns = 1; columns < 10; ++columns) {
+      const std::vector<float> from = random_values(static_cast<std::size_t>(rows * 16), 1);
+      std::vector<float> to = filled<float>(static_cast<std::size_t>(columns * 16));
+      attention_products(GetParam()).transpose(from.data(), 16, rows, columns, to.data(), 16);
+      for (std::int64_t c = 0; c < columns; ++c) {
+        for (std::int64_t r = 0; r < 16; ++r) {
+          const float found = to[static_cast<std::size_t>(c * 16 + r)];
+          const bool right = r < rows ? found == from[static_cast<std::size_t>(r * 16 + c)] : std::isnan(found);
+          EXPECT_TRUE(right) << rows << " x " << columns << " at " << r << ", " << c;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, IsaAttention, ::testing::ValuesIn(available_isas()),
+                         [](const auto& test) { return isa_name(test.param); });
+
+TEST(AttentionOp, DoesAsPyTorch) {
+  const Case c{2, 5, 3, 4};
+  OpHarness harness(c.batch);
+  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
+  const std::vector<float> x = of_pytorch("attention/qkv");
+  harness.set("x", x);
+  expect_as_pytorch(harness.forward(), "attention/y", 5e-7);
+  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // the op has these gradients, see above
+  expect_as_pytorch(std::vector<float>(of_definition.dqkv.begin(), of_definition.dqkv.end()), "attention/dqkv", 5e-7);
+}
+
+TEST(AttentionOp, HasEqualBitsAtAnyNumberOfThreads) {
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+    const Case c{5, 37, 3, 24};
+    CpuDevice one(1);
+    const Results expected = results(c, one, arithmetic);
+    for (const int threads : {2, 3, 4}) {
+      CpuDevice several(threads);
+      const Results found = results(c, several, arithmetic);
+      EXPECT_TRUE(equal_bits(found.y, expected.y)) << threads;
+      EXPECT_TRUE(equal_bits(found.dx, expected.dx)) << threads;
+    }
+  }
+}
+
+TEST(AttentionOp, ASampleDoesNotDependOnTheOthers) {
+  const Case all{3, 21, 2, 10}, alone{1, 21, 2, 10};
+  CpuDevice device(1);
+  const Results expected = results(alone, device), found = results(all, device);  // sample 0 has equal inputs
+  EXPECT_TRUE(std::equal(expected.y.begin(), expected.y.end(), found.y.begin()));
+  EXPECT_TRUE(std::equal(expected.dx.begin(), expected.dx.end(), found.dx.begin()));
+}
+
+TEST(AttentionOp, HasEqualBitsInTilesOfTheBatch) {
+  const Case c{29, 50, 3, 64};
+  std::vector<float> y, dx;
+  for (const bool is_tiled : {false, true}) {
+    OpHarness harness(c.batch, 2);
+    Graph& graph = harness.graph();
+    Value x = gelu(graph, "gelu", harness.input("x", c.input()));
+    x = gelu(graph, "next", attention(graph, "op", x, {.heads = c.heads}));
+    if (!is_tiled) {
+      std::vector<Graph::Node> nodes = graph.nodes();
+      for (Graph::Node& node : nodes) node.traits.samples_are_independent = false;
+      graph.replace_nodes(std::move(nodes));
+    }
+    harness.finish(x);
+    EXPECT_EQ(plan_tiling(graph, 2)[1].tiles > 1, is_tiled);
+    const std::vector<float> output(harness.forward().begin(), harness.forward().end());
+    harness.backward();
+    const std::vector<float> gradient(harness.gradient("x").begin(), harness.gradient("x").end());
+    if (!is_tiled) y = output;
+    if (!is_tiled) dx = gradient;
+    EXPECT_TRUE(equal_bits(output, y));
+    EXPECT_TRUE(equal_bits(gradient, dx));
+  }
+}
+
+/// The rows of y that have NaN, if element c of a part of token 2 of sample 1 is `bad`. Keys 0 to 2 are in each other
+/// token's row too.
+std::vector<bool> rows_with_nan(float bad, std::int64_t part, float query_sign) {
+  const Case c{2, 20, 1, 8};
+  OpHarness harness(c.batch);
+  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
+  const std::span<float> x = harness.values("x");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i / 8 % 3 == 0) x[i] = query_sign * std::abs(x[i]);
+  }
+  const auto at = static_cast<std::size_t>(((c.tokens + 2) * 3 + part) * 8 + 5);
+  x[at] = bad;
+  const auto y = harness.forward();
+  std::vector<bool> found(static_cast<std::size_t>(c.batch * c.tokens));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (!std::isfinite(y[i])) found[i / 8] = true;
+  }
+  return found;
+}
+
+TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {nan, -nan, infinity, -infinity}) {
+    for (const float query_sign : {1.0f, -1.0f}) {  // with the other sign, the score of an infinite key is -infinity
+      for (const std::int64_t part : {0, 1, 2}) {
+        std::vector<bool> expected(40, false);
+        std::fill(expected.begin() + 20, expected.end(), part > 0);
+        expected[22] = true;
+        EXPECT_EQ(rows_with_nan(bad, part, query_sign), expected) << bad << ", part " << part;
+      }
+    }
+  }
+}
+
+TEST(AttentionOp, DoesNotDependOnWhatTheWorkspaceHolds) {
+  const Case c{1, 37, 1, 24};
+  CpuDevice device(1);
+  const Results expected = results(c, device);
+  constexpr std::size_t workspace_floats = 1 << 16;  // more than the op uses
+  device.reserve_workspace(workspace_floats * sizeof(float));
+  OpHarness harness(c.batch, device);
+  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
+  harness.set("x", random_values(static_cast<std::size_t>(c.input().element_count()), 3, -c.range, c.range));
+  for (const float left_over : {1e3f, -1e3f, std::numeric_limits<float>::quiet_NaN()}) {
+    std::fill_n(static_cast<float*>(device.workspace()), workspace_floats, left_over);
+    const auto y = harness.forward();
+    EXPECT_TRUE(equal_bits({y.begin(), y.end()}, expected.y));
+    std::fill_n(static_cast<float*>(device.workspace()), workspace_floats, left_over);
+    harness.backward();
+    const auto dx = harness.gradient("x");
+    EXPECT_TRUE(equal_bits({dx.begin(), dx.end()}, expected.dx));
+  }
+}
+
+TEST(AttentionOp, SkipsAGradientThatIsNotWanted) {
+  const Case c{2, 5, 2, 3};
+  std::vector<float> x = random_values(static_cast<std::size_t>(c.input().element_count()), 1);
+  std::vector<float> y(x.size() / 3), dy = y;
+  const Shape output{c.batch, c.tokens, c.width()};
+  CpuDevice device(1);
+  const auto op = make_attention_cpu({.heads = c.heads}, {.device = &device, .training = true},
+                                     {.inputs = {{x.data(), c.input()}},
+                                      .outputs = {{y.data(), output}},
+                                      .input_gradients = {Tensor{}},
+                                      .output_gradients = {{dy.data(), output}}});
+  op->forward(device.stream());
+  op->backward(device.stream());
+}
+
+TEST(AttentionOp, HasTheShapeOfAPart) {
+  Graph graph(2);
+  OpHarness harness(2);
+  const Value y = attention(harness.graph(), "op", harness.input("x", {2, 5, 18}), {.heads = 3});
+  EXPECT_EQ(harness.graph().shape(y), Shape({2, 5, 6}));
+}
+
+TEST(AttentionOp, RefusesOtherShapes) {
+  const auto refused = [](const Shape& shape, std::int64_t heads) {
+    OpHarness harness(2);
+    const Value x = harness.input("x", shape);
+    EXPECT_THROW(attention(harness.graph(), "op", x, {.heads = heads}), Error) << shape.text();
+  };
+  refused({2, 18}, 3);
+  refused({2, 3, 5, 18}, 3);
+  refused({2, 5, 17}, 1);
+  refused({2, 5, 18}, 4);
+  refused({2, 5, 18}, 0);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,64 @@
+#include "src/optim/layer_rates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "carillon/core/error.h"
+#include "src/optim/update_factors.h"
+
+namespace carillon {
+namespace {
+
+std::vector<ParameterSpec> named(const std::vector<std::string>& names) {
+  std::vector<ParameterSpec> specs;
+  for (const std::string& name : names) specs.push_back({.name = name, .shape = {2, 2}, .initializer = {}});
+  return specs;
+}
+
+TEST(LayerRates, FallFromTheLastLayerToTheFirst) {
+  const std::vector<ParameterSpec> specs =
+      named({"patches/weights", "tokens/class", "block1/norm1/gamma", "block1/mlp/expand/weights", "block2/norm1/gamma",
+             "norm/gamma", "logits/weights"});
+  EXPECT_THAT(layer_rates(0.5, specs), ::testing::ElementsAre(0.125, 0.125, 0.25, 0.25, 0.5, 1.0, 1.0));
+}
+
+TEST(LayerRates, CountBlocksOverAllStagesAndWhatIsBetweenThemWithTheSecondOne) {
+  const std::vector<ParameterSpec> specs =
+      named({"stem/weights", "stage1/block1/conv1/weights", "stage1/block2/conv1/weights", "stage2/downsample/weights",
+             "stage2/block1/conv1/weights", "stage2/block10/conv1/weights", "logits/weights"});
+  EXPECT_THAT(layer_rates(0.5, specs), ::testing::ElementsAre(1.0 / 32, 1.0 / 16, 1.0 / 8, 0.25, 0.25, 0.5, 1.0));
+}
+
+TEST(LayerRates, AreOneWithoutDecayAndRefuseANetworkWithoutBlocks) {
+  const std::vector<ParameterSpec> specs = named({"layer1/weights", "blocks/weights", "layer2/weights"});
+  EXPECT_THAT(layer_rates(1.0, specs), ::testing::Each(1.0));
+  try {
+    layer_rates(0.5, specs);
+    ADD_FAILURE() << "a network without blocks was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+  }
+}
+
+TEST(LayerRates, MultiplyTheRatesOfGroups) {
+  const std::vector<ParameterSpec> specs = named({"stem/weights", "block1/weights", "logits/weights"});
+  const std::vector<UpdateFactors> factors =
+      update_factors({.layer_decay = 0.5, .groups = {{.pattern = "block1/*", .rate = 4.0}}}, specs);
+  EXPECT_EQ(factors[0].rate, 0.25f);
+  EXPECT_EQ(factors[1].rate, 2.0f);
+  EXPECT_EQ(factors[2].rate, 1.0f);
+}
+
+TEST(UpdateFactors, TreatAnEmbeddingAsAVector) {
+  std::vector<ParameterSpec> specs = named({"first/weights", "tokens/positions", "hidden/weights", "last/weights"});
+  specs[1].is_embedding = true;
+  const auto adamw = update_factors({.rule = "adamw", .weight_decay = 0.5}, specs);
+  EXPECT_EQ(adamw[1].weight_decay, 0.0f);
+  EXPECT_EQ(adamw[2].weight_decay, 0.5f);
+  const auto muon = update_factors({.rule = "muon"}, specs);
+  EXPECT_FALSE(muon[1].orthogonal);
+  EXPECT_TRUE(muon[2].orthogonal);
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,89 @@
+#include "src/report/html/page.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/report/html/page_facts.h"
+#include "tests/support/io_fixtures.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr ScoreText score_texts[] = {{"r2", "R2", "1 is perfect"}, {"mae", "Mean absolute error", "lower is better"}};
+
+std::string page_of(const PageFacts& facts) {
+  return html_page(facts, {.outputs = "2 numbers",
+                           .scores = score_texts,
+                           .sections = {{"own", "Own section", "<p>own</p>"}},
+                           .about_pictures = "About pictures."});
+}
+
+TEST(HtmlPage, HasTheSectionsOfAllTasksAroundItsOwn) {
+  const Markup page(page_of(page_facts()));
+  EXPECT_EQ(page.fault, "");
+  EXPECT_EQ(count(page, "section"), 5);
+  EXPECT_EQ(count(page, "a"), 5);
+  EXPECT_THAT(page.text, HasSubstr("2 numbers"));
+  EXPECT_THAT(page.text, HasSubstr("ScoresLearning curvesOwn sectionPicturesRun"));
+}
+
+TEST(HtmlPage, ShowsScoresInTheOrderOfTheirTextsAndWithoutLosingDigits) {
+  PageFacts facts = page_facts();
+  facts.scores = {
+      {.name = "mae", .value = 0.000012345}, {.name = "unknown", .value = 1.0}, {.name = "r2", .value = NAN}};
+  const std::string text = Markup(page_of(facts)).text;
+  EXPECT_THAT(text, HasSubstr("R2–1 is perfect\nMean absolute error1.2345e-05lower is better\n"));
+  EXPECT_THAT(text, Not(HasSubstr("unknown")));
+}
+
+TEST(HtmlPage, TablesTheEvaluationsByTheLoggedNamesOfTheScores) {
+  PageFacts facts = page_facts();
+  facts.scores = {{.name = "r2", .value = 0.5, .log_name = "logged"}, {.name = "mae", .value = 1.0}};
+  facts.curves.evaluations = {{10, {{"logged", 0.25}}}, {20, {{"mae", 3.0}, {"other", 1.0}}}};
+  const std::string text = page_of(facts);
+  EXPECT_THAT(text, HasSubstr("<td class=\"n\">10</td><td class=\"n\">0.2500</td><td class=\"n\">–</td></tr>\n<tr>"
+                              "<td class=\"n\">20</td><td class=\"n\">–</td><td class=\"n\">3.0000</td></tr>"));
+  EXPECT_THAT(text, HasSubstr("<b>R2</b>")) << "the chart of the first score";
+  EXPECT_THAT(text, Not(HasSubstr("<b>Mean absolute error</b>")));
+}
+
+TEST(HtmlPage, ChartsShowTheEvaluatedStepAlsoAfterTheLastPoint) {
+  PageFacts facts = page_facts();
+  facts.network.step = 1900;
+  EXPECT_THAT(page_of(facts), HasSubstr("<line class=\"mark\" x1=\"405.4\""));
+}
+
+TEST(HtmlPage, MarksPredictionsThatAreRightOrWrong) {
+  PageFacts facts = page_facts();
+  facts.pictures.resize(1);
+  facts.pictures[0].shown.resize(1);
+  ShownPrediction& shown = facts.pictures[0].shown[0];
+  EXPECT_THAT(page_of(facts), HasSubstr("<span class=\"line wrong\">✗<span class=\"hidden\"> wrong</span> 98.10 %"));
+  shown.is_right = true;
+  EXPECT_THAT(page_of(facts), HasSubstr("<span class=\"line right\">✓<span class=\"hidden\"> right</span> 98.10 %"));
+  shown.is_right.reset();
+  EXPECT_THAT(page_of(facts), HasSubstr("<span class=\"line\">98.10 %"));
+}
+
+TEST(HtmlPage, LeavesTheOldOneUntilTheNewIsWhole) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "a.html";
+  const std::string page = page_of(page_facts());
+  write_text(path, "old");
+  {
+    const FileSizeLimit limit(10);
+    EXPECT_EQ(error_of([&] { write_page(path, page); }).code(), ExitCode::io);
+  }
+  EXPECT_EQ(read_text(path), "old");
+  write_page(path, page);
+  EXPECT_EQ(read_text(path), page);
+  EXPECT_EQ(entry_count(directory.path()), 1u);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,43 @@
+// The results of an op of op_cases.h, and comparisons of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/noise_batch.h"
+#include "tests/support/op_cases.h"
+
+namespace carillon::testing {
+
+/// The output, and every variable's gradient, by name.
+using OpResults = std::map<std::string, std::vector<float>>;
+
+inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+/// Results for variables with values that bfloat16 holds, so that no device rounds them.
+OpResults results_of(const OpCase& op, OpHarness& harness);
+
+/// Compares to `tolerance`, relative to the largest value of each tensor.
+void expect_close(const OpResults& expected, const OpResults& got, float tolerance);
+
+/// If a value of the input "x" or "z" is `bad`, or all are, the output has a value that is not finite. An op of the
+/// batch's images alone has no such input.
+void expect_reported(const OpCase& op, OpHarness& harness, float bad);
+
+/// The op on a CPU, with a batch of noise.
+class OpOnCpu {
+ public:
+  OpOnCpu(const OpCase& op, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
+  OpHarness& harness() { return harness_; }
+
+ private:
+  NoiseBatch samples_;  // which the ops read in place
+  std::vector<std::int32_t> labels_;
+  StepInputs inputs_;
+  OpHarness harness_;
+};
+
+}  // namespace carillon::testing

@@ -1,0 +1,148 @@
+#include "src/train/checkpointing/torch_weights.h"
+
+#include <gmock/gmock.h>
+
+#include "carillon/models/networks.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/torch_layout.h"
+#include "tests/support/io_fixtures.h"
+#include "tests/support/state_dicts.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A few arrays of a ResNet.
+class TorchWeights : public ::testing::Test {
+ protected:
+  std::filesystem::path path() const { return directory_.path() / "a.safetensors"; }
+  std::vector<NamedArray> arrays_ = {{"conv1.weight", {1, 3, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+                                     {"bn1.running_mean", {1}, {0.5f}},
+                                     {"fc.weight", {2, 3}, {1, 2, 3, 4, 5, 6}},
+                                     {"bn1.num_batches_tracked", {}, {7}}};
+  const std::vector<ParameterSpec> variables_{{"stem/weights", Shape{2, 2, 3, 1}, {}},
+                                              {"logits/weights", Shape{3, 2}, {}}};
+  const std::vector<BufferSpec> buffers_{{"stem/norm/moving_mean", Shape{1}}};
+
+  CheckpointState read(const std::vector<std::string>& excluded = {}) const {
+    write_safetensors(path(), arrays_);
+    return read_weight_file(path(), "resnet18", variables_, buffers_, excluded);
+  }
+  void expect_refused(const std::string& text) const {
+    const Error error = error_of([&] { read(); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_THAT(error.what(), HasSubstr(path().string() + ": "));
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(TorchWeights, GetOurNamesAndLayout) {
+  const CheckpointState state = read();
+  EXPECT_EQ(state.model, "resnet18");
+  ASSERT_EQ(state.variables.size(), 2u);
+  EXPECT_EQ(state.variables[0].name, "stem/weights");
+  EXPECT_THAT(state.variables[0].shape, ElementsAre(2, 2, 3, 1));
+  EXPECT_THAT(state.variables[0].values, ElementsAre(1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12));
+  EXPECT_THAT(state.variables[1].values, ElementsAre(1, 4, 2, 5, 3, 6));
+  ASSERT_EQ(state.buffers.size(), 1u);
+  EXPECT_EQ(state.buffers[0].values, std::vector<float>{0.5f});
+}
+
+TEST_F(TorchWeights, AreWrittenAsTheyWereRead) {
+  const CheckpointState state = read();
+  const std::vector<NamedArray> written = torch_arrays("resnet18", state.variables, state.buffers);
+  ASSERT_EQ(written.size(), 3u);
+  for (const NamedArray& array : written) {
+    const auto original = std::ranges::find(arrays_, array.name, &NamedArray::name);
+    ASSERT_NE(original, arrays_.end()) << array.name;
+    EXPECT_EQ(array.shape, original->shape);
+    EXPECT_EQ(array.values, original->values);
+  }
+}
+
+TEST_F(TorchWeights, ThatAreExcludedMayBeAbsentOrOfAnotherShape) {
+  arrays_[2] = {"fc.weight", {1, 3}, {1, 2, 3}};
+  EXPECT_EQ(read({"logits/*"}).variables.size(), 1u);
+  arrays_.erase(arrays_.begin() + 2);
+  EXPECT_EQ(read({"logits/*"}).variables.size(), 1u);
+}
+
+TEST_F(TorchWeights, ThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
+  const std::vector<NamedArray> all = arrays_;
+  arrays_[2].name = "fc.weights";
+  expect_refused("resnet18 has no array 'fc.weights'; the most similar name is 'fc.weight'");
+  arrays_ = all;
+  arrays_.erase(arrays_.begin());
+  expect_refused("has no 'conv1.weight' (stem/weights) of resnet18");
+  arrays_ = all;
+  arrays_[2].shape = {3, 2};
+  expect_refused("'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3");
+}
+
+TEST_F(TorchWeights, PositionsAreResizedToTheImage) {
+  write_safetensors(path(), std::vector<NamedArray>{{"pos_embed", {1, 2, 1}, {7, 3}}});
+  const auto read_positions = [&](const Shape& shape) {
+    const ParameterSpec positions{.name = "tokens/positions", .shape = shape, .initializer = {}, .is_embedding = true};
+    return read_weight_file(path(), "vit_tiny_patch16_224", {positions}, {}, {}).variables.at(0);
+  };
+  const NamedArray resized = read_positions({1, 5, 1});
+  EXPECT_THAT(resized.shape, ElementsAre(1, 5, 1));
+  EXPECT_THAT(resized.values, ElementsAre(7, 3, 3, 3, 3));
+  EXPECT_THAT(read_positions({1, 2, 1}).values, ElementsAre(7, 3));
+  EXPECT_EQ(error_of([&] { read_positions({1, 4, 1}); }).code(), ExitCode::data);
+}
+
+TEST_F(TorchWeights, OfNetworksWithoutKnownNamesAreRefused) {
+  EXPECT_EQ(error_of([] { torch_arrays("mnist", {}, {}); }).code(), ExitCode::usage);
+  EXPECT_EQ(error_of([&] { read_weight_file(path(), "resnet9", variables_, buffers_, {}); }).code(), ExitCode::usage);
+}
+
+/// Zeros for all arrays of the graph.
+std::vector<NamedArray> zeros_of(const auto& specs) {
+  std::vector<NamedArray> arrays;
+  for (const auto& spec : specs) {
+    const auto count = static_cast<std::size_t>(spec.shape.element_count());
+    arrays.push_back({spec.name, spec.shape.extents(), std::vector<float>(count)});
+  }
+  return arrays;
+}
+
+TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
+  const NetworkSettings settings{.image = {.height = 224, .width = 224, .channels = 3}, .outputs = 10};
+  const std::map<std::string, MakeNetwork> networks{{"resnet18", resnet18_network},
+                                                    {"resnet50", resnet50_network},
+                                                    {"convnext_tiny", convnext_tiny_network},
+                                                    {"vit_tiny_patch16_224", vit_tiny_patch16_224_network}};
+  const std::map<std::string, StateDict> expected = state_dicts();
+  ASSERT_EQ(expected.size(), networks.size());
+  for (const auto& [name, make] : networks) {
+    const Graph graph = build_network(make(settings), {.batch_size = 1}).graph;
+    StateDict found;
+    for (const NamedArray& array : torch_arrays(name, zeros_of(graph.parameters()), zeros_of(graph.buffers()))) {
+      found[array.name] = array.shape;
+    }
+    EXPECT_EQ(found, expected.at(name)) << name;
+  }
+}
+
+TEST(WeightFile, IsRecognisedByItsName) {
+  EXPECT_TRUE(is_weight_file("a/b.safetensors"));
+  EXPECT_FALSE(is_weight_file("runs/a"));
+  EXPECT_FALSE(is_weight_file("best.ckpt.h5"));
+}
+
+TEST(WeightFile, PickledFilesAreRefusedWithTheirConversion) {
+  for (const char* const name : {"a.pt", "b/a.pth", "pytorch_model.bin"}) {
+    const Error error = error_of([&] { is_weight_file(name); });
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr("weights_only=True"));
+    EXPECT_THAT(error.what(), HasSubstr(".safetensors"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
