@@ -9,9 +9,9 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/attention_math.h"
+#include "kernels/attention/attention_bf16_cpu.h"
 #include "kernels/attention/attention_products.h"
-#include "kernels/shared/convert_cpu.h"
+#include "kernels/attention/attention_rows_cpu.h"
 #include "kernels/shared/for_isa.h"
 #include "src/device/cpu_device.h"
 
@@ -27,93 +27,19 @@ const AttentionProducts& attention_products(Isa isa) {
 
 namespace {
 
-constexpr std::int64_t lanes = 16;
-using Vector = float __attribute__((vector_size(lanes * sizeof(float)), may_alias));
-
-/// Elements [j, j + lanes) of a row of a Matrix.
-[[gnu::always_inline]] inline const Vector& vector_at(const float* row, std::int64_t j) {
-  return *reinterpret_cast<const Vector*>(row + j);
-}
-
-/// A row-major matrix in the workspace. Rows start at multiples of an odd number of cache lines, so that the rows of a
-/// block use all sets of the first-level cache.
-struct Matrix {
-  float* data = nullptr;
-  std::int64_t row = 0;  ///< floats from row to row, a multiple of `lanes`
-
-  static std::int64_t row_of(std::int64_t columns) { return (ceil_divide(columns, lanes) | 1) * lanes; }
-  float* at(std::int64_t i) const { return data + i * row; }
-};
-
 /// Divides a thread's part of the workspace into matrices.
 class MatrixPlaces {
  public:
   explicit MatrixPlaces(float* workspace) : at_(workspace) {}
-  Matrix add(std::int64_t rows, std::int64_t columns) {
-    const Matrix matrix{at_, Matrix::row_of(columns)};
-    at_ += rows * matrix.row;
+  PaddedMatrix add(std::int64_t rows, std::int64_t columns) {
+    const PaddedMatrix matrix{at_, PaddedMatrix::stride_of(columns)};
+    at_ += rows * matrix.stride;
     return matrix;
   }
 
  private:
   float* at_;
 };
-
-[[gnu::always_inline]] inline float sum_of(const Vector& values) {
-  float sums[lanes];
-  for (int l = 0; l < lanes; ++l) sums[l] = values[l];
-  for (int width = lanes / 2; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) sums[l] += sums[l + width];
-  }
-  return sums[0];
-}
-
-[[gnu::always_inline]] inline float largest_of(const float* row, std::int64_t columns) {
-  Vector largest = vector_at(row, 0);
-  for (std::int64_t j = lanes; j < columns; j += lanes) {
-    const Vector values = vector_at(row, j);
-    largest = values > largest ? values : largest;
-  }
-  float result = largest[0];
-  for (int l = 1; l < lanes; ++l) result = largest[l] > result ? largest[l] : result;
-  return result;
-}
-
-/// Replaces each score by its weight exp(S - largest S). The row ends in zeros up to a multiple of `lanes`.
-CARILLON_SIMD void weigh_scores(const Matrix& scores, std::int64_t rows, std::int64_t columns, float scale,
-                                AttentionRow* kept) {
-  const std::int64_t padded = ceil_divide(columns, lanes) * lanes;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    float* const row = scores.at(i);
-    for (std::int64_t j = columns; j < padded; ++j) row[j] = row[0];
-    const float largest = largest_of(row, padded);
-    for (std::int64_t j = 0; j < padded; ++j) row[j] = attention_weight(row[j], largest, scale);
-    for (std::int64_t j = columns; j < padded; ++j) row[j] = 0.0f;
-    Vector sums = {};
-    for (std::int64_t j = 0; j < padded; j += lanes) sums += vector_at(row, j);
-    kept[i] = {largest, 1.0f / sum_of(sums)};
-  }
-}
-
-/// Replaces scores by P, and dP by the gradient of q k^T. Rows end in any values up to a multiple of `lanes`.
-CARILLON_SIMD void differentiate_weights(const Matrix& scores, const Matrix& gradients, std::int64_t rows,
-                                         std::int64_t columns, float scale, const AttentionRow* kept) {
-  const std::int64_t padded = ceil_divide(columns, lanes) * lanes;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    float* __restrict const p = scores.at(i);
-    float* __restrict const d = gradients.at(i);
-    const float largest = kept[i].largest, inverse_sum = kept[i].inverse_sum;
-    for (std::int64_t j = columns; j < padded; ++j) {  // they hold any values
-      p[j] = largest;
-      d[j] = 0.0f;
-    }
-    for (std::int64_t j = 0; j < padded; ++j) p[j] = attention_weight(p[j], largest, scale) * inverse_sum;
-    Vector sums = {};
-    for (std::int64_t j = 0; j < padded; j += lanes) sums += vector_at(p, j) * vector_at(d, j);
-    const float sum = sum_of(sums);
-    for (std::int64_t j = 0; j < padded; ++j) d[j] = p[j] * (d[j] - sum) * scale;
-  }
-}
 
 CARILLON_SIMD void multiply_row(float* row, std::int64_t columns, float factor) {
   for (std::int64_t c = 0; c < columns; ++c) row[c] *= factor;
@@ -152,7 +78,7 @@ class AttentionCpu final : public Op {
 
   std::int64_t workspace_floats(bool training) const {
     const std::int64_t size = shape_.head_size(), tokens = shape_.tokens;
-    const std::int64_t of_head = Matrix::row_of(size), of_tokens = Matrix::row_of(tokens);
+    const std::int64_t of_head = PaddedMatrix::stride_of(size), of_tokens = PaddedMatrix::stride_of(tokens);
     const std::int64_t rows_of_head = training ? 5 * tokens + chunk_ : 3 * tokens + chunk_;
     const std::int64_t rows_of_tokens = training ? 2 * (size + chunk_) : size + chunk_;
     return rows_of_head * of_head + rows_of_tokens * of_tokens;
@@ -169,37 +95,34 @@ class AttentionCpu final : public Op {
   }
 
   /// Channels of a head in a tensor [batch, tokens, parts * width], for one token.
-  ElementPointer channels(const Tensor& tensor, std::int64_t sample, std::int64_t token, std::int64_t head,
-                          Part part = query) const {
+  float* channels(const Tensor& tensor, std::int64_t sample, std::int64_t token, std::int64_t head,
+                  Part part = query) const {
     const std::int64_t row = tensor.shape[2];
-    return ElementPointer(tensor) + static_cast<std::size_t>((sample * shape_.tokens + token) * row +
-                                                             part * shape_.width + head * shape_.head_size());
+    return static_cast<float*>(tensor.data) + (sample * shape_.tokens + token) * row + part * shape_.width +
+           head * shape_.head_size();
   }
   /// The channels of a head.
-  void prefetch(ElementPointer row) const {
-    constexpr std::int64_t line_bytes = 64;
-    const std::int64_t bytes = shape_.head_size() * static_cast<std::int64_t>(size_of(row.type()));
-    for (std::int64_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(row.as<const std::byte>() + at);
+  void prefetch(const float* row) const {
+    constexpr std::int64_t line_floats = 16;
+    for (std::int64_t at = 0; at < shape_.head_size(); at += line_floats) __builtin_prefetch(row + at);
   }
-  void read(const Tensor& from, std::int64_t sample, std::int64_t head, Part part, const Matrix& to) const {
-    const auto size = static_cast<std::size_t>(shape_.head_size());
+  void read(const Tensor& from, std::int64_t sample, std::int64_t head, Part part, const PaddedMatrix& to) const {
     for (std::int64_t t = 0; t < shape_.tokens; ++t) {
       // The hardware does not prefetch short rows that are far apart.
       if (t + prefetched < shape_.tokens) prefetch(channels(from, sample, t + prefetched, head, part));
-      read_floats(channels(from, sample, t, head, part), size, to.at(t));
+      std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
   /// The rows are those of the tokens from `first`.
-  void write(const Matrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
+  void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
-    const auto size = static_cast<std::size_t>(shape_.head_size());
     for (std::int64_t t = 0; t < count; ++t) {
-      write_floats(from.at(t), size, channels(to, sample, first + t, head, part));
+      std::copy_n(from.at(t), shape_.head_size(), channels(to, sample, first + t, head, part));
     }
   }
   /// to [head_size, tokens] = the transpose of from [tokens, head_size].
-  void transpose(const Matrix& from, const Matrix& to) const {
-    products_.transpose(from.data, from.row, shape_.tokens, shape_.head_size(), to.data, to.row);
+  void transpose(const PaddedMatrix& from, const PaddedMatrix& to) const {
+    products_.transpose(from.data, from.stride, shape_.tokens, shape_.head_size(), to.data, to.stride);
   }
   AttentionRow* rows_of(std::int64_t sample, std::int64_t head) const {
     return static_cast<AttentionRow*>(rows_.data()) + (sample * shape_.heads + head) * shape_.tokens;
@@ -212,25 +135,26 @@ class AttentionCpu final : public Op {
     }
   }
   /// c [rows, columns] = or += a [rows, depth] b [depth, columns].
-  void multiply(const float* a, std::int64_t a_row, std::int64_t a_step, const Matrix& b, const Matrix& c,
+  void multiply(const float* a, std::int64_t a_row, std::int64_t a_step, const PaddedMatrix& b, const PaddedMatrix& c,
                 std::int64_t rows, std::int64_t columns, std::int64_t depth, bool add = false) const {
-    products_.multiply({a, a_row, a_step, b.data, b.row, c.data, c.row, rows, columns, depth, add});
+    products_.multiply({a, a_row, a_step, b.data, b.stride, c.data, c.stride, rows, columns, depth, add});
   }
 
   void compute_head(std::int64_t sample, std::int64_t head, float* floats) const {
     const std::int64_t tokens = shape_.tokens, size = shape_.head_size();
     MatrixPlaces places(floats);
-    const Matrix q = places.add(tokens, size), k = places.add(tokens, size), v = places.add(tokens, size);
-    const Matrix keys = places.add(size, tokens), scores = places.add(chunk_, tokens), y = places.add(chunk_, size);
+    const PaddedMatrix q = places.add(tokens, size), k = places.add(tokens, size), v = places.add(tokens, size);
+    const PaddedMatrix keys = places.add(size, tokens), scores = places.add(chunk_, tokens),
+                       y = places.add(chunk_, size);
     read(x_, sample, head, query, q);
     read(x_, sample, head, key, k);
     read(x_, sample, head, value, v);
     transpose(k, keys);
     for_each_chunk([&](std::int64_t first, std::int64_t count) {
       AttentionRow* const rows = rows_of(sample, head) + first;
-      multiply(q.at(first), q.row, 1, keys, scores, count, tokens, size);
+      multiply(q.at(first), q.stride, 1, keys, scores, count, tokens, size);
       weigh_scores(scores, count, tokens, shape_.scale(), rows);
-      multiply(scores.data, scores.row, 1, v, y, count, size, tokens);
+      multiply(scores.data, scores.stride, 1, v, y, count, size, tokens);
       for (std::int64_t i = 0; i < count; ++i) multiply_row(y.at(i), size, rows[i].inverse_sum);
       write(y, first, count, y_, sample, head);
     });
@@ -239,10 +163,10 @@ class AttentionCpu final : public Op {
   void differentiate_head(std::int64_t sample, std::int64_t head, float* floats) const {
     const std::int64_t tokens = shape_.tokens, size = shape_.head_size();
     MatrixPlaces places(floats);
-    const Matrix q = places.add(tokens, size), k = places.add(tokens, size), dy = places.add(tokens, size);
-    const Matrix dk = places.add(tokens, size), dv = places.add(tokens, size), dq = places.add(chunk_, size);
-    const Matrix keys = places.add(size, tokens), values = places.add(size, tokens);
-    const Matrix scores = places.add(chunk_, tokens), gradients = places.add(chunk_, tokens);
+    const PaddedMatrix q = places.add(tokens, size), k = places.add(tokens, size), dy = places.add(tokens, size);
+    const PaddedMatrix dk = places.add(tokens, size), dv = places.add(tokens, size), dq = places.add(chunk_, size);
+    const PaddedMatrix keys = places.add(size, tokens), values = places.add(size, tokens);
+    const PaddedMatrix scores = places.add(chunk_, tokens), gradients = places.add(chunk_, tokens);
     read(x_, sample, head, value, dv);
     transpose(dv, values);
     read(x_, sample, head, query, q);
@@ -250,14 +174,14 @@ class AttentionCpu final : public Op {
     transpose(k, keys);
     read(dy_, sample, head, query, dy);
     for_each_chunk([&](std::int64_t first, std::int64_t count) {
-      multiply(q.at(first), q.row, 1, keys, scores, count, tokens, size);
-      multiply(dy.at(first), dy.row, 1, values, gradients, count, tokens, size);
+      multiply(q.at(first), q.stride, 1, keys, scores, count, tokens, size);
+      multiply(dy.at(first), dy.stride, 1, values, gradients, count, tokens, size);
       differentiate_weights(scores, gradients, count, tokens, shape_.scale(), rows_of(sample, head) + first);
-      multiply(gradients.data, gradients.row, 1, k, dq, count, size, tokens);
+      multiply(gradients.data, gradients.stride, 1, k, dq, count, size, tokens);
       write(dq, first, count, dx_, sample, head, query);
-      const Matrix q_chunk{q.at(first), q.row}, dy_chunk{dy.at(first), dy.row};
-      multiply(gradients.data, 1, gradients.row, q_chunk, dk, tokens, size, count, first > 0);
-      multiply(scores.data, 1, scores.row, dy_chunk, dv, tokens, size, count, first > 0);
+      const PaddedMatrix q_chunk{q.at(first), q.stride}, dy_chunk{dy.at(first), dy.stride};
+      multiply(gradients.data, 1, gradients.stride, q_chunk, dk, tokens, size, count, first > 0);
+      multiply(scores.data, 1, scores.stride, dy_chunk, dv, tokens, size, count, first > 0);
     });
     write(dk, 0, tokens, dx_, sample, head, key);
     write(dv, 0, tokens, dx_, sample, head, value);
@@ -276,6 +200,7 @@ class AttentionCpu final : public Op {
 
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors) {
+  if (tensors.inputs.at(0).type == DType::bf16) return make_attention_bf16_cpu(params, context, tensors);
   return std::make_unique<AttentionCpu>(params, as_cpu(*context.device), tensors);
 }
 

@@ -11,15 +11,6 @@ namespace {
 
 alignas(64) constexpr Bf16 zero_tile[tile_elements] = {};
 
-/// A left tile's rows as the columns of a right tile: pairs of elements are transposed.
-void transpose_pairs(const Bf16* left, Bf16* right) {
-  for (std::int64_t pair = 0; pair < tile_depth / 2; ++pair) {
-    for (std::int64_t row = 0; row < tile_rows; ++row) {
-      std::copy_n(left + row * tile_depth + 2 * pair, 2, right + pair * 2 * tile_rows + 2 * row);
-    }
-  }
-}
-
 /// A panel is the right tiles of 16 outputs: of all taps and channels.
 class Convolution final : public Conv2dPassCpu {
  public:
@@ -37,6 +28,9 @@ class Convolution final : public Conv2dPassCpu {
     while (strip_rows_ > least && task.rows.most_sources(strip_rows_) * row_bytes > packed_cache_bytes) --strip_rows_;
     const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_product_));
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
+    const std::int64_t items = ceil_divide(groups(), groups_per_product_) * strips();
+    const bool is_uneven = items % threads != 0 && items < 4 * threads;
+    panel_parts_ = is_uneven ? std::min(threads, panels()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
     panels_in_cache_ = std::clamp<std::int64_t>(packed_cache_bytes / (2 * panel_), 1, panels());
@@ -65,10 +59,13 @@ class Convolution final : public Conv2dPassCpu {
 #pragma omp barrier
       Bf16* const cells = reinterpret_cast<Bf16*>(workspace + cells_ + static_cast<std::size_t>(thread * cell_floats_));
       kernels_.begin();
-      const std::int64_t strips = ceil_divide(task_.rows.target, strip_rows_);
-      const ThreadShare mine(ceil_divide(groups(), groups_per_product_) * strips, thread, threads);
-      for (std::int64_t i = mine.first; i < mine.last; ++i) {
-        convolve(weights, cells, i / strips * groups_per_product_, i % strips * strip_rows_);
+      const ThreadShare mine(ceil_divide(groups(), groups_per_product_) * strips() * panel_parts_, thread, threads);
+      for (std::int64_t i = mine.first; i < mine.last;) {
+        const std::int64_t item = i / panel_parts_, next = std::min(mine.last, (item + 1) * panel_parts_);
+        const auto panel_at = [&](std::int64_t part) { return (part - item * panel_parts_) * panels() / panel_parts_; };
+        convolve(weights, cells, item / strips() * groups_per_product_, item % strips() * strip_rows_,
+                 {panel_at(i), panel_at(next)});
+        i = next;
       }
       kernels_.end();
     }
@@ -82,6 +79,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
+  std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
   /// The right tiles of all panels for one tap and 32 of the source's channels: [panel][block][tap].
   void pack_weights(std::int64_t tap, std::int64_t block, Bf16* weights) const {
@@ -99,9 +97,8 @@ class Convolution final : public Conv2dPassCpu {
     for (std::int64_t panel = 0; panel < panels(); ++panel) {  // filters [tap][outputs][depth]
       const std::int64_t row = panel * tile_rows;
       const TileSource<float> source{filters + row * depth() + first, depth(), std::min(tile_rows, outputs() - row)};
-      alignas(64) Bf16 rows[tile_elements];
-      kernels_.pack_left_floats(source, last - first, rows, tile_elements);
-      transpose_pairs(rows, to + panel * panel_);
+      kernels_.pack_left_floats(source, last - first, to + panel * panel_, tile_elements);
+      kernels_.transpose_pairs(to + panel * panel_);
     }
   }
 
@@ -162,8 +159,13 @@ class Convolution final : public Conv2dPassCpu {
         {to, height * width * outputs(), images_of_group(group, images()), std::min(tile_rows, outputs() - first)});
   }
 
-  /// A strip of target rows of up to `groups_per_product_` groups.
-  void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row) const {
+  struct Panels {
+    std::int64_t first, last;
+  };
+
+  /// Some panels of a strip of target rows of up to `groups_per_product_` groups.
+  void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row,
+                const Panels& some) const {
     const std::int64_t last_row = std::min(first_row + strip_rows_, task_.rows.target);
     const std::int64_t group_count = std::min(groups_per_product_, groups() - group);
     const GatherAxis::Range sources = task_.rows.sources_of(first_row, last_row);
@@ -171,8 +173,8 @@ class Convolution final : public Conv2dPassCpu {
     thread_local TileList list;
     alignas(64) float sums[TileProduct::most_left * tile_sums];
     const std::int64_t period = task_.columns.period(), width = task_.columns.target;
-    for (std::int64_t first_panel = 0; first_panel < panels(); first_panel += panels_in_cache_) {
-      const std::int64_t last_panel = std::min(first_panel + panels_in_cache_, panels());
+    for (std::int64_t first_panel = some.first; first_panel < some.last; first_panel += panels_in_cache_) {
+      const std::int64_t last_panel = std::min(first_panel + panels_in_cache_, some.last);
       for (std::int64_t row = first_row; row < last_row; ++row) {
         for (std::int64_t phase = 0; phase < std::min(period, width); ++phase) {
           for (std::int64_t column = phase; column < width; column += pixels_per_product_ * period) {
@@ -201,9 +203,10 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t groups_per_product_;  ///< groups of 16 images that share right tiles
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
   std::int64_t strip_rows_;          ///< target rows between two packings
-  std::int64_t plane_;               ///< elements of the cells of a strip, for 32 channels
-  std::int64_t panel_;               ///< elements of the right tiles for 16 outputs
-  std::int64_t panels_in_cache_;     ///< panels that stay in the cache
+  std::int64_t panel_parts_;  ///< parts of a strip that threads share: above 1 if the strips would be shared unevenly
+  std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
+  std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
+  std::int64_t panels_in_cache_;  ///< panels that stay in the cache
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
   std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "carillon/core/parallel.h"
 #include "kernels/conv2d/conv2d_passes_cpu.h"
@@ -47,22 +46,5 @@ inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
 inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }
-
-/// The left tiles and the places of the right tiles of a TileProduct.
-struct TileList {
-  std::vector<const Bf16*> left;
-  std::vector<std::int64_t> right;
-
-  void clear() {
-    left.clear();
-    right.clear();
-  }
-  TileProduct product(int count) const {
-    return {.count = count,
-            .steps = static_cast<std::int64_t>(right.size()),
-            .left = left.data(),
-            .right_offsets = right.data()};
-  }
-};
 
 }  // namespace carillon

@@ -18,16 +18,17 @@ class WeightsGradient final : public Conv2dPassCpu {
     positions_ = even_columns_ + (task.columns.window - 1) / task.columns.stride;
     channel_stride_ = task.columns.stride * positions_ * tile_rows;
     x_row_ = channel_blocks() * tile_rows * channel_stride_;
-    dz_row_ = panels() * even_columns_ * half_tile;
+    dz_row_ = even_columns_ * half_tile;
     strip_rows_ = task.rows.output;
     while (strip_rows_ > 1 && strip_bytes() > packed_cache_bytes) --strip_rows_;
     strip_rows_ = even_part(task.rows.output, strip_rows_);
     const std::int64_t fitting = std::max<std::int64_t>(packed_cache_bytes / strip_bytes(), 1);
     groups_per_chunk_ = strip_rows_ == task.rows.output ? even_part(groups(), fitting) : 1;
+    dz_panel_ = groups_per_chunk_ * strip_rows_ * dz_row_;
     blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left);
     WorkspaceLayout layout;
     x_ = layout.add(floats_of(groups_per_chunk_ * x_rows() * x_row_));
-    dz_ = layout.add(floats_of(groups_per_chunk_ * strip_rows_ * dz_row_));
+    dz_ = layout.add(floats_of(panels() * dz_panel_));
     sums_ = layout.add(taps() * panels() * channel_blocks() * tile_sums);
     device.reserve_workspace(layout.bytes());
   }
@@ -73,7 +74,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t panels() const { return ceil_divide(filters(), tile_rows); }
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t x_rows() const { return (strip_rows_ - 1) * task_.rows.stride + task_.rows.window; }
-  std::int64_t strip_bytes() const { return 2 * (x_rows() * x_row_ + strip_rows_ * dz_row_); }
+  std::int64_t strip_bytes() const { return 2 * (x_rows() * x_row_ + strip_rows_ * panels() * dz_row_); }
   /// The row of x that the chunk's packed row 0 holds.
   std::int64_t top(const Chunk& chunk) const { return chunk.first_row * task_.rows.stride - task_.rows.before; }
 
@@ -108,7 +109,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// A row of dz as [panel][column][8 pairs of images][16 filters][2].
+  /// A row of dz: [column][8 pairs of images][16 filters][2] of each panel.
   void pack_dz(std::int64_t group, std::int64_t row, Bf16* to) const {
     const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
     const Bf16* const from =
@@ -117,7 +118,7 @@ class WeightsGradient final : public Conv2dPassCpu {
       const bool inside = column < width;
       const TileSource<Bf16> source{from + (inside ? column : 0) * filters(), image,
                                     inside ? images_of_group(group, images()) : 0};
-      kernels_.pack_right(source, filters(), to + column * half_tile, even_columns_ * half_tile);
+      kernels_.pack_right(source, filters(), to + column * half_tile, dz_panel_);
     }
   }
 
@@ -155,7 +156,7 @@ class WeightsGradient final : public Conv2dPassCpu {
       if (at == mine.first || panel == 0) list_tiles(chunk, tap, block, count, x, list);
       TileProduct product = list.product(static_cast<int>(count));
       product.left_stride = channel_stride_;
-      product.right = dz + panel * even_columns_ * half_tile;
+      product.right = dz + panel * dz_panel_;
       product.sums = sums + ((tap * panels() + panel) * channel_blocks() + block) * tile_sums;
       product.add = chunk.group > 0 || chunk.first_row > 0;
       kernels_.multiply(product);
@@ -177,7 +178,8 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t even_columns_;        ///< columns of dz, and one of zeros if their number is odd
   std::int64_t positions_;           ///< columns of packed x, for each remainder by the stride
   std::int64_t channel_stride_;      ///< elements of a channel in a row of packed x
-  std::int64_t x_row_, dz_row_;      ///< elements of a packed row
+  std::int64_t x_row_, dz_row_;      ///< elements of a packed row; dz: of a panel
+  std::int64_t dz_panel_;            ///< elements of a panel of packed dz: all rows of a chunk
   std::int64_t strip_rows_;          ///< rows of dz in a chunk
   std::int64_t groups_per_chunk_;    ///< groups of 16 images in a chunk
   std::int64_t blocks_per_product_;  ///< blocks of 16 channels that share right tiles

@@ -111,8 +111,10 @@ class DenseCpu final : public Op {
   std::optional<BiasReluBackward> bias_relu_;
 };
 
-/// The columns of the images that rows become: tiles of products have 16 images, and pairs of columns.
+/// Rows per image. A step of the weights' gradient takes a pair of columns of 16 images; more images mean more groups
+/// of 16 for the threads.
 std::int64_t columns_of_images(std::int64_t rows) {
+  if (rows % 2 == 0 && rows >= 32) return 2;
   std::int64_t columns = std::max<std::int64_t>(rows / 16, 1);
   while (rows % columns != 0) --columns;
   return columns;

@@ -98,18 +98,6 @@ void multiply_amx_tiles(const TileProduct& p) {
   }
 }
 
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void write_rounded_avx512_bf16(
-    const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
-  const auto columns = static_cast<__mmask16>((1u << target.columns) - 1);
-  const __m512 zero = _mm512_setzero_ps(), added = bias == nullptr ? zero : _mm512_maskz_loadu_ps(columns, bias);
-  for (std::int64_t row = 0; row < target.count; ++row) {
-    __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums + row * 16), added);
-    if (relu) values = _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero);
-    _mm256_mask_storeu_epi16(target.rows + row * target.stride, columns,
-                             reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
-  }
-}
-
 }  // namespace carillon
 
 #endif

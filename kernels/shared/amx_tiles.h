@@ -11,8 +11,5 @@ void begin_amx_tiles();
 /// Releases the tiles. Otherwise Linux would save 8 KiB of tile data at each context switch.
 void end_amx_tiles();
 void multiply_amx_tiles(const TileProduct& product);
-/// Bf16TileKernels::write_rounded by AVX512-BF16's conversion. Its results differ from to_bf16's for denormals only,
-/// which the sums of tiles are not.
-void write_rounded_avx512_bf16(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target);
 
 }  // namespace carillon

@@ -1,6 +1,7 @@
 #include "kernels/shared/bf16_tiles.h"
 
 #include "kernels/shared/amx_tiles.h"
+#include "kernels/shared/avx512_bf16_tiles.h"
 #include "kernels/shared/for_isa.h"
 
 namespace carillon {
@@ -10,12 +11,18 @@ CARILLON_DECLARE_FOR_ISAS(const Bf16TileKernels* bf16_tile_kernels())
 #if defined(__x86_64__)
 namespace {
 
-Bf16TileKernels with_amx() {
+Bf16TileKernels with_avx512_bf16() {
   Bf16TileKernels kernels = *avx512::bf16_tile_kernels();
+  kernels.multiply = multiply_avx512_bf16;
+  kernels.write_rounded = write_rounded_avx512_bf16;
+  return kernels;
+}
+
+Bf16TileKernels with_amx() {
+  Bf16TileKernels kernels = with_avx512_bf16();
   kernels.begin = begin_amx_tiles;
   kernels.end = end_amx_tiles;
   kernels.multiply = multiply_amx_tiles;
-  kernels.write_rounded = write_rounded_avx512_bf16;
   return kernels;
 }
 
@@ -27,6 +34,10 @@ const Bf16TileKernels& bf16_tile_kernels(Isa isa) {
   if (isa == Isa::amx) {
     static const Bf16TileKernels amx = with_amx();
     return amx;
+  }
+  if (isa == Isa::avx512_bf16) {
+    static const Bf16TileKernels avx512_bf16 = with_avx512_bf16();
+    return avx512_bf16;
   }
 #endif
   return *for_isa(

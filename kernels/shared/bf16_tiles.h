@@ -1,5 +1,5 @@
-// Bf16TileKernels: products of tiles of bf16 with float32 sums, as AMX's instruction TDPBF16PS computes them, and the
-// packing of their operands.
+// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums are those
+// of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
 //
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
 // [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "carillon/device/isa.h"
 #include "src/core/bf16.h"
@@ -34,6 +35,23 @@ struct TileProduct {
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][16][16]
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
+};
+
+/// The left tiles and the places of the right tiles of a TileProduct.
+struct TileList {
+  std::vector<const Bf16*> left;
+  std::vector<std::int64_t> right;
+
+  void clear() {
+    left.clear();
+    right.clear();
+  }
+  TileProduct product(int count) const {
+    return {.count = count,
+            .steps = static_cast<std::int64_t>(right.size()),
+            .left = left.data(),
+            .right_offsets = right.data()};
+  }
 };
 
 /// Up to 16 rows, `stride` elements apart. Missing rows count as zeros. T: float or Bf16.
@@ -67,13 +85,16 @@ struct Bf16TileKernels {
   /// to + b * tile_stride.
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  /// Turns a left tile into the right tile whose columns were its rows.
+  void (*transpose_pairs)(Bf16* tile);
   /// target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
   /// target = sums + bias, then with `relu` max(., 0); NaN stays NaN. `bias`: of the target's columns, or null.
   void (*write_rounded)(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target);
 };
 
-/// With the tile instructions for Isa::amx, else emulated: slower than float32 products.
+/// Products by the tile instructions for Isa::amx, and by VDPBF16PS for Isa::avx512_bf16. For other instruction sets
+/// they are emulated: slower than float32 products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
 
 }  // namespace carillon

@@ -181,18 +181,37 @@ void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std
   for (std::int64_t first = 0; first < columns; first += 16, to += tile_stride) {
     const std::int64_t width = columns - first < 16 ? columns - first : 16;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
-      const T* const even = source.rows + 2 * pair * source.stride + first;
-      const T* const odd = even + source.stride;
-      if (width == 16 && 2 * pair + 1 < source.count) {
+      const bool has_even = 2 * pair < source.count, has_odd = 2 * pair + 1 < source.count;
+      const T* const even = has_even ? source.rows + 2 * pair * source.stride + first : nullptr;
+      const T* const odd = has_odd ? even + source.stride : nullptr;
+      if (width == 16 && has_odd) {
         interleave(even, odd, to + pair * 32);
         continue;
       }
       std::uint32_t both[16] = {};
-      for (std::int64_t n = 0; n < width && 2 * pair < source.count; ++n) both[n] = rounded_bits(even[n]);
-      for (std::int64_t n = 0; n < width && 2 * pair + 1 < source.count; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+      for (std::int64_t n = 0; n < width && has_even; ++n) both[n] = rounded_bits(even[n]);
+      for (std::int64_t n = 0; n < width && has_odd; ++n) both[n] |= rounded_bits(odd[n]) << 16;
       __builtin_memcpy(static_cast<void*>(to + pair * 32), both, sizeof(both));
     }
   }
+}
+
+typedef std::uint32_t Pairs __attribute__((vector_size(16 * sizeof(std::uint32_t))));
+
+/// Each pass rotates the bits of (row, column); after four passes, rows are columns.
+void transpose_pairs(Bf16* tile) {
+  Pairs rows[16];
+  __builtin_memcpy(&rows, tile, sizeof(rows));
+  for (int pass = 0; pass < 4; ++pass) {
+    Pairs merged[16];
+    for (int i = 0; i < 8; ++i) {
+      const Pairs a = rows[i], b = rows[i + 8];
+      merged[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      merged[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 16; ++i) rows[i] = merged[i];
+  }
+  __builtin_memcpy(static_cast<void*>(tile), &rows, sizeof(rows));
 }
 
 void write_sums(const float* sums, const TileTarget<float>& target) {
@@ -233,8 +252,8 @@ void write_rounded(const float* sums, const float* bias, bool relu, const TileTa
 
 void do_nothing() {}
 
-constexpr Bf16TileKernels kernels{do_nothing,      do_nothing, multiply,   pack_left,  pack_left,
-                                  pack_transposed, pack_right, pack_right, write_sums, write_rounded};
+constexpr Bf16TileKernels kernels{do_nothing, do_nothing, multiply,        pack_left,  pack_left,    pack_transposed,
+                                  pack_right, pack_right, transpose_pairs, write_sums, write_rounded};
 
 }  // namespace
 

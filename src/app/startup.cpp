@@ -113,12 +113,12 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
          device->name());
   }
   options.arithmetic = *options.precision;
-  const auto without_amx = isas.size() - static_cast<std::size_t>(std::ranges::count(isas, Isa::amx));
-  if (is_cpu && options.arithmetic == Arithmetic::bf16 && without_amx > 0 && mpi.rank() == 0) {
+  const auto emulating = std::ranges::count_if(isas, [](Isa isa) { return isa < Isa::avx512_bf16; });
+  if (is_cpu && options.arithmetic == Arithmetic::bf16 && emulating > 0 && mpi.rank() == 0) {
     print_warning(
-        fmt::format("--precision bf16: {} of {} ranks do not use AMX; they emulate its products, many times "
-                    "slower than fp32",
-                    without_amx, isas.size()));
+        fmt::format("--precision bf16: {} of {} ranks use neither AMX nor AVX512-BF16; they emulate AMX's products, "
+                    "many times slower than fp32",
+                    emulating, isas.size()));
   }
   return device;
 }
@@ -137,14 +137,14 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
   return settings;
 }
 
-std::string isa_text(Device& device) {
+std::string isa_text(Device& device, Arithmetic arithmetic) {
   if (device.kind() != DeviceKind::cpu) return {};
-  return text_of(isa_choices, std::optional(std::min(as_cpu(device).isa(), Isa::avx512)));
+  return text_of(isa_choices, std::optional(rounding_isa(as_cpu(device).isa(), arithmetic)));
 }
 
-std::string isas_of_all(Device& device, const Mpi& mpi) {
+std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi) {
   std::vector<std::string> distinct;
-  for (std::string& isa : mpi.all_gather(isa_text(device))) {
+  for (std::string& isa : mpi.all_gather(isa_text(device, arithmetic))) {
     if (!isa.empty() && std::ranges::count(distinct, isa) == 0) distinct.push_back(std::move(isa));
   }
   return fmt::format("{}", fmt::join(distinct, ", "));

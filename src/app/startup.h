@@ -53,11 +53,11 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-/// The instruction set that decides how this rank's CPU rounds: "avx512", also for AMX, because both give equal bits.
-/// Empty on a GPU.
-std::string isa_text(Device& device);
+/// The instruction set that decides how this rank's CPU rounds (rounding_isa): "avx512", also with AMX, because both
+/// give equal bits. Empty on a GPU.
+std::string isa_text(Device& device, Arithmetic arithmetic);
 /// The instruction sets of all ranks' CPU kernels, each once, in the order of the ranks: "avx512, avx2"; empty on GPUs.
 /// Collective.
-std::string isas_of_all(Device& device, const Mpi& mpi);
+std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 
 }  // namespace carillon

@@ -140,7 +140,7 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   const auto parameters = static_cast<std::size_t>(parameter_count(built.graph));
   const PreflightSubject subject{
       .version = version_text(program),
-      .instructions = isa_text(device),
+      .instructions = isa_text(device, options.device.arithmetic),
       .network = network.name,
       .train_dir = options.checkpoint.train_dir,
       .shares_gpus = options.device.share_gpus,
@@ -302,8 +302,9 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));
-  const std::string isas = isas_of_all(*device, mpi);
-  mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
+  const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
+  const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
+  mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
   if (options.device.preflight) {
     return run_preflight(program, options, cpu, mpi, *device, *communicator, stall_detector);
   }

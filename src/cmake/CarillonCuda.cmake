@@ -44,4 +44,8 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not kno
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+if(CARILLON_TESTS AND EXISTS /usr/bin/python3)  # for the test Structure.CudaKernelsFitIntoRegisters
+  list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/structure/kernel_resources.py record)
+  string(APPEND CMAKE_CUDA_FLAGS " -Xptxas=-v")
+endif()
 message(STATUS "Building the GPU tower: CUDA ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -1,13 +1,16 @@
-// available_isas: the instruction sets that can be chosen.
+// The instruction sets that can be chosen, and which of them give equal bits.
 #pragma once
 
 #include <vector>
 
-#include "carillon/device/isa.h"
+#include "carillon/device/device.h"
 
 namespace carillon {
 
 /// Instruction sets that this processor supports and this build is compiled for, in ascending order.
 std::vector<Isa> available_isas();
+
+/// The lowest instruction set whose kernels give the bits of `isa` in this arithmetic.
+Isa rounding_isa(Isa isa, Arithmetic arithmetic);
 
 }  // namespace carillon

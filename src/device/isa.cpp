@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "src/device/available_isas.h"
 
 #if defined(__x86_64__)
@@ -28,15 +30,18 @@ bool has_level_4() {
 #endif
 }
 
-/// Whether processor and system permit the tile instructions, and the processor has AVX512-BF16. Requests Linux's
-/// permission to use tile data. It applies to all threads of the process. Programs that the process executes must
-/// request it again.
+bool has_avx512_bf16() {
+  constexpr unsigned bf16 = 1u << 5;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_level_4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & bf16) != 0;
+}
+
+/// Whether processor and system permit the tile instructions. Requests Linux's permission to use tile data. It applies
+/// to all threads of the process. Programs that the process executes must request it again.
 bool request_amx() {
   constexpr unsigned bf16 = 1u << 22, tiles = 1u << 24, saves_extended_states = 1u << 27;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & bf16) == 0 || (d & tiles) == 0) return false;
-  constexpr unsigned avx512_bf16 = 1u << 5;
-  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & avx512_bf16) == 0) return false;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & saves_extended_states) == 0) return false;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -55,9 +60,15 @@ std::vector<Isa> available_isas() {
   __builtin_cpu_init();
   if (has_level_3()) isas.push_back(Isa::avx2);
   if (has_level_4()) isas.push_back(Isa::avx512);
-  if (has_level_4() && request_amx()) isas.push_back(Isa::amx);
+  if (has_avx512_bf16()) isas.push_back(Isa::avx512_bf16);
+  if (has_avx512_bf16() && request_amx()) isas.push_back(Isa::amx);
 #endif
   return isas;
+}
+
+Isa rounding_isa(Isa isa, Arithmetic arithmetic) {
+  const bool has_own_products = isa == Isa::avx512_bf16 && arithmetic == Arithmetic::bf16;
+  return has_own_products ? isa : std::min(isa, Isa::avx512);
 }
 
 }  // namespace carillon

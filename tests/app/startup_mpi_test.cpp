@@ -59,12 +59,16 @@ TEST_F(StartupTest, KnowsTheInstructionSetsOfAllRanksAsTheOptionLimitsThem) {
 
 TEST_F(StartupTest, NamesTheInstructionSetsOfAllRanksOnceEach) {
   const Isa highest = available_isas().back();
-  const std::string name = text_of(isa_choices, std::optional(std::min(highest, Isa::avx512)));
   CpuDevice alike(1);
-  EXPECT_EQ(isas_of_all(alike, mpi_), name);
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+    EXPECT_EQ(isas_of_all(alike, arithmetic, mpi_),
+              text_of(isa_choices, std::optional(rounding_isa(highest, arithmetic))));
+  }
+  const std::string name = text_of(isa_choices, std::optional(std::min(highest, Isa::avx512)));
   const bool last = mpi_.rank() == mpi_.size() - 1;
   CpuDevice differing(1, {.isa = last ? Isa::plain : highest});
-  EXPECT_EQ(isas_of_all(differing, mpi_), mpi_.size() == 1 || name == "plain" ? "plain" : name + ", plain");
+  EXPECT_EQ(isas_of_all(differing, Arithmetic::fp32, mpi_),
+            mpi_.size() == 1 || name == "plain" ? "plain" : name + ", plain");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(CheckIsa, RejectsAMissingInstructionSetAndNamesTheAvailableOnes) {
 }
 
 TEST(CheckIsa, TakesEachOneThatTheProcessorHas) {
-  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512, Isa::amx};
+  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
   for (const Isa isa : all) EXPECT_EQ(refusal(isa, all), "");
   EXPECT_EQ(refusal(std::nullopt, {Isa::plain}), "");
 }
@@ -37,7 +37,7 @@ class Startup : public ProgramFixture {};
 
 TEST_F(Startup, RefusesAnInstructionSetThatThereIsNot) {
   expect_failure("mnist_train --device cpu --isa avx1024", ExitCode::usage,
-                 "--isa: 'avx1024' is not one of auto, plain, avx2, avx512, amx");
+                 "--isa: 'avx1024' is not one of auto, plain, avx2, avx512, avx512_bf16, amx");
 }
 
 TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
@@ -53,7 +53,7 @@ TEST(AutomaticPrecision, IsTf32OnGpusAndOnCpusBf16IfAllRanksHaveTiles) {
 
 TEST(ComputesInBf16, AutomaticallyIfAllRanksHaveTiles) {
   EXPECT_TRUE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::amx}));
-  EXPECT_FALSE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::avx512}));
+  EXPECT_FALSE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::avx512_bf16}));
   EXPECT_TRUE(computes_in_bf16(Arithmetic::bf16, {Isa::plain}));
   EXPECT_FALSE(computes_in_bf16(Arithmetic::fp32, {Isa::amx}));
 }
@@ -77,7 +77,7 @@ TEST_F(Precision, OfAutoIsFloat32WithoutTilesAndIsStored) {
 TEST_F(Precision, Bf16WithoutTilesWarnsAndIsStored) {
   const Outcome outcome = train("--precision bf16 --isa plain");
   ASSERT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks do not use AMX"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks use neither AMX nor AVX512-BF16"));
   EXPECT_THAT(outcome.output, HasSubstr(", precision bf16"));
   EXPECT_THAT(stored(), HasSubstr("    precision = bf16\n"));
   EXPECT_THAT(stored(), HasSubstr("    winograd convolutions = []\n"));

@@ -2,7 +2,8 @@
 //
 //   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
 //     THREADS: default 1; BATCH: default 128; TEXT: only ops with this text in their names; METHOD of convolutions:
-//     auto, direct, winograd; ISA: plain, avx2, avx512 (default: the best that the processor has)
+//     auto, direct, winograd; ISA: plain, avx2, avx512, avx512_bf16, amx (default: the best that the processor
+//     has)
 //
 // Prints the fastest and the median of 31 runs. To time another op, add a line to `cases`.
 #include <algorithm>
@@ -249,8 +250,11 @@ Milliseconds measure(const Prepare& prepare, const Run& run) {
 const std::map<std::string_view, ConvolutionMethod> convolution_methods{{"auto", ConvolutionMethod::automatic},
                                                                         {"direct", ConvolutionMethod::direct},
                                                                         {"winograd", ConvolutionMethod::winograd}};
-const std::map<std::string_view, Isa> isas{
-    {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}, {"amx", Isa::amx}};
+const std::map<std::string_view, Isa> isas{{"plain", Isa::plain},
+                                           {"avx2", Isa::avx2},
+                                           {"avx512", Isa::avx512},
+                                           {"avx512_bf16", Isa::avx512_bf16},
+                                           {"amx", Isa::amx}};
 
 template <typename Value>
 Value named(std::string_view name, const std::map<std::string_view, Value>& values) {

@@ -3,8 +3,8 @@
   python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
 
 Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, 1000 classes, batches of
-16; PyTorch in fp32 and with bf16 autocast. Each round runs every configuration once, in a separate process. Prints Markdown.
-Needs an idle machine and a Python with torch. --data is ignored.
+16, fp32 and bf16 (PyTorch: autocast). Each round runs every configuration once, in a separate process. Prints Markdown.
+Needs an idle machine and a Python with torch; with timm for networks that only timm has. --data is ignored.
 """
 
 import versus
@@ -18,8 +18,13 @@ def configure(comparison):
     shared = ("--network", options.network, "--size", options.size, "--optimizer", "fused")
     if options.bin:
         ours = ("--model", options.network, "--image-size", options.size, "--log-every", 1)
-        comparison.add_ours("Carillon, 1 rank, 2 threads", "synthetic", 1, "--threads", 2, *ours)
-        comparison.add_ours("Carillon, 2 ranks", "synthetic", 2, "--threads", 1, *ours)
+        for precision in ("fp32", "bf16"):
+            forms = (("1 rank, 2 threads", 1, 2), ("2 ranks", 2, 1))
+            for name, ranks, threads in forms:
+                comparison.add_ours(
+                    f"Carillon, {precision}, {name}", "synthetic", ranks,
+                    "--threads", threads, "--precision", precision, *ours,
+                )  # fmt: skip
     for layout in ("channels_last", "contiguous"):
         for name, flags in (("", ()), (", bf16 autocast", ("--autocast",))):
             comparison.add_theirs(
@@ -30,6 +35,6 @@ def configure(comparison):
 
 if __name__ == "__main__":
     parser = versus.arguments(__doc__.splitlines()[0], "ignored", steps=8, seconds=10.0)
-    parser.add_argument("--network", choices=("resnet18_cifar", "resnet50"), required=True)
+    parser.add_argument("--network", required=True, help="its name here and in torch_networks.py or timm")
     parser.add_argument("--size", type=int, default=224)
     versus.main(parser, "image_train", "torch_synthetic_worker.py", BATCH, configure)

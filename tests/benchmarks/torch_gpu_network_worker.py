@@ -9,22 +9,10 @@ import torch
 import torch.nn.functional as F
 import torch_gpu_loop
 import torch_loop
-from torch import nn
-from torch_networks import NETWORKS
+from torch_networks import make_network
 from torch_synthetic_worker import DEVIATION, MEAN
 
 IMAGES = 8192
-
-
-def _network(name, classes):
-    if name not in NETWORKS:
-        import timm
-
-        return timm.create_model(name, num_classes=classes)
-    network = NETWORKS[name].make()
-    if isinstance(network[-1], nn.Linear):
-        network[-1] = nn.Linear(network[-1].in_features, classes)
-    return network
 
 
 def task(options, form):
@@ -32,7 +20,7 @@ def task(options, form):
     count = max(IMAGES * 32**2 // options.size**2, 4 * options.batch)
     images = torch.randint(0, 256, (count, options.size, options.size, 3), dtype=torch.uint8, device=device)
     labels = torch.randint(0, options.classes, (count,), device=device)
-    network = _network(options.network, options.classes).to(device, memory_format=torch.channels_last)
+    network = make_network(options.network, options.classes).to(device, memory_format=torch.channels_last)
     scale = (1.0 / (255.0 * torch.tensor(DEVIATION))).to(device)
     shift = (-torch.tensor(MEAN) / torch.tensor(DEVIATION)).to(device)
 

@@ -154,3 +154,20 @@ NETWORKS = {
     "airbench94": Network(airbench94, padding=2, label_smoothing=0.2),
     "airbench96": Network(airbench96, cutout=12, label_smoothing=0.2),
 }
+
+
+def make_network(name, classes):
+    """A network of NETWORKS or, by its name, of timm. Networks that do not end in a linear layer keep their 10 classes."""
+    if name not in NETWORKS:
+        import timm
+
+        return timm.create_model(name, num_classes=classes)
+    network = NETWORKS[name].make()
+    if isinstance(network[-1], nn.Linear):
+        network[-1] = nn.Linear(network[-1].in_features, classes)
+    return network
+
+
+def class_count(name, classes):
+    """The number of classes that make_network(name, classes) knows."""
+    return classes if name not in NETWORKS or isinstance(NETWORKS[name].make()[-1], nn.Linear) else 10

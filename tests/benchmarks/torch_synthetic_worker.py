@@ -1,10 +1,9 @@
-"""One PyTorch CPU process of synthetic_vs_pytorch.py: a network of torch_networks.py on images of noise."""
+"""One PyTorch CPU process of synthetic_vs_pytorch.py: a network of torch_networks.py or timm, on images of noise."""
 
 import torch
 import torch.nn.functional as F
 import torch_loop
-from torch import nn
-from torch_networks import NETWORKS
+from torch_networks import class_count, make_network
 
 CLASSES, IMAGES = 1000, 256
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -12,11 +11,8 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 def task(options):
     images = torch.randint(0, 256, (IMAGES, options.size, options.size, 3), dtype=torch.uint8)
-    network = NETWORKS[options.network].make()
-    if isinstance(network[-1], nn.Linear):
-        network[-1] = nn.Linear(network[-1].in_features, CLASSES)
-    classes = CLASSES if isinstance(network[-1], nn.Linear) else 10
-    labels = torch.randint(0, classes, (IMAGES,))
+    network = make_network(options.network, CLASSES)
+    labels = torch.randint(0, class_count(options.network, CLASSES), (IMAGES,))
     last = options.layout == "channels_last"
     network = network.to(memory_format=torch.channels_last if last else torch.contiguous_format)
     scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
@@ -38,7 +34,7 @@ def task(options):
 def main():
     parser = torch_loop.arguments(__doc__, batch=16, warm_up_steps=2)
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
-    parser.add_argument("--network", choices=sorted(NETWORKS), required=True)
+    parser.add_argument("--network", required=True, help="of torch_networks.py or timm")
     parser.add_argument("--size", type=int, required=True)
     torch_loop.measure(task, parser.parse_args())
 

@@ -148,5 +148,12 @@ TEST_F(OnednnLimit, ComesTooLateAfterOnednnHasChosen) {
   EXPECT_EXIT(limit_late(), ::testing::ExitedWithCode(static_cast<int>(ExitCode::failed)), "");
 }
 
+TEST(RoundingIsa, DiffersForAvx512Bf16InBf16Only) {
+  EXPECT_EQ(rounding_isa(Isa::amx, Arithmetic::bf16), Isa::avx512);
+  EXPECT_EQ(rounding_isa(Isa::avx512_bf16, Arithmetic::bf16), Isa::avx512_bf16);
+  EXPECT_EQ(rounding_isa(Isa::avx512_bf16, Arithmetic::fp32), Isa::avx512);
+  EXPECT_EQ(rounding_isa(Isa::avx2, Arithmetic::bf16), Isa::avx2);
+}
+
 }  // namespace
 }  // namespace carillon::testing

@@ -10,7 +10,7 @@ class StartupOnGpus : public GpuTest {};
 
 TEST_F(StartupOnGpus, NamesNoInstructionSet) {
   CudaDevice device(0);
-  EXPECT_EQ(isas_of_all(device, mpi_world()), "");
+  EXPECT_EQ(isas_of_all(device, Arithmetic::bf16, mpi_world()), "");
 }
 
 }  // namespace

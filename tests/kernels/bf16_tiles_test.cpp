@@ -1,4 +1,4 @@
-// Bf16TileKernels of every instruction set of this processor give the bits of the definition in the header.
+// Bf16TileKernels of every instruction set of this processor give the bits of the definitions in the headers.
 #include "kernels/shared/bf16_tiles.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/shared/avx512_bf16_tiles.h"
+#include "src/core/denormals.h"
 #include "src/device/available_isas.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/op_harness.h"
@@ -20,8 +22,18 @@ namespace {
 float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x; }
 float widened(Bf16 x) { return flushed(to_float(x)); }
 
-/// One step's addition to a sum.
-float defined_sum(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
+/// One step's addition to a sum, in the order of VDPBF16PS.
+float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
+  for (std::int64_t pair = 0; pair < 16; ++pair) {
+    for (const std::int64_t k : {1, 0}) {
+      sum = flushed(std::fma(widened(left[2 * pair + k]), widened(right[pair * 32 + 2 * column + k]), flushed(sum)));
+    }
+  }
+  return sum;
+}
+
+/// One step's addition to a sum, in the order of TDPBF16PS.
+float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   float even = 0.0f, odd = 0.0f;
   for (std::int64_t pair = 0; pair < 16; ++pair) {
     even = flushed(std::fma(widened(left[2 * pair]), widened(right[pair * 32 + 2 * column]), even));
@@ -63,18 +75,46 @@ struct Operands {
     }
   }
 
-  std::vector<float> expected() const {
+  std::vector<float> expected(Isa isa) const {
     std::vector<float> all = sums;
     if (!product.add) std::ranges::fill(all, 0.0f);
-    for (std::int64_t step = 0; step < product.steps; ++step) {
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i) {
-        const Bf16* const tile = left_tiles[static_cast<std::size_t>(step * product.count + i / tile_sums)];
-        float& sum = all[static_cast<std::size_t>(i)];
-        sum = defined_sum(sum, tile + i % tile_sums / 16 * product.left_stride,
-                          right.data() + right_offsets[static_cast<std::size_t>(step)], i % 16);
-      }
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i) {
+      float& sum = all[static_cast<std::size_t>(i)];
+      sum = isa == Isa::avx512_bf16 ? sum_of_chains(i, sum) : sum_of_steps(i, sum);
     }
     return all;
+  }
+
+ private:
+  const Bf16* left_row(std::int64_t step, std::int64_t i) const {
+    return left_tiles[static_cast<std::size_t>(step * product.count + i / tile_sums)] +
+           i % tile_sums / 16 * product.left_stride;
+  }
+  const Bf16* right_tile(std::int64_t step) const {
+    return right.data() + right_offsets[static_cast<std::size_t>(step)];
+  }
+  /// Sum number i after all steps of AMX's product.
+  float sum_of_steps(std::int64_t i, float sum) const {
+    for (std::int64_t step = 0; step < product.steps; ++step) {
+      sum = sum_in_chains(sum, left_row(step, i), right_tile(step), i % 16);
+    }
+    return sum;
+  }
+  /// The same of AVX512-BF16's product.
+  float sum_of_chains(std::int64_t i, float sum) const {
+    const auto chain_of = [&](std::int64_t step) {
+      return avx512_bf16_chain(right_offsets[static_cast<std::size_t>(step)]);
+    };
+    for (std::int64_t step = 0; step < product.steps;) {
+      const bool overwrites = step == 0 && !product.add;
+      const std::int64_t chain = chain_of(step);
+      float added = 0.0f;
+      for (; step < product.steps && chain_of(step) == chain; ++step) {
+        added = sum_in_pairs(added, left_row(step, i), right_tile(step), i % 16);
+      }
+      sum = overwrites ? added : flushed(flushed(sum) + added);
+    }
+    return sum;
   }
 };
 
@@ -91,6 +131,7 @@ void expect_equal_bits(const std::vector<float>& found, const std::vector<float>
 
 class Bf16Tiles : public ::testing::TestWithParam<Isa> {
  protected:
+  Bf16Tiles() { flush_denormals(); }
   const Bf16TileKernels& kernels() const { return bf16_tile_kernels(GetParam()); }
   void multiply(const TileProduct& product) const {
     kernels().begin();
@@ -104,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(Isas, Bf16Tiles, ::testing::ValuesIn(available_isas()),
 TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
   for (int count = 1; count <= TileProduct::most_left; ++count) {
     for (const float range : {2.0f, 20.0f, 70.0f}) {
-      Operands operands(count, 5, range, static_cast<std::uint64_t>(count));
-      const std::vector<float> expected = operands.expected();
+      Operands operands(count, count == 2 ? 19 : 5, range, static_cast<std::uint64_t>(count));
+      const std::vector<float> expected = operands.expected(GetParam());
       multiply(operands.product);
       expect_equal_bits(operands.sums, expected);
     }
@@ -115,7 +156,7 @@ TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
 TEST_P(Bf16Tiles, AddToSumsWithRowsApart) {
   Operands operands(4, 3, 3.0f, 9, 48);
   operands.product.add = true;
-  const std::vector<float> expected = operands.expected();
+  const std::vector<float> expected = operands.expected(GetParam());
   multiply(operands.product);
   expect_equal_bits(operands.sums, expected);
 }
@@ -143,7 +184,7 @@ TEST_P(Bf16Tiles, CountDenormalsAsZero) {
   EXPECT_EQ(sum_of(kernels(), {{denormal, 0x1p100f}}, 0.0f), 0.0f) << "left operand";
   EXPECT_EQ(sum_of(kernels(), {{0x1p100f, denormal}}, 0.0f), 0.0f) << "right operand";
   EXPECT_EQ(sum_of(kernels(), {{0x1p-70f, 0x1p-70f}}, 0.0f), 0.0f) << "product";
-  EXPECT_EQ(sum_of(kernels(), {{1.5f, least}, {-1.0f, least}}, 0.0f), 0.0f) << "sum of both chains";
+  EXPECT_EQ(sum_of(kernels(), {{1.5f, least}, {-1.0f, least}}, 0.0f), 0.0f) << "sum of both products";
   EXPECT_EQ(sum_of(kernels(), {{1.0f, 0.0f}}, denormal), 0.0f) << "sum before";
   EXPECT_EQ(sum_of(kernels(), {{-1.0f, least}}, 1.5f * least), 0.0f) << "result";
   EXPECT_EQ(sum_of(kernels(), {{1.0f, least}}, least), 2.0f * least) << "no denormal";
@@ -154,7 +195,7 @@ TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
   operands.left[7] = to_bf16(std::numeric_limits<float>::quiet_NaN());
   operands.left[100] = to_bf16(std::numeric_limits<float>::infinity());
   operands.right[33] = to_bf16(-std::numeric_limits<float>::infinity());
-  const std::vector<float> expected = operands.expected();
+  const std::vector<float> expected = operands.expected(GetParam());
   multiply(operands.product);
   expect_equal_bits(operands.sums, expected);
   EXPECT_TRUE(std::isnan(operands.sums[0]));
@@ -223,6 +264,16 @@ TEST_P(Bf16Tiles, PackEveryCountOfRowsAndColumns) {
         ASSERT_EQ(packed[static_cast<std::size_t>(i)].bits, expected.bits) << i;
       }
     }
+  }
+}
+
+TEST_P(Bf16Tiles, TransposePairs) {
+  std::vector<Bf16> tile(tile_elements), left;
+  for (std::size_t i = 0; i < tile.size(); ++i) tile[i].bits = static_cast<std::uint16_t>(i);
+  left = tile;
+  kernels().transpose_pairs(tile.data());
+  for (std::size_t row = 0; row < 16; ++row) {
+    for (std::size_t k = 0; k < 32; ++k) EXPECT_EQ(tile[k / 2 * 32 + 2 * row + k % 2].bits, left[row * 32 + k].bits);
   }
 }
 

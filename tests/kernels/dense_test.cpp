@@ -103,5 +103,18 @@ TEST(Dense, NamesAndShapesAreTensorFlows) {
   EXPECT_EQ(specs[2].shape, (Shape{500}));
 }
 
+/// The rows become images of one or two columns.
+TEST(DenseOp, IsNearFloat32InBf16AtAnyNumberOfRows) {
+  for (const std::int64_t rows : {1, 17, 31, 32, 33, 34, 62, 64, 97, 226}) {
+    const OpCase op{.name = "dense", .batch = rows, .build = [=](OpHarness& h) {
+                      return dense(h.graph(), "layer", h.input("x", {rows, 50}), {.units = 37});
+                    }};
+    CpuDevice device(2);
+    OpOnCpu expected(op, device, Arithmetic::fp32), found(op, device, Arithmetic::bf16);
+    SCOPED_TRACE(rows);
+    expect_close(results_of(op, expected.harness()), results_of(op, found.harness()), op.bf16_tolerance);
+  }
+}
+
 }  // namespace
 }  // namespace carillon::testing

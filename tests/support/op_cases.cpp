@@ -215,6 +215,7 @@ std::vector<OpCase> attentions() {
     for (const std::int64_t tokens : {1, 35}) {
       cases.push_back({.name = "Attention" + std::to_string(head_size) + "Of" + std::to_string(tokens),
                        .batch = 3,
+                       .rounds_once = false,
                        .build = [=](OpHarness& h) {
                          const Value qkv = h.input("x", {3, tokens, 3 * 2 * head_size});
                          return attention(h.graph(), "attention", qkv, {.heads = 2});

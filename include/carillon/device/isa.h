@@ -8,10 +8,11 @@ namespace carillon {
 
 /// In ascending order: a processor that supports one supports all before it.
 enum class Isa {
-  plain,   ///< baseline of the architecture: 4 floats per instruction
-  avx2,    ///< x86-64-v3: 8 floats, fused multiply-add
-  avx512,  ///< x86-64-v4: 16 floats, twice the registers
-  amx,     ///< the kernels of avx512, and products of bf16 tiles (AMX-BF16) with the bits of their emulation
+  plain,        ///< baseline of the architecture: 4 floats per instruction
+  avx2,         ///< x86-64-v3: 8 floats, fused multiply-add
+  avx512,       ///< x86-64-v4: 16 floats, twice the registers
+  avx512_bf16,  ///< the kernels of avx512, and products of bf16 by AVX512-BF16, whose bits differ from AMX's
+  amx,  ///< the kernels of avx512, and products of bf16 tiles (AMX-BF16) with the bits of their emulation in avx512
 };
 
 }  // namespace carillon

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/train/control/equal_on_all_ranks.h"
 
@@ -81,10 +82,9 @@ std::vector<GradientChecksums> gathered(const GradientChecksums& own, const Mpi&
   return all;
 }
 
-std::string rounding_key(Device& device) {
+std::string rounding_key(Device& device, Arithmetic arithmetic) {
   const CpuDevice& cpu = as_cpu(device);
-  const Isa isa = std::min(cpu.isa(), Isa::avx512);  // AMX gives the same bits
-  return fmt::format("{} {}", static_cast<int>(isa), cpu.thread_count());
+  return fmt::format("{} {}", static_cast<int>(rounding_isa(cpu.isa(), arithmetic)), cpu.thread_count());
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ Audit::Audit(Tower& tower, Device& device, const Mpi& mpi, std::function<void()>
       mpi_(mpi),
       heartbeat_(std::move(heartbeat)),
       rank_names_(mpi.all_gather(fmt::format("rank {} on {}", mpi.rank(), mpi.host()))),
-      audited_(audited_ranks(mpi.all_gather(rounding_key(device)))) {
+      audited_(audited_ranks(mpi.all_gather(rounding_key(device, tower.graph().arithmetic())))) {
   for (const ParameterSpec& spec : tower_.parameters().specs()) variables_.push_back(spec.name);
   auditor_ = static_cast<int>(std::ranges::find(audited_, mpi.rank()) - audited_.begin());
 }

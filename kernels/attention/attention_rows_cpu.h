@@ -1,0 +1,32 @@
+// The scores of attention on a CPU, in float32: from scores to weights, and from the weights' gradient to that of the
+// scores.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/core/parallel.h"
+#include "kernels/attention/attention_math.h"
+
+namespace carillon {
+
+inline constexpr std::int64_t score_lanes = 16;  ///< rows are padded to a multiple of this
+
+/// A row-major matrix in the workspace, aligned to 64 bytes. Rows start at multiples of an odd number of cache lines,
+/// so that the rows of a block use all sets of the first-level cache.
+struct PaddedMatrix {
+  float* data = nullptr;
+  std::int64_t stride = 0;  ///< floats from row to row
+
+  static std::int64_t stride_of(std::int64_t columns) { return (ceil_divide(columns, score_lanes) | 1) * score_lanes; }
+  float* at(std::int64_t i) const { return data + i * stride; }
+};
+
+/// Replaces each score q k^T by its weight, exp((score - largest score) * scale), and fills `kept` [rows]. The padding
+/// becomes zero.
+void weigh_scores(const PaddedMatrix& scores, std::int64_t rows, std::int64_t columns, float scale, AttentionRow* kept);
+
+/// Replaces scores by P, and dP by the gradient of the scores. The padding gets any values.
+void differentiate_weights(const PaddedMatrix& scores, const PaddedMatrix& gradients, std::int64_t rows,
+                           std::int64_t columns, float scale, const AttentionRow* kept);
+
+}  // namespace carillon
