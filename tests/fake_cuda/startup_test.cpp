@@ -18,6 +18,18 @@ TEST_F(StartupOnGpu, RefusesWinogradsMethod) {
                  "--convolution winograd requires a CPU");
 }
 
+TEST_F(StartupOnGpu, TheProgramsForCifar10AndPicturesTrain) {
+  for (const std::string command :
+       {"fake_cuda/cifar10_train --batch-size 2",
+        "fake_cuda/image_train --model vit_tiny_patch16_224 --image-size 32 --batch-size 2"}) {
+    const Outcome outcome =
+        run(command + " --device cuda --data synthetic --max-steps 1 --train-dir " + path("run") + " --fresh");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::HasSubstr("GPU:0"));
+    EXPECT_THAT(outcome.output, testing::HasSubstr("step 0, loss = "));
+  }
+}
+
 TEST(CudnnVersionTest, AnOlderOneThanTheProgramsIsRefused) {
   EXPECT_NO_THROW(check_cudnn_version(CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL));
   EXPECT_NO_THROW(check_cudnn_version((CUDNN_MAJOR + 1) * 10000));

@@ -4,8 +4,9 @@
   kernel_resources.py check BUILD_DIRECTORY [--table] reads the records of a build
 
 record writes what ptxas says about each kernel to OUTPUT.resources, and passes all other output on. check fails if a
-kernel spills registers or has a stack frame of more than 16 bytes: it would read its variables from memory. It also fails
-if an object of a *.cu has no record. --table prints registers, stack frame and shared memory of each kernel.
+kernel spills registers or has a stack frame of more than 16 bytes, so that it would read its variables from memory; KNOWN
+names the kernels that may. It also fails if an object of a *.cu has no record. --table prints registers, stack frame and
+shared memory of each kernel.
 """
 
 import json
@@ -15,6 +16,18 @@ import subprocess
 import sys
 
 MOST_STACK_BYTES = 16  # ptxas gives some kernels 8 bytes that they hardly use
+# Kernels with more: a pattern of their names, bytes of stack, bytes of spills.
+KNOWN = (
+    # One thread of a block draws random numbers in double: the slow paths of sine, cosine and power have arrays.
+    (r"(WarpImages|NormalizeImages|MixImages|CifarDistort|Softmax|MeanLoss)Kernel<", 104, 32),
+    # Heads of other sizes than 32 and 64 keep the channels of a token in memory.
+    (r"Attention(Forward|QueryGradient|KeyGradient|ValueGradient)<\w+, 0>", 3080, 0),
+    # In float32, two rows of 64 channels and their gradients do not fit.
+    (r"Attention(Query|Key)Gradient<float, 64>", 120, 556),
+    (r"BatchNormSums<8, BatchGradients<Bf16, 8, (Silu|Gelu)> >", 8, 8),
+    (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
+    (r"UpdateKernel<Lars>", 32, 8),
+)
 KERNEL = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
@@ -69,6 +82,14 @@ def readable(names):
     return [re.sub(r"carillon::|\(anonymous namespace\)::", "", name) for name in done.stdout.splitlines()]
 
 
+def fits(kernel):
+    frame, spills = MOST_STACK_BYTES, 0
+    for pattern, known_frame, known_spills in KNOWN:
+        if re.search(pattern, kernel["name"]):
+            frame, spills = known_frame, known_spills
+    return kernel["frame"] <= frame and kernel["spills"] <= spills
+
+
 def check(build, prints_table):
     found = [kernel for path in records(build) for kernel in kernels(path)]
     for kernel, name in zip(found, readable([kernel["name"] for kernel in found])):
@@ -77,10 +98,10 @@ def check(build, prints_table):
         print("architecture  registers  stack  shared  kernel")
         for k in sorted(found, key=lambda kernel: -kernel["registers"]):
             print(f"{k['architecture']:12}  {k['registers']:9}  {k['frame']:5}  {k['shared']:6}  {k['name']}")
-    wrong = [kernel for kernel in found if kernel["frame"] > MOST_STACK_BYTES or kernel["spills"] > 0]
+    wrong = [kernel for kernel in found if not fits(kernel)]
     for k in wrong:
         print(f"{k['name']} ({k['architecture']}): {k['frame']} bytes of stack, {k['spills']} bytes of spills")
-    print(f"{len(found) - len(wrong)} of {len(found)} kernels fit into registers")
+    print(f"{len(found) - len(wrong)} of {len(found)} kernels fit into registers, or are known not to")
     return 1 if wrong else 0
 
 
