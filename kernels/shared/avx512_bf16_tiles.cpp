@@ -26,7 +26,9 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_four_ro
   for (int row = 0; row < 4; ++row) {
     std::int32_t both;
     std::memcpy(&both, of_row[row], sizeof(both));
-    sums[row] = _mm512_dpbf16_ps(sums[row], right, (__m512bh)_mm512_set1_epi32(both));
+    __m512i of_all_columns = _mm512_set1_epi32(both);
+    asm("" : "+v"(of_all_columns));  // Clang 16 crashes if it may merge the load, the broadcast and the product
+    sums[row] = _mm512_dpbf16_ps(sums[row], right, (__m512bh)of_all_columns);
   }
 }
 
