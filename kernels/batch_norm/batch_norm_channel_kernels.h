@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/batch_norm/batch_norm_kernels.h"
+#include "kernels/shared/packed_rows.h"
 
 namespace carillon {
 
@@ -27,41 +28,8 @@ struct BatchNormChannels {
   }
 };
 
-/// A block processes `lanes` neighbouring channels; its groups of `lanes` threads process blocks of rows in turn.
-struct ChannelLanes {
-  static constexpr int threads = 256;
-  static constexpr int lanes = 4;
-  static constexpr int groups = threads / lanes;
-
-  BatchNormCut cut;
-  BatchNormParts parts;
-
-  int blocks() const { return static_cast<int>((cut.columns + lanes - 1) / lanes); }
-
- protected:
-  CARILLON_HOST_DEVICE static std::int64_t column_of(int block, int thread) {
-    return static_cast<std::int64_t>(block) * lanes + thread % lanes;
-  }
-  /// The sum of part(row_block, index of the part) over the thread's row blocks.
-  template <typename Part>
-  CARILLON_HOST_DEVICE double sum_parts(int block, int thread, const Part& part) const {
-    const std::int64_t column = column_of(block, thread);
-    double sum = 0.0;
-    if (column >= cut.columns) return sum;
-    for (int row_block = thread / lanes; row_block < cut.row_blocks(); row_block += groups) {
-      sum += part(row_block, row_block * cut.columns + column);
-    }
-    return sum;
-  }
-  CARILLON_HOST_DEVICE static double sum_groups(const double (&sums)[threads], int lane) {
-    double sum = 0.0;
-    for (int group = 0; group < groups; ++group) sum += sums[group * lanes + lane];
-    return sum;
-  }
-};
-
 /// Computes the batch's mean and variance from the blocks' moments.
-struct CombineMoments : ChannelLanes {
+struct CombineMoments : ColumnLanes {
   static constexpr int phases = 4;
   struct Shared {
     double sums[threads];
@@ -95,7 +63,7 @@ struct CombineMoments : ChannelLanes {
 };
 
 /// Computes the variables' gradients and the coefficients of dx from the blocks' sums.
-struct CombineGradients : ChannelLanes {
+struct CombineGradients : ColumnLanes {
   static constexpr int phases = 2;
   struct Shared {
     double sums[threads], products[threads];
@@ -134,28 +102,6 @@ struct MovingNorm {
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
     channels.set_norm(c, moving_statistics(channels.moving_mean[c], channels.moving_variance[c], channels.epsilon));
-  }
-};
-
-/// Assigns to each thread a pack of columns in `rows_at_once` rows, for ForEachElement over count().
-template <int n>
-struct PackedRows {
-  static constexpr std::uint32_t rows_at_once = 4;
-
-  std::uint32_t rows = 0, packs = 0;  ///< packs: per row
-
-  std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
-  /// Calls body(index of the pack's first element) for each of the thread's rows. `column`: column of that element.
-  template <typename Body>
-  CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Body& body) const {
-    const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
-    const std::uint32_t end = first + rows_at_once < rows ? first + rows_at_once : rows;
-    for (std::uint32_t row = first; row < end; ++row) {
-      body((static_cast<std::int64_t>(row) * packs + index % packs) * n);
-    }
-  }
-  CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
-    return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
   }
 };
 

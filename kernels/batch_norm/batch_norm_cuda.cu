@@ -26,7 +26,7 @@ class BatchNormCuda final : public Op {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       const T* const x_data = static_cast<const T*>(x().data);
       if (form_.takes_batch(training_)) {
-        launch(BatchNormSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
+        launch(ColumnSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
         launch(CombineMoments{{cut(n), parts(n)}, channels()}, stream);
       } else {
         launch(ForEachElement{MovingNorm{channels()}, columns()}, stream);
@@ -61,14 +61,14 @@ class BatchNormCuda final : public Op {
   const Tensor& x() const { return tensors_.inputs[0]; }
   std::int64_t columns() const { return x().shape.extents().back(); }
   std::int64_t rows() const { return x().shape.element_count() / columns(); }
-  BatchNormCut cut(int pack_size) const { return batch_norm_cut(rows(), columns(), pack_size); }
+  ColumnCut cut(int pack_size) const { return column_cut(rows(), columns(), pack_size); }
   static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
 
   template <int n>
   PackedRows<n> packed_rows() const {
     return {static_cast<std::uint32_t>(rows()), static_cast<std::uint32_t>(columns() / n)};
   }
-  BatchNormParts parts(int pack_size) const {
+  ColumnParts parts(int pack_size) const {
     double* const first = static_cast<double*>(parts_.data());
     return {first, first + cut(pack_size).row_blocks() * columns()};
   }
@@ -95,7 +95,7 @@ class BatchNormCuda final : public Op {
   template <typename T, int n, typename Activation>
   void sum_gradients(Stream& stream) const {
     launch(
-        BatchNormSums<n, BatchGradients<T, n, Activation>>{
+        ColumnSums<n, BatchGradients<T, n, Activation>>{
             {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.output_gradients[0].data), norm()},
             cut(n),
             parts(n)},
@@ -114,7 +114,7 @@ class BatchNormCuda final : public Op {
   bool training_;
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
-  Buffer parts_;                         ///< BatchNormParts
+  Buffer parts_;                         ///< ColumnParts
 };
 
 }  // namespace

@@ -37,8 +37,8 @@ class LayerNormCuda final : public Op {
       if (!dgamma && !dbeta) return;
       const LayerNormGradients<T, n> terms{static_cast<const T*>(x().data), dy, norms(),
                                            static_cast<std::uint32_t>(channels())};
-      const BatchNormCut cut = sums_cut(n);
-      launch(BatchNormSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
+      const ColumnCut cut = sums_cut(n);
+      launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
       launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
     });
   }
@@ -49,8 +49,8 @@ class LayerNormCuda final : public Op {
   std::int64_t rows() const { return x().shape.element_count() / channels(); }
   static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
   RowNorm* norms() const { return static_cast<RowNorm*>(norms_.data()); }
-  BatchNormCut sums_cut(int pack_size) const { return batch_norm_cut(rows(), channels(), pack_size); }
-  BatchNormParts parts(const BatchNormCut& cut) const {
+  ColumnCut sums_cut(int pack_size) const { return column_cut(rows(), channels(), pack_size); }
+  ColumnParts parts(const ColumnCut& cut) const {
     double* const first = static_cast<double*>(parts_.data());
     return {first, first + cut.row_blocks() * cut.columns};
   }
@@ -71,7 +71,7 @@ class LayerNormCuda final : public Op {
   float epsilon_;
   OpTensors tensors_;
   Buffer norms_;  ///< RowNorm [rows], in training
-  Buffer parts_;  ///< BatchNormParts, in training
+  Buffer parts_;  ///< ColumnParts, in training
 };
 
 }  // namespace

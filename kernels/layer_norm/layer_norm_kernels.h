@@ -1,7 +1,7 @@
 // The kernels of layer_norm on a GPU.
 //
 //   forward    LayerNormForward
-//   backward   LayerNormGradient; BatchNormSums<LayerNormGradients>, CombineColumnSums
+//   backward   LayerNormGradient; ColumnSums<LayerNormGradients>, CombineColumnSums
 //
 // `lanes` threads process a row. A thread has packs of n neighbouring channels, and reads them again in each phase:
 // then they are in the first-level cache. Each thread adds the lanes' sums of its row in the same order.
@@ -9,9 +9,8 @@
 
 #include <cstdint>
 
-#include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/layer_norm/layer_norm_math.h"
-#include "kernels/shared/pack.h"
+#include "kernels/shared/column_sums.h"
 
 namespace carillon {
 
@@ -187,7 +186,7 @@ struct LayerNormGradient : LayerNormRows<T, n> {
   }
 };
 
-/// Terms of BatchNormSums. first: sum of dy, second: sum of dy xhat.
+/// Terms of ColumnSums. first: sum of dy, second: sum of dy xhat.
 template <typename T, int n>
 struct LayerNormGradients {
   const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]
@@ -209,29 +208,6 @@ struct LayerNormGradients {
     second += values.dy.at[i] * values.norm.at(values.x.at[i] - values.norm.centre);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
-};
-
-/// Adds the blocks' sums of BatchNormSums.
-struct CombineColumnSums : ChannelLanes {
-  static constexpr int phases = 2;
-  struct Shared {
-    double first[threads], second[threads];
-  };
-
-  float *first = nullptr, *second = nullptr;  ///< [columns]; null: not wanted
-
-  template <int phase>
-  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    if constexpr (phase == 0) {
-      shared.first[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.first[at]; });
-      shared.second[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.second[at]; });
-    } else {
-      const std::int64_t c = column_of(block, thread);
-      if (thread >= lanes || c >= cut.columns) return;
-      if (first != nullptr) first[c] = static_cast<float>(sum_groups(shared.first, thread));
-      if (second != nullptr) second[c] = static_cast<float>(sum_groups(shared.second, thread));
-    }
-  }
 };
 
 }  // namespace carillon

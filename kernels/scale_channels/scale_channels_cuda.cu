@@ -27,9 +27,9 @@ class ScaleChannelsCuda final : public Op {
     if (!dgamma) return;
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       double* const first = static_cast<double*>(parts_.data());
-      const BatchNormParts parts{first, first + cut(n).row_blocks() * channels()};
+      const ColumnParts parts{first, first + cut(n).row_blocks() * channels()};
       const ScaleChannelsGradients<T, n> terms{static_cast<const T*>(x().data), static_cast<const T*>(dy.data)};
-      launch(BatchNormSums<n, ScaleChannelsGradients<T, n>>{terms, cut(n), parts}, stream);
+      launch(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut(n), parts}, stream);
       launch(CombineColumnSums{{cut(n), parts}, nullptr, static_cast<float*>(dgamma.data)}, stream);
     });
   }
@@ -38,7 +38,7 @@ class ScaleChannelsCuda final : public Op {
   const Tensor& x() const { return tensors_.inputs[0]; }
   std::int64_t channels() const { return x().shape.extents().back(); }
   std::int64_t rows() const { return x().shape.element_count() / channels(); }
-  BatchNormCut cut(int pack_size) const { return batch_norm_cut(rows(), channels(), pack_size); }
+  ColumnCut cut(int pack_size) const { return column_cut(rows(), channels(), pack_size); }
 
   void scale(const Tensor& from, const Tensor& to, Stream& stream) const {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
@@ -58,7 +58,7 @@ class ScaleChannelsCuda final : public Op {
   }
 
   OpTensors tensors_;
-  Buffer parts_;  ///< BatchNormParts, in training
+  Buffer parts_;  ///< ColumnParts, in training
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
 // The kernels of scale_channels on a GPU.
 //
 //   forward    ScaleChannelsRows
-//   backward   ScaleChannelsRows for dx; BatchNormSums<ScaleChannelsGradients>, CombineColumnSums
+//   backward   ScaleChannelsRows for dx; ColumnSums<ScaleChannelsGradients>, CombineColumnSums
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/layer_norm/layer_norm_kernels.h"
+#include "kernels/shared/column_sums.h"
+#include "kernels/shared/packed_rows.h"
 
 namespace carillon {
 
@@ -28,7 +29,7 @@ struct ScaleChannelsRows {
   }
 };
 
-/// Terms of BatchNormSums. first: 0, second: sum of dy x.
+/// Terms of ColumnSums. first: 0, second: sum of dy x.
 template <typename T, int n>
 struct ScaleChannelsGradients {
   const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]

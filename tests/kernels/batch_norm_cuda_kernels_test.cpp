@@ -59,7 +59,7 @@ class Emulated {
   Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order)
       : c_(c),
         order_(order),
-        cut_(batch_norm_cut(c.rows, c.channels, n)),
+        cut_(column_cut(c.rows, c.channels, n)),
         x_(x),
         y_(filled<T>(x.size())),
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
@@ -81,7 +81,7 @@ class Emulated {
     if (c_.frozen) {
       emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
     } else {
-      emulate(BatchNormSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
+      emulate(ColumnSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
       emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
     }
     normalise();
@@ -99,7 +99,7 @@ class Emulated {
     return {static_cast<std::uint32_t>(c_.rows), static_cast<std::uint32_t>(c_.channels / n)};
   }
   static float* floats_of(std::vector<Pack<float, 8>>& packs) { return reinterpret_cast<float*>(packs.data()); }
-  BatchNormParts parts() { return {parts_.data(), parts_.data() + parts_.size() / 2}; }
+  ColumnParts parts() { return {parts_.data(), parts_.data() + parts_.size() / 2}; }
   ChannelNorms norm() { return {floats_of(norm_), floats_of(norm_) + width(), floats_of(norm_) + 2 * width()}; }
   ChannelGradients gradient() {
     return {floats_of(gradient_), floats_of(gradient_) + width(), floats_of(gradient_) + 2 * width()};
@@ -124,7 +124,7 @@ class Emulated {
 
   template <typename Activation>
   void go_back() {
-    emulate(BatchNormSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+    emulate(ColumnSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
     emulate(CombineGradients{{cut_, parts()}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()},
             order_);
     emulate(ForEachElement{BatchNormGradient<T, n, Activation>{packed(), norm(), gradient(), x_.data(), dx_.data()},
@@ -135,7 +135,7 @@ class Emulated {
 
   Case c_;
   ThreadOrder order_;
-  BatchNormCut cut_;
+  ColumnCut cut_;
   std::vector<T> x_, y_, dx_;
   std::vector<float> gamma_, beta_;
   std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{700, 260, ActivationKind::gelu, 0.0f, true}));
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
-  const BatchNormCut cut = batch_norm_cut(128 * 16 * 16, 256, 4);
+  const ColumnCut cut = column_cut(128 * 16 * 16, 256, 4);
   EXPECT_GE(cut.row_blocks() * cut.column_blocks(), 264);
   EXPECT_LE(cut.row_blocks(), 512);
 }

@@ -53,7 +53,7 @@ class Emulated {
         beta_(packs_of(random_values(static_cast<std::size_t>(c.channels), 102))),
         norms_(static_cast<std::size_t>(c.rows)),
         rows_{layer_norm_cut(c.rows, c.channels, n), x_.data(), gamma_.front().at},
-        cut_(batch_norm_cut(c.rows, c.channels, n)),
+        cut_(column_cut(c.rows, c.channels, n)),
         parts_(2 * static_cast<std::size_t>(cut_.row_blocks() * cut_.columns), std::nan("")) {
     found_.dgamma = found_.dbeta = filled<float>(static_cast<std::size_t>(c.channels));
   }
@@ -61,10 +61,10 @@ class Emulated {
   Found run() {
     emulate(LayerNormForward<T, n>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
     emulate(LayerNormGradient<T, n>{rows_, norms_.data(), dy_.data(), dx_.data()}, order_);
-    const BatchNormParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
+    const ColumnParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
     const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
                                          static_cast<std::uint32_t>(cut_.columns)};
-    emulate(BatchNormSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
+    emulate(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
     emulate(CombineColumnSums{{cut_, parts}, found_.dbeta.data(), found_.dgamma.data()}, order_);
     found_.y = floats(y_);
     found_.dx = floats(dx_);
@@ -77,7 +77,7 @@ class Emulated {
   std::vector<Pack<float, 8>> gamma_, beta_;
   std::vector<RowNorm> norms_;
   LayerNormRows<T, n> rows_;
-  BatchNormCut cut_;
+  ColumnCut cut_;
   std::vector<double> parts_;
   Found found_;
 };

@@ -165,11 +165,11 @@ Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const 
     const PackedRows<n> packs{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(channels / n)};
     const ScaleChannelsRows<T, n> kernel{packs, factors.front().at, x.data(), found.y.data()};
     emulate(ForEachElement{kernel, packs.count()}, order);
-    const BatchNormCut cut = batch_norm_cut(rows, channels, n);
+    const ColumnCut cut = column_cut(rows, channels, n);
     std::vector<double> sums(2 * static_cast<std::size_t>(cut.row_blocks() * channels), std::nan(""));
-    const BatchNormParts parts{sums.data(), sums.data() + sums.size() / 2};
+    const ColumnParts parts{sums.data(), sums.data() + sums.size() / 2};
     const ScaleChannelsGradients<T, n> terms{x.data(), given.data()};
-    emulate(BatchNormSums<n, ScaleChannelsGradients<T, n>>{terms, cut, parts}, order);
+    emulate(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut, parts}, order);
     emulate(CombineColumnSums{{cut, parts}, nullptr, found.dgamma.data()}, order);
   });
   return found;

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-MOST_STACK_BYTES = 16  # ptxas gives some kernels 8 bytes that they hardly use
+MOST_STACK_BYTES = 16  # ptxas reserves 8 bytes for some kernels without spills
 # Kernels with more: a pattern of their names, bytes of stack, bytes of spills.
 KNOWN = (
     # One thread of a block draws random numbers in double: the slow paths of sine, cosine and power have arrays.
@@ -24,7 +24,7 @@ KNOWN = (
     (r"Attention(Forward|QueryGradient|KeyGradient|ValueGradient)<\w+, 0>", 3080, 0),
     # In float32, two rows of 64 channels and their gradients do not fit.
     (r"Attention(Query|Key)Gradient<float, 64>", 120, 556),
-    (r"BatchNormSums<8, BatchGradients<Bf16, 8, (Silu|Gelu)> >", 8, 8),
+    (r"ColumnSums<8, BatchGradients<Bf16, 8, (Silu|Gelu)> >", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
     (r"UpdateKernel<Lars>", 32, 8),
 )
@@ -60,7 +60,7 @@ def kernels(path):
             shared = SHARED.search(line)
             found[-1] |= {"registers": int(match[1]), "shared": int(shared[1]) if shared else 0}
     if not found or any("registers" not in kernel for kernel in found):
-        sys.exit(f"{path}: not a whole record of kernels")
+        sys.exit(f"{path}: ptxas's report is incomplete (build again from nothing)")
     return found
 
 
@@ -73,7 +73,7 @@ def records(build):
             paths.append(pathlib.Path(entry["directory"]) / (words[words.index("-o") + 1] + ".resources"))
     missing = [str(path) for path in paths if not path.exists()]
     if missing or not paths:
-        sys.exit("no record: " + (", ".join(missing) or f"{build} has no CUDA kernels"))
+        sys.exit("no report of ptxas: " + (", ".join(missing) or f"{build} has no CUDA kernels"))
     return sorted(paths)
 
 

@@ -1,0 +1,181 @@
+// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block; then a kernel
+// that derives from ColumnLanes, such as CombineColumnSums, adds the blocks' sums.
+//
+// A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
+// has packs of n neighbouring columns of one row, and the groups take the rows in turn. So a row is read contiguously,
+// and the shapes fix the order of each sum: rows of a group, groups, blocks of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/shared/pack.h"
+#include "kernels/shared/unroll.h"
+
+namespace carillon {
+
+/// The division of [rows, columns] into blocks.
+struct ColumnCut {
+  static constexpr int threads = 256;
+  static constexpr int max_lanes = 32;
+  static constexpr int rows_at_once = 4;  ///< rows that a thread loads before it uses the first
+
+  std::int64_t rows = 0, columns = 0, rows_per_block = 1;
+  int lanes = 1;  ///< at most max_lanes, divides `threads`
+  int n = 1;      ///< elements per pack
+
+  CARILLON_HOST_DEVICE int groups() const { return threads / lanes; }
+  CARILLON_HOST_DEVICE int column_blocks() const { return static_cast<int>((columns + lanes * n - 1) / (lanes * n)); }
+  CARILLON_HOST_DEVICE int row_blocks() const { return static_cast<int>((rows + rows_per_block - 1) / rows_per_block); }
+  CARILLON_HOST_DEVICE std::int64_t rows_of(int row_block) const {
+    const std::int64_t left = rows - row_block * rows_per_block;
+    return left < rows_per_block ? left : rows_per_block;
+  }
+};
+
+inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size) {
+  ColumnCut cut{.rows = rows, .columns = columns, .n = pack_size};
+  while (cut.lanes < cut.max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
+  constexpr std::int64_t max_blocks = 512;  // fill the largest GPU, and are quick to combine
+  const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
+  const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.rows_at_once * cut.groups();
+  cut.rows_per_block = even > fewest ? even : fewest;
+  return cut;
+}
+
+/// The results of the blocks of rows, [row_blocks, columns] each.
+struct ColumnParts {
+  double *first = nullptr, *second = nullptr;
+};
+
+/// Computes both sums of Terms over each block of rows.
+template <int n, typename Terms>
+struct ColumnSums {
+  static constexpr int threads = ColumnCut::threads;
+  static constexpr int phases = 2;
+  static constexpr int rows_at_once = ColumnCut::rows_at_once;
+  struct Shared {
+    float first[n][threads], second[n][threads];
+  };
+
+  Terms terms;
+  ColumnCut cut;
+  ColumnParts parts;
+
+  int blocks() const { return cut.column_blocks() * cut.row_blocks(); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const int row_block = block / cut.column_blocks();
+    const std::int64_t first_column = static_cast<std::int64_t>(block % cut.column_blocks()) * cut.lanes * n;
+    if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
+    if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
+  }
+
+ private:
+  CARILLON_HOST_DEVICE void sum_rows(Shared& shared, int row_block, std::int64_t first_column, int thread) const {
+    const int step = cut.groups();
+    const std::int64_t column = first_column + thread % cut.lanes * n;
+    Pack<float, n> first = {}, second = {};
+    if (column < cut.columns) {
+      const std::int64_t begin = row_block * cut.rows_per_block, end = begin + cut.rows_of(row_block);
+      const auto fixed = terms.fixed(begin * cut.columns + column, column);
+      for (std::int64_t row = begin + thread / cut.lanes; row < end; row += rows_at_once * step) {
+        add_rows(fixed, row * cut.columns + column, (end - 1 - row) / step + 1, step * cut.columns, first, second);
+      }
+    }
+    for (int i = 0; i < n; ++i) {
+      shared.first[i][thread] = first.at[i];
+      shared.second[i][thread] = second.at[i];
+    }
+  }
+
+  /// Adds `count` packs at `at`, at + stride, ...; at most rows_at_once are added.
+  CARILLON_HOST_DEVICE void add_rows(const typename Terms::Fixed& fixed, std::int64_t at, std::int64_t count,
+                                     std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
+    typename Terms::Row rows[rows_at_once] =
+        {};  // initialised because GCC 14 does not see that the first `count` are written
+    CARILLON_UNROLL
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k < count) rows[k] = terms.row(at + k * stride);
+    }
+    CARILLON_UNROLL
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k >= count) continue;
+      CARILLON_UNROLL
+      for (int i = 0; i < n; ++i) terms.add(fixed, rows[k], i, first.at[i], second.at[i]);
+    }
+  }
+
+  CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int row_block, std::int64_t first_column,
+                                       int thread) const {
+    const std::int64_t column = first_column + thread;
+    if (thread >= cut.lanes * n || column >= cut.columns) return;
+    double first = 0.0, second = 0.0;
+    for (int group = 0; group < cut.groups(); ++group) {
+      first += shared.first[thread % n][group * cut.lanes + thread / n];
+      second += shared.second[thread % n][group * cut.lanes + thread / n];
+    }
+    terms.finish(row_block * cut.rows_per_block * cut.columns + column, cut.rows_of(row_block), first, second);
+    parts.first[row_block * cut.columns + column] = first;
+    parts.second[row_block * cut.columns + column] = second;
+  }
+};
+
+/// A block of threads processes `lanes` neighbouring columns; its groups of `lanes` threads process blocks of rows in
+/// turn.
+struct ColumnLanes {
+  static constexpr int threads = 256;
+  static constexpr int lanes = 4;
+  static constexpr int groups = threads / lanes;
+
+  ColumnCut cut;
+  ColumnParts parts;
+
+  int blocks() const { return static_cast<int>((cut.columns + lanes - 1) / lanes); }
+
+ protected:
+  CARILLON_HOST_DEVICE static std::int64_t column_of(int block, int thread) {
+    return static_cast<std::int64_t>(block) * lanes + thread % lanes;
+  }
+  /// The sum of part(row_block, index of the part) over the thread's row blocks.
+  template <typename Part>
+  CARILLON_HOST_DEVICE double sum_parts(int block, int thread, const Part& part) const {
+    const std::int64_t column = column_of(block, thread);
+    double sum = 0.0;
+    if (column >= cut.columns) return sum;
+    for (int row_block = thread / lanes; row_block < cut.row_blocks(); row_block += groups) {
+      sum += part(row_block, row_block * cut.columns + column);
+    }
+    return sum;
+  }
+  CARILLON_HOST_DEVICE static double sum_groups(const double (&sums)[threads], int lane) {
+    double sum = 0.0;
+    for (int group = 0; group < groups; ++group) sum += sums[group * lanes + lane];
+    return sum;
+  }
+};
+
+/// Adds the blocks' sums of ColumnSums.
+struct CombineColumnSums : ColumnLanes {
+  static constexpr int phases = 2;
+  struct Shared {
+    double first[threads], second[threads];
+  };
+
+  float *first = nullptr, *second = nullptr;  ///< [columns]; null: not wanted
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    if constexpr (phase == 0) {
+      shared.first[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.first[at]; });
+      shared.second[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.second[at]; });
+    } else {
+      const std::int64_t c = column_of(block, thread);
+      if (thread >= lanes || c >= cut.columns) return;
+      if (first != nullptr) first[c] = static_cast<float>(sum_groups(shared.first, thread));
+      if (second != nullptr) second[c] = static_cast<float>(sum_groups(shared.second, thread));
+    }
+  }
+};
+
+}  // namespace carillon
