@@ -19,8 +19,10 @@
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
 #include "src/processes/mpi_launch.h"
+#include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
 #include "src/tasks/class_weights.h"
+#include "src/train/checkpointing/torch_weights.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
@@ -233,6 +235,17 @@ void check_task(const TrainOptions& options) {
   }
 }
 
+/// Warns on rank 0 if trained weights probably expect other pixels than the images will have.
+void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
+  const bool is_transformer = options.model.name.starts_with("vit_");
+  if (!is_transformer || !is_weight_file(options.checkpoint.init_from) || set.given("preprocessing")) return;
+  if (mpi.rank() == 0) {
+    print_warning(
+        "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
+        "torchvision is used");
+  }
+}
+
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
@@ -244,6 +257,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
     if (!finds_data) resolve_missing_pictures(pictures, options.data, mpi);
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
+    warn_of_pixels(set, options, mpi);
   }
   const RecordSchema& schema = options.data.record_form.schema;
   check_for_target(set, options.task, schema.target);
@@ -303,6 +317,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
+  // Every update of variables computes in float32.
   const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
   if (options.device.preflight) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <span>
@@ -61,30 +62,32 @@ constexpr Names transformer_arrays[] = {{"tokens/class", "cls_token"}, {"tokens/
 constexpr Family transformers{
     .stage = "", .block = "blocks.", .layers = transformer_layers, .arrays = transformer_arrays};
 
-/// A network, and the arrays that tell it from others of its family.
+/// A network, and what tells it from others of its family.
 struct NamedNetwork {
   std::string_view name;
   const Family* family;
-  std::string_view width;     ///< PyTorch's name of an array whose first extent tells the width
-  std::int64_t channels = 0;  ///< first extent of this array
-  std::string_view last;      ///< an array of the last block of the longest stage
-  std::string_view absent;    ///< an array that this network lacks and a larger one has
+  std::string_view array;               ///< PyTorch's name of an array whose shape differs within the family
+  std::array<std::int64_t, 3> extents;  ///< its first extents; 0: any
+  std::string_view last;                ///< an array of the last block of the longest stage
+  std::string_view absent;              ///< an array that this network lacks and a larger one has
 };
 
 constexpr std::string_view bottleneck_width = "layer1.0.conv3.weight", basic_block_width = "layer1.0.conv2.weight";
-constexpr std::string_view stem = "stem.0.bias", norm = "norm.weight";
+constexpr std::string_view stem = "stem.0.bias", patches = "patch_embed.proj.weight";
+constexpr std::string_view block12 = "blocks.11.norm1.weight", block13 = "blocks.12.norm1.weight";
 constexpr NamedNetwork networks[] = {
-    {"resnet18", &resnets, basic_block_width, 64, "layer3.1.bn2.weight", "layer3.2.bn2.weight"},
-    {"resnet34", &resnets, basic_block_width, 64, "layer3.5.bn2.weight", "layer3.5.bn3.weight"},
-    {"resnet50", &resnets, bottleneck_width, 256, "layer3.5.bn3.weight", "layer3.6.bn3.weight"},
-    {"resnet101", &resnets, bottleneck_width, 256, "layer3.22.bn3.weight", "layer3.23.bn3.weight"},
-    {"resnet152", &resnets, bottleneck_width, 256, "layer3.35.bn3.weight", "layer3.36.bn3.weight"},
-    {"convnext_tiny", &convnexts, stem, 96, "stages.2.blocks.8.gamma", "stages.2.blocks.9.gamma"},
-    {"convnext_small", &convnexts, stem, 96, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
-    {"convnext_base", &convnexts, stem, 128, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
-    {"vit_tiny_patch16_224", &transformers, norm, 192, "blocks.11.norm1.weight", "blocks.12.norm1.weight"},
-    {"vit_small_patch16_224", &transformers, norm, 384, "blocks.11.norm1.weight", "blocks.12.norm1.weight"},
-    {"vit_base_patch16_224", &transformers, norm, 768, "blocks.11.norm1.weight", "blocks.12.norm1.weight"},
+    {"resnet18", &resnets, basic_block_width, {64}, "layer3.1.bn2.weight", "layer3.2.bn2.weight"},
+    {"resnet34", &resnets, basic_block_width, {64}, "layer3.5.bn2.weight", "layer3.5.bn3.weight"},
+    {"resnet50", &resnets, bottleneck_width, {256}, "layer3.5.bn3.weight", "layer3.6.bn3.weight"},
+    {"resnet101", &resnets, bottleneck_width, {256}, "layer3.22.bn3.weight", "layer3.23.bn3.weight"},
+    {"resnet152", &resnets, bottleneck_width, {256}, "layer3.35.bn3.weight", "layer3.36.bn3.weight"},
+    {"convnext_tiny", &convnexts, stem, {96}, "stages.2.blocks.8.gamma", "stages.2.blocks.9.gamma"},
+    {"convnext_small", &convnexts, stem, {96}, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
+    {"convnext_base", &convnexts, stem, {128}, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
+    {"vit_tiny_patch16_224", &transformers, patches, {192, 3, 16}, block12, block13},
+    {"vit_small_patch16_224", &transformers, patches, {384, 3, 16}, block12, block13},
+    {"vit_base_patch16_224", &transformers, patches, {768, 3, 16}, block12, block13},
+    {"vit_tiny_patch4_32", &transformers, patches, {192, 3, 4}, block12, block13},
 };
 
 constexpr Names kinds[] = {{"weights", "weight"},
@@ -98,6 +101,13 @@ constexpr Names kinds[] = {{"weights", "weight"},
 std::optional<std::string_view> find_name(std::span<const Names> names, std::string_view ours) {
   const auto found = std::ranges::find(names, ours, &Names::first);
   return found != names.end() ? std::optional(found->second) : std::nullopt;
+}
+
+bool starts_with(const std::vector<std::int64_t>& shape, const std::array<std::int64_t, 3>& extents) {
+  for (std::size_t axis = 0; axis < extents.size() && extents[axis] != 0; ++axis) {
+    if (axis >= shape.size() || shape[axis] != extents[axis]) return false;
+  }
+  return true;
 }
 
 /// Takes "word12/" from the start and returns 12; nullopt: `rest` starts with something else.
@@ -147,9 +157,9 @@ std::string torch_network(const std::vector<TorchArray>& arrays) {
     return std::ranges::find(arrays, name, &TorchArray::name) != arrays.end();
   };
   const auto* const found = std::ranges::find_if(networks, [&](const NamedNetwork& network) {
-    const auto width = std::ranges::find(arrays, network.width, &TorchArray::name);
-    return width != arrays.end() && !width->shape.empty() && width->shape.front() == network.channels &&
-           has(network.last) && !has(network.absent);
+    const auto array = std::ranges::find(arrays, network.array, &TorchArray::name);
+    return array != arrays.end() && starts_with(array->shape, network.extents) && has(network.last) &&
+           !has(network.absent);
   });
   return found != std::end(networks) ? std::string(found->name) : "";
 }

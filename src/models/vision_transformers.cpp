@@ -1,8 +1,8 @@
-// Vision transformers with patches of 16 x 16 pixels, as in timm: vit_tiny_patch16_224, vit_small_patch16_224 and
-// vit_base_patch16_224. Source: Dosovitskiy and others, "An image is worth 16x16 words: transformers for image
-// recognition at scale", 2021.
+// Vision transformers as in timm: vit_tiny_patch16_224, vit_small_patch16_224, vit_base_patch16_224, and
+// vit_tiny_patch4_32 for CIFAR-10's images. Source: Dosovitskiy and others, "An image is worth 16x16 words:
+// transformers for image recognition at scale", 2021.
 //
-//   layer          output at 224x224
+//   layer          output at 224x224, with patches of 16
 //   input          224x224x3    means and deviations of 0.5 or of the settings; cropped (padded by 4), mirrored
 //   patches        14x14xw      16x16, stride 16, with biases
 //   tokens         197xw        a class token in front; learned positions are added
@@ -16,9 +16,9 @@
 //   small   384    6      22,050,664                     4.241
 //   base    768   12      86,567,656                    16.849
 //
-// The network's name has the image size of timm's weights. Other sizes have other numbers of positions. Initial
-// weights and positions are truncated normal with deviation 0.02, the class token with deviation 10^-6. Patches have
-// PyTorch's initial values of a convolution.
+// A network's name has the side of its patches and its usual image size. Other sizes have other numbers of positions.
+// Initial weights and positions are truncated normal with deviation 0.02, the class token with deviation 10^-6. Patches
+// have PyTorch's initial values of a convolution.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -32,7 +32,12 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t patch_side = 16, block_count = 12, width_of_head = 64, expansion = 4;
+struct TransformerForm {
+  std::int64_t width = 0;       ///< channels of a token
+  std::int64_t patch_side = 0;  ///< pixels
+};
+
+constexpr std::int64_t block_count = 12, width_of_head = 64, expansion = 4;
 constexpr float epsilon = 1e-6f;  ///< of the layer norms
 
 Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings,
@@ -56,15 +61,15 @@ Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const Ne
   return end_branch(name + "/mlp", y);
 }
 
-Value patch_tokens(Graph& graph, std::int64_t width, const NetworkSettings& settings, Purpose purpose) {
+Value patch_tokens(Graph& graph, const TransformerForm& form, const NetworkSettings& settings, Purpose purpose) {
   const NormalizeImagesParams input_form{
       .mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f, 1.0f}, .padding = 4};
   Value x = normalized_input(graph, input_form, settings, purpose);
-  const Initializer fan_in = fan_in_uniform(patch_side * patch_side * 3);
+  const Initializer fan_in = fan_in_uniform(form.patch_side * form.patch_side * 3);
   x = conv2d(graph, "patches", x,
-             {.filters = width,
-              .kernel = patch_side,
-              .stride = patch_side,
+             {.filters = form.width,
+              .kernel = form.patch_side,
+              .stride = form.patch_side,
               .padding = Padding::valid,
               .weights = fan_in,
               .biases = fan_in,
@@ -72,17 +77,17 @@ Value patch_tokens(Graph& graph, std::int64_t width, const NetworkSettings& sett
   return embed_tokens(graph, "tokens", x, {.class_token = normal_after_cut(1e-6), .positions = normal_after_cut(0.02)});
 }
 
-void check_sides(std::string_view name, const ImageShape& image) {
+void check_sides(std::string_view name, std::int64_t patch_side, const ImageShape& image) {
   if (image.height % patch_side == 0 && image.width % patch_side == 0) return;
   fail(ExitCode::usage, "the network {} requires sides that are multiples of {} pixels; these images are {} x {}", name,
        patch_side, image.height, image.width);
 }
 
-Network vision_transformer(std::string_view name, std::int64_t width, const NetworkSettings& settings) {
+Network vision_transformer(std::string_view name, const TransformerForm& form, const NetworkSettings& settings) {
   check_has_colours(name, settings);
-  check_sides(name, settings.image);
-  const auto layers = [width, settings](Graph& graph, Purpose purpose) {
-    Value x = patch_tokens(graph, width, settings, purpose);
+  check_sides(name, form.patch_side, settings.image);
+  const auto layers = [form, settings](Graph& graph, Purpose purpose) {
+    Value x = patch_tokens(graph, form, settings, purpose);
     for (int index = 0; index < block_count; ++index) {
       x = transformer_block(graph, x, {.index = index, .count = block_count}, settings, purpose);
     }
@@ -97,13 +102,16 @@ Network vision_transformer(std::string_view name, std::int64_t width, const Netw
 }  // namespace
 
 Network vit_tiny_patch16_224_network(const NetworkSettings& settings) {
-  return vision_transformer("vit_tiny_patch16_224", 192, settings);
+  return vision_transformer("vit_tiny_patch16_224", {.width = 192, .patch_side = 16}, settings);
 }
 Network vit_small_patch16_224_network(const NetworkSettings& settings) {
-  return vision_transformer("vit_small_patch16_224", 384, settings);
+  return vision_transformer("vit_small_patch16_224", {.width = 384, .patch_side = 16}, settings);
 }
 Network vit_base_patch16_224_network(const NetworkSettings& settings) {
-  return vision_transformer("vit_base_patch16_224", 768, settings);
+  return vision_transformer("vit_base_patch16_224", {.width = 768, .patch_side = 16}, settings);
+}
+Network vit_tiny_patch4_32_network(const NetworkSettings& settings) {
+  return vision_transformer("vit_tiny_patch4_32", {.width = 192, .patch_side = 4}, settings);
 }
 
 }  // namespace carillon

@@ -27,8 +27,8 @@ TEST(TorchNames, TellTheNetwork) {
   }
 }
 
-/// Blocks of torchvision's ResNets, and widths and blocks of timm's networks.
-TEST(TorchNames, TellTheNetworkByItsBlocksAndWidth) {
+/// Blocks of torchvision's ResNets; widths, blocks and patches of timm's networks.
+TEST(TorchNames, TellTheNetworkByItsBlocksAndShapes) {
   const TorchArray basic{"layer1.0.conv2.weight", {64, 64, 3, 3}}, bottleneck{"layer1.0.conv3.weight", {256, 64, 1, 1}};
   EXPECT_EQ(
       torch_network(
@@ -47,10 +47,15 @@ TEST(TorchNames, TellTheNetworkByItsBlocksAndWidth) {
             "resnet152");
   EXPECT_EQ(torch_network({{"stem.0.bias", {128}}, {"stages.2.blocks.26.gamma", {512}}}), "convnext_base");
   EXPECT_EQ(torch_network({{"stem.0.bias", {96}}, {"stages.2.blocks.26.gamma", {384}}}), "convnext_small");
-  EXPECT_EQ(torch_network({{"norm.weight", {768}}, {"blocks.11.norm1.weight", {768}}}), "vit_base_patch16_224");
-  EXPECT_EQ(torch_network({{"norm.weight", {384}}, {"blocks.11.norm1.weight", {384}}}), "vit_small_patch16_224");
-  EXPECT_EQ(torch_network({{"norm.weight", {1024}}, {"blocks.11.norm1.weight", {1024}}}), "");
-  EXPECT_EQ(torch_network({{"norm.weight", {}}}), "");
+  const auto transformer = [](const std::vector<std::int64_t>& patches) {
+    return torch_network({{"patch_embed.proj.weight", patches}, {"blocks.11.norm1.weight", {192}}});
+  };
+  EXPECT_EQ(transformer({768, 3, 16, 16}), "vit_base_patch16_224");
+  EXPECT_EQ(transformer({384, 3, 16, 16}), "vit_small_patch16_224");
+  EXPECT_EQ(transformer({192, 3, 4, 4}), "vit_tiny_patch4_32");
+  EXPECT_EQ(transformer({192, 3, 8, 8}), "");
+  EXPECT_EQ(transformer({1024, 3, 16, 16}), "");
+  EXPECT_EQ(transformer({192}), "");
   EXPECT_EQ(torch_network({}), "");
 }
 

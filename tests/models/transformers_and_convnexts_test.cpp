@@ -26,6 +26,8 @@ TEST(VisionTransformers, HaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(vit_tiny_patch16_224_network(imagenet_images))), 5717416);
   EXPECT_EQ(element_count(variables(vit_small_patch16_224_network(imagenet_images))), 22050664);
   EXPECT_EQ(element_count(variables(vit_base_patch16_224_network(imagenet_images))), 86567656);
+  const NetworkSettings cifar{.image = {.height = 32, .width = 32, .channels = 3}, .outputs = 10};
+  EXPECT_EQ(element_count(variables(vit_tiny_patch4_32_network(cifar))), 5362762);
   EXPECT_NEAR(giga_multiply_adds(vit_tiny_patch16_224_network), 1.075, 5e-4);
   EXPECT_NEAR(giga_multiply_adds(vit_small_patch16_224_network), 4.241, 5e-4);
   EXPECT_NEAR(giga_multiply_adds(vit_base_patch16_224_network), 16.849, 5e-4);
@@ -51,6 +53,9 @@ TEST(VisionTransformers, HavePositionsForTheImage) {
 TEST(VisionTransformers, RefuseImagesThatAreNotWholePatchesOrHaveNoColours) {
   NetworkSettings settings{.image = {.height = 224, .width = 232, .channels = 3}, .outputs = 10};
   EXPECT_THROW(vit_tiny_patch16_224_network(settings), Error);
+  EXPECT_NO_THROW(vit_tiny_patch4_32_network(settings));
+  settings.image.width = 234;
+  EXPECT_THROW(vit_tiny_patch4_32_network(settings), Error);
   settings.image = {.height = 224, .width = 224, .channels = 1};
   EXPECT_THROW(vit_tiny_patch16_224_network(settings), Error);
 }
