@@ -41,10 +41,10 @@ struct Rows {
   }
 };
 
-/// Divides a thread's part of the workspace. Without a workspace, it measures the part.
-class Places {
+/// Divides a thread's share of the workspace into parts. Without a workspace, only used() is meaningful.
+class WorkspaceParts {
  public:
-  explicit Places(float* workspace = nullptr) : workspace_(workspace) {}
+  explicit WorkspaceParts(float* workspace = nullptr) : workspace_(workspace) {}
   /// For a left operand [width, depth] or a right operand [depth, width].
   Tiles tiles(std::int64_t width, std::int64_t depth) {
     const std::int64_t blocks = ceil_divide(width, tile_rows), steps = ceil_divide(depth, tile_depth);
@@ -66,20 +66,20 @@ class Places {
   std::int64_t used_ = 0;
 };
 
-struct ForwardPlaces {
+struct ForwardParts {
   Tiles queries, keys, values;  ///< left; right, transposed; right
   Tiles weights;                ///< exp(S - largest S) of a chunk, left
   PaddedMatrix scores;
 
-  ForwardPlaces(Places& places, const AttentionShape& shape)
-      : queries(places.tiles(shape.tokens, shape.head_size())),
-        keys(places.tiles(shape.tokens, shape.head_size())),
-        values(places.tiles(shape.head_size(), shape.tokens)),
-        weights(places.tiles(chunk_rows, shape.tokens)),
-        scores(places.scores(shape.tokens)) {}
+  ForwardParts(WorkspaceParts& parts, const AttentionShape& shape)
+      : queries(parts.tiles(shape.tokens, shape.head_size())),
+        keys(parts.tiles(shape.tokens, shape.head_size())),
+        values(parts.tiles(shape.head_size(), shape.tokens)),
+        weights(parts.tiles(chunk_rows, shape.tokens)),
+        scores(parts.scores(shape.tokens)) {}
 };
 
-struct BackwardPlaces {
+struct BackwardParts {
   Tiles queries, dy;                          ///< left
   Tiles keys, values;                         ///< right, transposed
   Tiles token_queries, token_keys, token_dy;  ///< right: their rows are tokens
@@ -88,20 +88,20 @@ struct BackwardPlaces {
   PaddedMatrix scores, gradients;
   float *dk, *dv;  ///< sums [blocks of 16 channels][blocks of 16 tokens][16][16]
 
-  BackwardPlaces(Places& places, const AttentionShape& shape)
-      : queries(places.tiles(shape.tokens, shape.head_size())),
-        dy(places.tiles(shape.tokens, shape.head_size())),
-        keys(places.tiles(shape.tokens, shape.head_size())),
-        values(places.tiles(shape.tokens, shape.head_size())),
-        token_queries(places.tiles(shape.head_size(), shape.tokens)),
-        token_keys(places.tiles(shape.head_size(), shape.tokens)),
-        token_dy(places.tiles(shape.head_size(), shape.tokens)),
-        rounded(places.tiles(chunk_rows, shape.tokens)),
-        transposed(places.tiles(shape.tokens, chunk_rows)),
-        scores(places.scores(shape.tokens)),
-        gradients(places.scores(shape.tokens)),
-        dk(places.floats(token_queries.blocks * queries.blocks * tile_sums)),
-        dv(places.floats(token_queries.blocks * queries.blocks * tile_sums)) {}
+  BackwardParts(WorkspaceParts& parts, const AttentionShape& shape)
+      : queries(parts.tiles(shape.tokens, shape.head_size())),
+        dy(parts.tiles(shape.tokens, shape.head_size())),
+        keys(parts.tiles(shape.tokens, shape.head_size())),
+        values(parts.tiles(shape.tokens, shape.head_size())),
+        token_queries(parts.tiles(shape.head_size(), shape.tokens)),
+        token_keys(parts.tiles(shape.head_size(), shape.tokens)),
+        token_dy(parts.tiles(shape.head_size(), shape.tokens)),
+        rounded(parts.tiles(chunk_rows, shape.tokens)),
+        transposed(parts.tiles(shape.tokens, chunk_rows)),
+        scores(parts.scores(shape.tokens)),
+        gradients(parts.scores(shape.tokens)),
+        dk(parts.floats(token_queries.blocks * queries.blocks * tile_sums)),
+        dv(parts.floats(token_queries.blocks * queries.blocks * tile_sums)) {}
 };
 
 class AttentionBf16Cpu final : public Op {
@@ -114,13 +114,13 @@ class AttentionBf16Cpu final : public Op {
         y_(tensors.outputs.at(0)),
         kept_(device.allocate(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.tokens) *
                               sizeof(AttentionRow))) {
-    Places forward, backward;
-    ForwardPlaces{forward, shape_};
+    WorkspaceParts forward, backward;
+    ForwardParts{forward, shape_};
     floats_of_thread_ = forward.used();
     if (!tensors.input_gradients.empty()) {
       dx_ = tensors.input_gradients.at(0);
       dy_ = tensors.output_gradients.at(0);
-      BackwardPlaces{backward, shape_};
+      BackwardParts{backward, shape_};
       floats_of_thread_ = std::max(floats_of_thread_, backward.used());
     }
     floats_of_thread_ = static_cast<std::int64_t>(aligned_float_count(static_cast<std::size_t>(floats_of_thread_)));
@@ -128,11 +128,13 @@ class AttentionBf16Cpu final : public Op {
   }
 
   void forward(Stream& /*stream*/) override {
-    for_each_head([&](auto sample, auto head, Places places) { compute_head(sample, head, {places, shape_}); });
+    for_each_head([&](auto sample, auto head, WorkspaceParts parts) { compute_head(sample, head, {parts, shape_}); });
   }
   void backward(Stream& /*stream*/) override {
     if (!dx_) return;
-    for_each_head([&](auto sample, auto head, Places places) { differentiate_head(sample, head, {places, shape_}); });
+    for_each_head([&](auto sample, auto head, WorkspaceParts parts) {
+      differentiate_head(sample, head, {parts, shape_});
+    });
   }
 
  private:
@@ -146,7 +148,7 @@ class AttentionBf16Cpu final : public Op {
       kernels_.begin();
 #pragma omp for schedule(static)
       for (std::int64_t i = 0; i < shape_.batch * shape_.heads; ++i) {
-        body(i / shape_.heads, i % shape_.heads, Places(workspace + omp_get_thread_num() * floats_of_thread_));
+        body(i / shape_.heads, i % shape_.heads, WorkspaceParts(workspace + omp_get_thread_num() * floats_of_thread_));
       }
       kernels_.end();
     }
@@ -228,9 +230,9 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// Scores of a chunk's blocks, or their gradients: left times the transpose of the keys or values.
-  void find_scores(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
-                   const PaddedMatrix& scores) const {
+  /// to = `count` blocks of left, from `first`, times right, whose columns are tokens: q k^T (not scaled) or dy v^T.
+  void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
+                           const PaddedMatrix& scores) const {
     multiply({left, right, first, count, left.steps}, [&](std::int64_t block, std::int64_t panel, const float* sums) {
       kernels_.write_sums(
           sums, {scores.at((block - first) * tile_rows) + panel * tile_rows, scores.stride, tile_rows, tile_rows});
@@ -246,7 +248,7 @@ class AttentionBf16Cpu final : public Op {
     }
   }
 
-  void compute_head(std::int64_t sample, std::int64_t head, const ForwardPlaces& at) const {
+  void compute_head(std::int64_t sample, std::int64_t head, const ForwardParts& at) const {
     pack_left(rows_of(x_, sample, head, query), at.queries);
     pack_right_transposed(rows_of(x_, sample, head, key), at.keys);
     pack_right(rows_of(x_, sample, head, value), at.values);
@@ -254,7 +256,7 @@ class AttentionBf16Cpu final : public Op {
     for_each_chunk([&](std::int64_t first, std::int64_t blocks, std::int64_t rows) {
       const std::int64_t first_row = first * tile_rows;
       AttentionRow* const kept = kept_of(sample, head) + first_row;
-      find_scores(at.queries, at.keys, first, blocks, at.scores);
+      multiply_transposed(at.queries, at.keys, first, blocks, at.scores);
       weigh_scores(at.scores, rows, shape_.tokens, shape_.scale(), kept);
       pack_scores(at.scores, rows, at.weights);
       multiply({at.weights, at.values, 0, blocks, at.weights.steps}, [&](auto block, auto panel, float* sums) {
@@ -268,7 +270,8 @@ class AttentionBf16Cpu final : public Op {
     });
   }
 
-  /// sums += the transpose of a chunk's P or dS, times dy or q of the chunk. `all`: those of all tokens.
+  /// Adds the transpose of a chunk's P or dS, times dy or q of the chunk's queries, to `sums`; the first chunk
+  /// overwrites them. `all`: dy or q of all tokens.
   void add_over_queries(const Tiles& transposed, const Tiles& all, std::int64_t first, std::int64_t blocks,
                         float* sums) const {
     thread_local TileList list;
@@ -292,7 +295,7 @@ class AttentionBf16Cpu final : public Op {
     }
   }
 
-  void differentiate_head(std::int64_t sample, std::int64_t head, const BackwardPlaces& at) const {
+  void differentiate_head(std::int64_t sample, std::int64_t head, const BackwardParts& at) const {
     const Rows q = rows_of(x_, sample, head, query), k = rows_of(x_, sample, head, key),
                dy = rows_of(dy_, sample, head);
     pack_left(q, at.queries);
@@ -305,8 +308,8 @@ class AttentionBf16Cpu final : public Op {
     const Rows dq = rows_of(dx_, sample, head, query);
     for_each_chunk([&](std::int64_t first, std::int64_t blocks, std::int64_t rows) {
       const std::int64_t first_row = first * tile_rows;
-      find_scores(at.queries, at.keys, first, blocks, at.scores);
-      find_scores(at.dy, at.values, first, blocks, at.gradients);
+      multiply_transposed(at.queries, at.keys, first, blocks, at.scores);
+      multiply_transposed(at.dy, at.values, first, blocks, at.gradients);
       differentiate_weights(at.scores, at.gradients, rows, shape_.tokens, shape_.scale(),
                             kept_of(sample, head) + first_row);
       pack_scores(at.scores, rows, at.rounded);

@@ -117,7 +117,7 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
   if (is_cpu && options.arithmetic == Arithmetic::bf16 && emulating > 0 && mpi.rank() == 0) {
     print_warning(
         fmt::format("--precision bf16: {} of {} ranks use neither AMX nor AVX512-BF16; they emulate AMX's products, "
-                    "many times slower than fp32",
+                    "many times slower than fp32 (use --precision fp32)",
                     emulating, isas.size()));
   }
   return device;

@@ -13,8 +13,8 @@ namespace {
 struct NetworkCase {
   const char* name;
   Network network;
-  /// Of the way that the variables go. Where a ReLU or a pooling decides by a rounding, gradients change: batch norms
-  /// of few values pass that on to all layers.
+  /// Of the variables, as a share of their change in the step. Rounding can change which values a ReLU or a pooling
+  /// passes on. Then gradients differ, in all layers if batch norms of few values follow.
   double tolerance = 1e-4;
 };
 
@@ -46,9 +46,9 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
   const Trained expected = trained(training, cpu), found = trained(training, gpu);
   training.steps = 0;
   const Trained start = trained(training, cpu);
-  const double way = distance(expected.values, start.values);
-  EXPECT_GT(way, 0.0);
-  EXPECT_LT(distance(found.values, expected.values), GetParam().tolerance * way);
+  const double change = distance(expected.values, start.values);
+  EXPECT_GT(change, 0.0);
+  EXPECT_LT(distance(found.values, expected.values), GetParam().tolerance * change);
   EXPECT_LE(distance(found.buffers, expected.buffers), 1e-4 * distance(expected.buffers, start.buffers));
   ASSERT_EQ(found.results.size(), 1u);
   EXPECT_NEAR(found.results[0].loss, expected.results[0].loss, 1e-5 * expected.results[0].loss);

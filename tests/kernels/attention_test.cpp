@@ -161,8 +161,8 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-TEST_P(IsaAttention, HasTheSameBitsInBf16AsOthersExceptAvx512Bf16) {
-  if (GetParam() == Isa::avx512_bf16) return;  // another order of additions
+TEST_P(IsaAttention, HasTheBitsOfTheEmulationInBf16) {
+  if (GetParam() == Isa::avx512_bf16) return;  // it adds in another order
   const Case c{2, 99, 2, 40};
   CpuDevice plain(1, {.isa = Isa::plain}), device(1, {.isa = GetParam()});
   const Results expected = results(c, plain, Arithmetic::bf16), found = results(c, device, Arithmetic::bf16);

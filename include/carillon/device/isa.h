@@ -1,7 +1,8 @@
 // Isa: the instruction sets that our CPU kernels are compiled for.
 //
 // A kernel is one source, *_simd.cpp, compiled once per instruction set (kernels/shared/simd.h). Opening the device
-// chooses the instruction set. Equal runs on one instruction set give equal bits; different ones round differently.
+// chooses the instruction set. Equal runs on one instruction set give equal bits. Others round differently, apart from
+// the exceptions that rounding_isa names (src/device/available_isas.h).
 #pragma once
 
 namespace carillon {
@@ -11,8 +12,8 @@ enum class Isa {
   plain,        ///< baseline of the architecture: 4 floats per instruction
   avx2,         ///< x86-64-v3: 8 floats, fused multiply-add
   avx512,       ///< x86-64-v4: 16 floats, twice the registers
-  avx512_bf16,  ///< the kernels of avx512, and products of bf16 by AVX512-BF16, whose bits differ from AMX's
-  amx,  ///< the kernels of avx512, and products of bf16 tiles (AMX-BF16) with the bits of their emulation in avx512
+  avx512_bf16,  ///< kernels of avx512; bf16 products by AVX512-BF16, with other bits than AMX's
+  amx,          ///< kernels of avx512; bf16 products by AMX, with the bits that avx512 emulates
 };
 
 }  // namespace carillon
