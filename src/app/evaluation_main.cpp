@@ -11,6 +11,7 @@
 #include "src/app/evaluation_outputs.h"
 #include "src/app/mpi_main.h"
 #include "src/app/picture_options.h"
+#include "src/app/precision.h"
 #include "src/app/saved_network.h"
 #include "src/app/startup.h"
 #include "src/core/printable.h"
@@ -62,6 +63,7 @@ nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
   return {{"path", loaded.path.string()},
           {"model", loaded.state.model},
           {"options", loaded.state.options_json},
+          {"trained in bf16", was_trained_in_bf16(loaded)},
           {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
 }
 
@@ -126,8 +128,9 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
   return options;
 }
 
-ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& options, const ProgramSpec& program_spec,
-                             Device& device, StallDetector& stall_detector, const Mpi& mpi) {
+ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec,
+                             const std::vector<Isa>& isas, Device& device, StallDetector& stall_detector,
+                             const Mpi& mpi) {
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   std::string facts;                       // on rank 0
   mpi.run_on_all([&] {
@@ -139,6 +142,11 @@ ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& opti
         description(*loaded, options.data.pixel_scale).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(facts).front());
+  mpi.run_on_all([&] {
+    if (options.device.precision) return;
+    const Arithmetic precision = automatic_evaluation_precision(device.kind(), isas, known.at("trained in bf16"));
+    set_precision(options.device, precision, device, isas, mpi);
+  });
   const auto scale = known.at("pixel_scale").get<float>();
   const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
@@ -216,10 +224,13 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
-  mpi.run_on_all([&] { device = open_own_device(options.device, isas, mpi, cpu); });
+  mpi.run_on_all([&] {
+    device = open_own_device(options.device, mpi, cpu);
+    if (options.device.precision) set_precision(options.device, *options.device.precision, *device, isas, mpi);
+  });
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   return abort_on_own_error(mpi, program, stall_detector, [&] {
-    return evaluate_checkpoint(program, options, program_spec, *device, stall_detector, mpi);
+    return evaluate_checkpoint(program, options, program_spec, isas, *device, stall_detector, mpi);
   });
 }
 

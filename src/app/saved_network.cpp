@@ -38,6 +38,11 @@ bool has_moving_averages(const LoadedCheckpoint& loaded) {
   return !trained.is_object() || trained.value("moving_average_decay", nlohmann::json()) != 0.0;
 }
 
+bool was_trained_in_bf16(const LoadedCheckpoint& loaded) {
+  const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
+  return trained.is_object() && trained.value("precision", nlohmann::json()) == "bf16";
+}
+
 Network make_saved_network(const MakeNetwork& make, const NetworkSettings& settings,
                            const std::filesystem::path& path) {
   try {

@@ -19,6 +19,9 @@ std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, con
 /// variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
+/// Whether its training computed in bf16.
+bool was_trained_in_bf16(const LoadedCheckpoint& loaded);
+
 /// Makes the network of the checkpoint `path`. Errors: data (the network does not suit the checkpoint's image size).
 Network make_saved_network(const MakeNetwork& make, const NetworkSettings& settings, const std::filesystem::path& path);
 

@@ -74,27 +74,7 @@ void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available) 
        text_of(isa_choices, std::optional(available.back())));
 }
 
-bool computes_in_bf16(std::optional<Arithmetic> precision, const std::vector<Isa>& isas) {
-  if (precision) return *precision == Arithmetic::bf16;
-  return std::ranges::count(isas, Isa::amx) == static_cast<std::ptrdiff_t>(isas.size());
-}
-
-Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas) {
-  if (device != DeviceKind::cpu) return Arithmetic::tf32;
-  return computes_in_bf16(std::nullopt, isas) ? Arithmetic::bf16 : Arithmetic::fp32;
-}
-
-std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi) {
-  const Isa own = std::min(options.cpu.isa.value_or(Isa::amx), available_isas().back());
-  std::vector<Isa> isas;
-  for (const std::string& text : mpi.all_gather(std::to_string(static_cast<int>(own)))) {
-    isas.push_back(static_cast<Isa>(std::stoi(text)));
-  }
-  return isas;
-}
-
-std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
-                                        const CpuShare& share) {
+std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share) {
   check_isa(options.cpu.isa, available_isas());
   std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, options.device),
                                                 .local_rank = mpi.local_rank(),
@@ -105,21 +85,6 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
     fail(ExitCode::usage, "--convolution winograd requires a CPU; the device is {}", device->name());
   }
   if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
-  if (!options.precision) {
-    options.precision = automatic_precision(device->kind(), isas);
-  }
-  if (is_cpu && options.precision == Arithmetic::tf32) {
-    fail(ExitCode::no_device, "--precision tf32 requires a GPU; the device is {}: use --precision fp32",
-         device->name());
-  }
-  options.arithmetic = *options.precision;
-  const auto emulating = std::ranges::count_if(isas, [](Isa isa) { return isa < Isa::avx512_bf16; });
-  if (is_cpu && options.arithmetic == Arithmetic::bf16 && emulating > 0 && mpi.rank() == 0) {
-    print_warning(
-        fmt::format("--precision bf16: {} of {} ranks use neither AMX nor AVX512-BF16; they emulate AMX's products, "
-                    "many times slower than fp32 (use --precision fp32)",
-                    emulating, isas.size()));
-  }
   return device;
 }
 

@@ -32,21 +32,9 @@ void check_files_exist(const std::vector<std::string>& patterns);
 /// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested one is not among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// This rank's device. Resolves --precision: sets options.precision and arithmetic. `isas`: the result of
-/// possible_isas. Errors: those of open_device; no_device (tf32 on a CPU); usage (this processor lacks the
-/// instruction set of --isa; --isa or --convolution winograd on a GPU).
-std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
-                                        const CpuShare& share);
-
-/// Whether CPUs compute in bf16: with --precision bf16, and with auto if all ranks have Isa::amx.
-bool computes_in_bf16(std::optional<Arithmetic> precision, const std::vector<Isa>& isas);
-
-/// Of --precision auto: tf32 on GPUs, as in other frameworks' convolutions; on CPUs bf16 if all ranks have Isa::amx,
-/// else fp32.
-Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas);
-
-/// The highest instruction set of each rank's processor that --isa permits. Collective.
-std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
+/// This rank's device. Errors: those of open_device; usage (this processor lacks the instruction set of --isa; --isa or
+/// --convolution winograd on a GPU).
+std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
 /// `stall_timeout`: seconds; 0: unlimited. `program`: in the message that ends the run. `mpi` must outlive the
 /// detector.

@@ -7,7 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
-#include "src/app/startup.h"
+#include "src/app/precision.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/data/loading/available_memory.h"
 #include "src/device/available_isas.h"
@@ -130,15 +130,14 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
 }
 
 double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step) {
-  const std::vector<Isa> own{available_isas().back()};
-  const bool bf16 = computes_in_bf16(image_program().defaults.device.precision, own);
+  const NetworkSettings form{.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
+                             .outputs = step.classes,
+                             .regularization = 0.0001f};
   CpuDevice device(step.threads);
   const StepTimeSettings settings{
-      .network = {.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
-                  .outputs = step.classes,
-                  .regularization = 0.0001f},
+      .network = form,
       .task = classification_task({.classes = step.classes}),
-      .arithmetic = bf16 ? Arithmetic::bf16 : Arithmetic::fp32,
+      .arithmetic = automatic_precision(device.kind(), {available_isas().back()}, network.make(form), step.batch_size),
       .optimizer = image_program().defaults.optimizer.update,
       .batch_size = step.batch_size,
       .seconds = step.seconds};

@@ -9,6 +9,7 @@
 #include "src/app/network_list.h"
 #include "src/app/own_ranks.h"
 #include "src/app/picture_options.h"
+#include "src/app/precision.h"
 #include "src/app/startup.h"
 #include "src/app/training_options.h"
 #include "src/app/version_text.h"
@@ -180,7 +181,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   std::unique_ptr<Device> device;
   RecordSchema schema;
   mpi.run_on_all([&] {
-    device = open_own_device(options.device, isas, mpi, cpu);
+    device = open_own_device(options.device, mpi, cpu);
     schema = schema_for_list(set, program_spec, options, pictures);
   });
   const DataOptions& data = options.data;
@@ -189,13 +190,12 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   update.groups.clear();  // a network of the list may lack the variables that a pattern means
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
-  const StepTimeSettings settings{
+  StepTimeSettings settings{
       .network = {.image = schema.image_shape,
                   .outputs = task.outputs,
                   .regularization = static_cast<float>(options.optimizer.regularization),
                   .distort = data.distort && program_spec.distorts && !program_spec.of_pictures},
       .task = task,
-      .arithmetic = options.device.arithmetic,
       .optimizer = update,
       .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
       .seconds = seconds / static_cast<double>(program_spec.networks.size()),
@@ -203,6 +203,9 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const auto start = Trainer::Clock::now();
   const auto measure = [&](const NamedNetwork& network) -> std::optional<StepTime> {
     if (std::chrono::duration<double>(Trainer::Clock::now() - start).count() > most_seconds) return std::nullopt;
+    const Network made = network.make(settings.network);
+    settings.arithmetic =
+        options.device.precision.value_or(automatic_precision(device->kind(), isas, made, settings.batch_size));
     return measure_step(network.make, settings, *device);
   };
   std::string list;
@@ -283,10 +286,15 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
 
 std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
                                              const CpuShare& cpu) {
-  std::unique_ptr<Device> device = open_own_device(options.device, isas, mpi, cpu);
+  std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
+  const Network network = network_to_train(options);
+  const std::int64_t samples = options.data.samples_at_once();
+  const std::optional<Arithmetic>& requested = options.device.precision;
+  set_precision(options.device, requested ? *requested : automatic_precision(device->kind(), isas, network, samples),
+                *device, isas, mpi);
   check_cpu_only_options(options, *device);
-  const BuildSettings build{options.data.samples_at_once(), options.device.arithmetic, Purpose::training};
-  check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi.local_size(),
+  const BuildSettings build{samples, options.device.arithmetic, Purpose::training};
+  check_batch_fits(build_network(network, options.task.value, build), *device, mpi.local_size(),
                    batch_in_memory(options.data, *device));
   return device;
 }

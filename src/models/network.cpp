@@ -133,17 +133,21 @@ std::int64_t parameter_count(const Graph& graph) {
   return count;
 }
 
+std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node) {
+  std::int64_t count = 0;
+  const Shape& output = graph.values()[node.outputs.front()].shape;
+  for (const int parameter : node.parameters) {
+    const Shape& weights = graph.parameters()[parameter].shape;
+    if (weights.rank() < 2 || graph.parameters()[parameter].is_embedding) continue;
+    // Each weight is used once per output position.
+    count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
+  }
+  return count;
+}
+
 std::int64_t multiply_adds(const Graph& graph) {
   std::int64_t count = 0;
-  for (const Graph::Node& node : graph.nodes()) {
-    const Shape& output = graph.values()[node.outputs.front()].shape;
-    for (const int parameter : node.parameters) {
-      const Shape& weights = graph.parameters()[parameter].shape;
-      if (weights.rank() < 2 || graph.parameters()[parameter].is_embedding) continue;
-      // Each weight is used once per output position.
-      count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
-    }
-  }
+  for (const Graph::Node& node : graph.nodes()) count += multiply_adds(graph, node);
   return count;
 }
 

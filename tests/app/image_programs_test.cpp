@@ -7,6 +7,7 @@
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
+#include "src/device/available_isas.h"
 #include "tests/app/image_programs.h"
 #include "tests/app/predictions.h"
 
@@ -123,6 +124,26 @@ TEST_F(ImageProgramsTest, AugmentTheSameImagesAtAnyNumberOfRanksAndThreadsAndWhe
   expect_failure(command("none", "--rand-augment 2,31"), ExitCode::usage, "--rand-augment: '2,31' is not 0, or N,M");
   expect_failure(command("none", "--random-erasing 1.5"), ExitCode::usage, "--random-erasing: '1.5' is not");
   expect_failure(command("none", "--distort false --random-erasing 0.5"), ExitCode::usage, "--distort");
+}
+
+TEST_F(ImageProgramsTest, ChooseThePrecisionThatSuitsTheNetworkAndTheProcessor) {
+  const std::string data = " --data '" + at("set/validation-*") + "'";
+  expect_done("image_train --model vit_tiny_patch4_32 --image-size 32 --batch-size 16 --max-steps 1 --train-dir " +
+              at("auto") + data);
+  const bool bf16 = available_isas().back() >= Isa::avx512_bf16;
+  const std::string stored = run("checkpoint_tool inspect " + at("auto")).output;
+  EXPECT_THAT(stored, HasSubstr(bf16 ? "    precision = bf16\n" : "    precision = fp32\n"));
+
+  const auto predictions = [&](const std::string& precision) {
+    expect_done("image_eval --predictions " + at(precision + ".csv") + " --checkpoint " + at("auto") + data +
+                " --precision " + precision);
+    return read_bytes(at(precision + ".csv"));
+  };
+  const std::string found = predictions("auto");
+  EXPECT_EQ(found, predictions(bf16 ? "bf16" : "fp32"));
+  if (bf16) {  // to emulate it takes long
+    EXPECT_NE(found, predictions("fp32"));
+  }
 }
 
 TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/app/precision.h"
 #include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"

@@ -45,44 +45,6 @@ TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
                  "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
 }
 
-TEST(AutomaticPrecision, IsTf32OnGpusAndOnCpusBf16IfAllRanksHaveTiles) {
-  EXPECT_EQ(automatic_precision(DeviceKind::cuda, {Isa::amx}), Arithmetic::tf32);
-  EXPECT_EQ(automatic_precision(DeviceKind::cpu, {Isa::amx, Isa::amx}), Arithmetic::bf16);
-  EXPECT_EQ(automatic_precision(DeviceKind::cpu, {Isa::amx, Isa::plain}), Arithmetic::fp32);
-}
-
-TEST(ComputesInBf16, AutomaticallyIfAllRanksHaveTiles) {
-  EXPECT_TRUE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::amx}));
-  EXPECT_FALSE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::avx512_bf16}));
-  EXPECT_TRUE(computes_in_bf16(Arithmetic::bf16, {Isa::plain}));
-  EXPECT_FALSE(computes_in_bf16(Arithmetic::fp32, {Isa::amx}));
-}
-
-/// The options that a checkpoint of a training with `options` stores.
-class Precision : public ProgramFixture {
- protected:
-  Outcome train(const std::string& options) const {
-    return run("cifar10_train --data synthetic --device cpu --batch-size 2 --max-steps 1 --fresh --train-dir " +
-               path("run") + " " + options);
-  }
-  std::string stored() const { return run("checkpoint_tool inspect " + path("run")).output; }
-};
-
-TEST_F(Precision, OfAutoIsFloat32WithoutTilesAndIsStored) {
-  const Outcome outcome = train("--precision auto --isa plain");
-  ASSERT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(stored(), HasSubstr("    precision = fp32\n"));
-}
-
-TEST_F(Precision, Bf16WithoutTilesWarnsAndIsStored) {
-  const Outcome outcome = train("--precision bf16 --isa plain");
-  ASSERT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks use neither AMX nor AVX512-BF16"));
-  EXPECT_THAT(outcome.output, HasSubstr(", precision bf16"));
-  EXPECT_THAT(stored(), HasSubstr("    precision = bf16\n"));
-  EXPECT_THAT(stored(), HasSubstr("    winograd convolutions = []\n"));
-}
-
 TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
   expect_failure("mnist_train --device cpu --precision tf32", ExitCode::no_device,
                  "--precision tf32 requires a GPU; the device is CPU:0: use --precision fp32");

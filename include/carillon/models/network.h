@@ -130,5 +130,7 @@ std::int64_t parameter_count(const Graph& graph);
 /// Multiply-add operations in the forward pass of one sample, of parameters with at least 2 extents, such as weights
 /// and filters. Biases, batch norm and ops without parameters are not counted.
 std::int64_t multiply_adds(const Graph& graph);
+/// Those of one op.
+std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);
 
 }  // namespace carillon
