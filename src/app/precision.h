@@ -12,11 +12,11 @@
 
 namespace carillon {
 
-/// The instruction sets that --isa permits, on each rank's processor: the highest. Collective.
+/// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32: most of its work is
-/// not done by Winograd's method in float32, and `samples`, which a rank processes at once, fill a tile of bf16.
+/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32: Winograd's method
+/// would do at most 60 % of its work in float32, and the samples that a rank processes at once fill the rows of a tile.
 /// Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 

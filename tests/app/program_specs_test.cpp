@@ -21,8 +21,8 @@ TEST(ProgramSpecs, MnistHasTheReferencesDefaults) {
 
 TEST(ProgramSpecs, Cifar10HasTheTutorialsDefaults) {
   const ProgramSpec program_spec = cifar10_program();
-  EXPECT_EQ(network_names(program_spec),
-            (std::vector<std::string>{"cifar10", "resnet9", "resnet18_cifar", "resnet50", "airbench94", "airbench96"}));
+  EXPECT_EQ(network_names(program_spec), (std::vector<std::string>{"cifar10", "resnet9", "resnet18_cifar", "resnet50",
+                                                                   "airbench94", "airbench96", "vit_tiny_patch4_32"}));
   EXPECT_EQ(program_spec.defaults.data.batch_size, 128);
   EXPECT_EQ(program_spec.defaults.optimizer.max_steps, 1000000);
   EXPECT_DOUBLE_EQ(program_spec.defaults.optimizer.schedule.learning_rate, 0.1);
