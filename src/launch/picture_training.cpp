@@ -206,6 +206,9 @@ TrainingChoice PictureTraining::choose() {
 
 std::vector<std::string> PictureTraining::initial_weights() const {
   if (!given_network_) return {};
+  if (given_network_->starts_with("convnext_")) {  // logits/norm keeps its trained values
+    return {"--init-from", request_.from, "--init-exclude", "logits/weights", "logits/biases"};
+  }
   return {"--init-from", request_.from, "--init-exclude", "logits/*"};
 }
 

@@ -47,10 +47,9 @@ OptionSet option_set(TrainingRequest& request, Execution& execution) {
   set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
           "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
-  set.add(
-      "from", request.from,
-      "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors (ResNets), a checkpoint or "
-      "a train directory");
+  set.add("from", request.from,
+          "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors, a checkpoint or "
+          "a train directory");
   constexpr std::int64_t max_restarts = 1000000;
   set.add("restarts", execution.restarts, 0, max_restarts,
           "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");

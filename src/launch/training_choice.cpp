@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 namespace {
 
@@ -72,9 +74,17 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     const double usual = input.fine_tunes ? usual_fine_tuning_epochs : usual_epochs;
     choice.seconds = std::clamp(usual * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
   }
+  const auto takes_too_long = [&](const Candidate& candidate) {
+    try {
+      return choice.seconds < epochs * epoch_of(candidate);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage) throw;
+      return true;  // the network refuses the size, or it needs too much memory
+    }
+  };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const bool would_enlarge = input.side > 0 && candidates[i].image_size > input.side;
-    if (would_enlarge || choice.seconds < epochs * epoch_of(candidates[i])) break;
+    if (would_enlarge || takes_too_long(candidates[i])) break;
     choice.candidate = candidates[i];
   }
   return choice;

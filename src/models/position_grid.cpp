@@ -67,7 +67,8 @@ std::vector<double> resized_axis(const std::vector<double>& values, std::size_t 
 }  // namespace
 
 bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
-  return side_of(from) && side_of(to) && from[2] == to[2];
+  constexpr std::int64_t most_positions = 1 + 256 * 256;  // a file must not make us allocate without bounds
+  return side_of(from) && side_of(to) && from[1] <= most_positions && from[2] == to[2];
 }
 
 std::vector<float> resized_positions(const std::vector<float>& positions, const std::vector<std::int64_t>& from,

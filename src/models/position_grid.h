@@ -10,7 +10,8 @@
 
 namespace carillon {
 
-/// Whether both are shapes of positions with a square grid and with equal channels.
+/// Whether both are shapes of positions with a square grid and with equal channels; that of `from` has at most 256
+/// rows.
 bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to);
 
 /// Positions of shape `to` from positions of shape `from`; are_position_grids() of both.

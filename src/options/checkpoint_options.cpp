@@ -18,9 +18,8 @@ constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}, Choic
 void declare_start_and_stop(OptionSet& set, CheckpointOptions& o) {
   set.begin_group("Training");
   set.add("train-dir", o.train_dir, "directory for checkpoints and logs");
-  set.add(
-      "init-from", o.init_from,
-      "initial variables: a checkpoint, a train directory, or a file of PyTorch's weights, NAME.safetensors (ResNets)");
+  set.add("init-from", o.init_from,
+          "initial variables: a checkpoint, a train directory, or a file of PyTorch's weights, NAME.safetensors");
   set.add("init-exclude", o.init_exclude,
           "patterns of variables that are not taken from --init-from, e.g. 'logits/*' for other classes");
   set.add("time-limit", o.time_limit,

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 namespace {
 
@@ -66,6 +68,20 @@ TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
   input.pictures = 1000;
   input.side = 130;
   EXPECT_EQ(choose_training(input).candidate.image_size, 128);
+}
+
+TEST(ChooseTraining, AFineTuningStopsAtASizeThatTheNetworkRefuses) {
+  ChoiceInput input{.pictures = 1000, .seconds = 300.0, .fixed = {.network = "airbench94"}, .fine_tunes = true};
+  const auto fail_with = [&input](ExitCode code) {
+    input.seconds_per_picture = [code](const Candidate& candidate) {
+      if (candidate.image_size > 128) fail(code, "too large");
+      return 0.001;
+    };
+  };
+  fail_with(ExitCode::usage);
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"airbench94", 128}));
+  fail_with(ExitCode::failed);
+  EXPECT_THROW(choose_training(input), Error);
 }
 
 TEST(ChooseTraining, TakesWhatTheUserFixed) {

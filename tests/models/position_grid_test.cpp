@@ -45,6 +45,8 @@ TEST(PositionGrid, IsSquareAndKeepsItsChannels) {
   EXPECT_FALSE(are_position_grids({1, 1, 3}, {1, 17, 3}));
   EXPECT_FALSE(are_position_grids({1, -3, 3}, {1, 17, 3}));
   EXPECT_FALSE(are_position_grids({5, 3}, {1, 17, 3}));
+  EXPECT_TRUE(are_position_grids({1, 1 + 256 * 256, 3}, {1, 17, 3}));
+  EXPECT_FALSE(are_position_grids({1, 1 + 257 * 257, 3}, {1, 17, 3}));
   EXPECT_FALSE(are_position_grids({1, std::numeric_limits<std::int64_t>::max(), 0}, {1, 17, 0}));
 }
 

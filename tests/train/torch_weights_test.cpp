@@ -80,7 +80,8 @@ TEST_F(TorchWeights, ThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
   expect_refused("has no 'conv1.weight' (stem/weights) of resnet18");
   arrays_ = all;
   arrays_[2].shape = {3, 2};
-  expect_refused("'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3");
+  expect_refused(
+      "'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3 (--init-exclude logits/weights gives it initial values)");
 }
 
 TEST_F(TorchWeights, PositionsAreResizedToTheImage) {

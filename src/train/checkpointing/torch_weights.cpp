@@ -105,8 +105,9 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const std::s
       continue;
     }
     if (entry.shape != torch_shape(array.shape)) {
-      fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {}", path.string(), entry.name, shape_text(entry.shape),
-           model, shape_text(torch_shape(array.shape)));
+      fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {} (--init-exclude {} gives it initial values)",
+           path.string(), entry.name, shape_text(entry.shape), model, shape_text(torch_shape(array.shape)),
+           *array.name);
     }
     array.group->push_back({*array.name, array.shape, from_torch_layout(file.read(entry).values, array.shape)});
   }
