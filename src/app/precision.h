@@ -15,9 +15,9 @@ namespace carillon {
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32: Winograd's method
-/// would do at most 60 % of its work in float32, and the samples that a rank processes at once fill the rows of a tile.
-/// Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
+/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. The conditions: in
+/// float32, Winograd's method would do at most 60 % of its multiply-adds; `samples`, which a rank processes at once,
+/// fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// Of --precision auto in a training: tf32 on GPUs, as in other frameworks' convolutions. On CPUs bf16 if all ranks

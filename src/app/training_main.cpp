@@ -13,10 +13,12 @@
 #include "src/app/startup.h"
 #include "src/app/training_options.h"
 #include "src/app/version_text.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
 #include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
+#include "src/models/torch_names.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
 #include "src/processes/mpi_launch.h"
@@ -240,13 +242,13 @@ void check_task(const TrainOptions& options) {
 
 /// Warns on rank 0 if trained weights probably expect other pixels than the images will have.
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
-  const bool is_transformer = options.model.name.starts_with("vit_");
-  if (!is_transformer || !is_weight_file(options.checkpoint.init_from) || set.given("preprocessing")) return;
-  if (mpi.rank() == 0) {
-    print_warning(
-        "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
-        "torchvision is used");
-  }
+  if (mpi.rank() != 0 || set.given("preprocessing") || !is_vision_transformer(options.model.name)) return;
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
+  if (resumes || !is_weight_file(checkpoint.init_from)) return;
+  print_warning(
+      "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
+      "torchvision is used");
 }
 
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.

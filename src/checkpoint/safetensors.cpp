@@ -114,7 +114,8 @@ class HeaderParser {
     entry.begin = offsets[0];
     entry.end = offsets[1];
     if (entry.begin > entry.end || entry.end > data_bytes_) {
-      refuse("'{}' is at bytes {} to {} of {}", printable(name), entry.begin, entry.end, data_bytes_);
+      refuse("is cut or damaged: '{}' is at bytes {} to {}, and there are {} bytes of data", printable(name),
+             entry.begin, entry.end, data_bytes_);
     }
     if (entry.end - entry.begin != bytes) {
       refuse("'{}' has {} bytes where its shape makes {}", printable(name), entry.end - entry.begin, bytes);
@@ -153,6 +154,13 @@ void read_at(const Descriptor& file, const std::filesystem::path& path, std::uin
   if (count < bytes.size()) fail(ExitCode::data, "{}: is cut", path.string());
 }
 
+/// What a file of other first bytes seems to be, as the rest of a message; empty: unknown.
+std::string_view likely_content(std::string_view first) {
+  if (first.starts_with("version ")) return " (it seems to be a pointer of Git LFS: run git lfs pull)";
+  if (first.starts_with('<')) return " (it seems to be a web page: download the file itself)";
+  return "";
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
@@ -163,9 +171,10 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     fail(ExitCode::data, "{}: is no safetensors file: it has {} bytes", path.string(), file_bytes);
   read_at(file_, path, 0, std::as_writable_bytes(std::span(&header_bytes, 1)));
   if (header_bytes > max_safetensors_header_bytes || header_bytes > file_bytes - length_bytes) {
+    const std::string_view first(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
     fail(ExitCode::data,
-         "{}: is no safetensors file, or cut: a header of {} bytes in a file of {} bytes; the limit is {}",
-         path.string(), header_bytes, file_bytes, max_safetensors_header_bytes);
+         "{}: is no safetensors file, or cut: a header of {} bytes in a file of {} bytes; the limit is {}{}",
+         path.string(), header_bytes, file_bytes, max_safetensors_header_bytes, likely_content(first));
   }
   std::string header(header_bytes, '\0');
   read_at(file_, path, length_bytes, std::as_writable_bytes(std::span(header)));

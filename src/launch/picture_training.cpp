@@ -14,6 +14,7 @@
 #include "src/core/printable.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
+#include "src/models/torch_names.h"
 #include "src/processes/passed_options.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"
@@ -134,9 +135,7 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
       fail(ExitCode::usage, "--from {}: is in the train directory of this training: name another one with --train-dir",
            request_.from);
     }
-    const GivenNetwork given = network_of_weights(request_.from, value_of(request_.passed, "model"));
-    given_network_ = given.network;
-    given_preprocessing_ = given.preprocessing;
+    from_ = fs::weakly_canonical(fs::absolute(request_.from)).string();
   }
   data_dir_ = fs::weakly_canonical(fs::absolute(or_default(request_.data_dir, fs::path("data") / name)));
   if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
@@ -166,6 +165,12 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          "{}: the training began with another --data-dir, --validation-share or --background: repeat them, train again "
          "with --fresh, or name another folder with --train-dir",
          train_dir_.string());
+  }
+  if (plan->from && *plan->from != from_) {
+    fail(ExitCode::usage,
+         "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
+         "--train-dir",
+         train_dir_.string(), plan->from->empty() ? "without --from" : "with --from " + printable(*plan->from));
   }
   if (request_.ranks > 0) plan->ranks = request_.ranks;
   if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
@@ -206,9 +211,6 @@ TrainingChoice PictureTraining::choose() {
 
 std::vector<std::string> PictureTraining::initial_weights() const {
   if (!given_network_) return {};
-  if (given_network_->starts_with("convnext_")) {  // logits/norm keeps its trained values
-    return {"--init-from", request_.from, "--init-exclude", "logits/weights", "logits/biases"};
-  }
   return {"--init-from", request_.from, "--init-exclude", "logits/*"};
 }
 
@@ -252,11 +254,23 @@ std::int64_t PictureTraining::ranks_of(const TrainingChoice& choice) const {
   return find_in_path("mpirun").empty() ? 1 : ranks_for(choice.batch_size, cores_);
 }
 
+void PictureTraining::read_weights() {
+  if (from_.empty()) return;
+  const GivenNetwork given = network_of_weights(request_.from, value_of(request_.passed, "model"));
+  given_network_ = given.network;
+  given_preprocessing_ = given.preprocessing;
+  if (is_vision_transformer(given.network) && given.preprocessing.empty() &&
+      !value_of(request_.passed, "preprocessing")) {
+    say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
+  }
+}
+
 std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (request_.ranks > 1 && find_in_path("mpirun").empty()) {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
          request_.ranks);
   }
+  read_weights();
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
                   printable(pictures_.path), cores_));
   const TrainingChoice choice = choose();
@@ -269,6 +283,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .fingerprint = pictures_.fingerprint,
                     .data = data_dir_.string(),
                     .conversion = wanted.options,
+                    .from = from_,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = ranks_of(choice),

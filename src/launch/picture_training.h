@@ -35,17 +35,18 @@ class PictureTraining {
   using Clock = std::chrono::steady_clock;
 
   /// `started`: when the program started; the budget counts from there. Errors: those of look_through; usage (--from is
-  /// in the train directory, or of another network than --model); those of reading --from.
+  /// in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
-  /// pictures, or with other options of the conversion); those of read_plan.
+  /// pictures, or with other options of the conversion, or began with another --from); those of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
-  /// earlier training. Returns nothing if a stop signal arrived. Errors: those of the parts.
+  /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from is of another network than
+  /// --model); those of reading --from, and of the parts.
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -63,6 +64,8 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   double seconds_per_picture(const Candidate& candidate);
   TrainingChoice choose();
+  /// Reads the network of --from, if it is given.
+  void read_weights();
   /// The options of image_train that begin with the weights of --from; none without it. Not in plan.cfg, whose form
   /// does not allow every path.
   std::vector<std::string> initial_weights() const;
@@ -79,7 +82,8 @@ class PictureTraining {
   TrainingRequest request_;
   PictureFolder pictures_;
   std::filesystem::path train_dir_, data_dir_;
-  std::optional<std::string> given_network_;  ///< of the weights to fine-tune
+  std::string from_;                          ///< --from as an absolute path; empty: none
+  std::optional<std::string> given_network_;  ///< of the weights to fine-tune; nothing if a training continues
   std::string given_preprocessing_;           ///< of these weights; empty: unknown
   std::optional<FolderLock> data_lock_;
   int cores_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "src/models/torch_names.h"
 
 namespace carillon {
 namespace {
@@ -19,10 +20,10 @@ constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_sec
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
 
-bool is_transformer(const std::string& network) { return network.starts_with("vit_"); }
-
 /// Networks with layer norms, which are trained with adamw.
-bool has_layer_norms(const std::string& network) { return is_transformer(network) || network.starts_with("convnext_"); }
+bool has_layer_norms(const std::string& network) {
+  return is_vision_transformer(network) || network.starts_with("convnext_");
+}
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   std::vector<Candidate> candidates = training_candidates();
@@ -118,7 +119,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("min-crop-area", 0.5);
   if (!choice.preprocessing.empty()) {
     set("preprocessing", choice.preprocessing);
-  } else if (is_transformer(choice.candidate.network)) {
+  } else if (is_vision_transformer(choice.candidate.network)) {
     set("preprocessing", "inception");
   }
   if (has_layer_norms(choice.candidate.network)) {

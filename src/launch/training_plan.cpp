@@ -28,15 +28,16 @@ void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
   remove_plan(train_dir);  // the old plan must not be read with the new settings
   write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
-  const nlohmann::json json{{"format_version", format_version},
-                            {"pictures", plan.pictures},
-                            {"fingerprint", plan.fingerprint},
-                            {"data", plan.data},
-                            {"watched", plan.watched},
-                            {"evaluated", plan.evaluated},
-                            {"ranks", plan.ranks},
-                            {"minutes", plan.minutes},
-                            {"conversion", plan.conversion}};
+  nlohmann::json json{{"format_version", format_version},
+                      {"pictures", plan.pictures},
+                      {"fingerprint", plan.fingerprint},
+                      {"data", plan.data},
+                      {"watched", plan.watched},
+                      {"evaluated", plan.evaluated},
+                      {"ranks", plan.ranks},
+                      {"minutes", plan.minutes},
+                      {"conversion", plan.conversion}};
+  if (plan.from) json["from"] = *plan.from;
   write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
              max_bytes);
 }
@@ -50,10 +51,13 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     if (json.at("format_version") != format_version) {
       fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
     }
+    std::optional<std::string> from;
+    if (json.contains("from")) from = json["from"].get<std::string>();
     return TrainingPlan{.pictures = json.at("pictures"),
                         .fingerprint = json.at("fingerprint"),
                         .data = json.at("data"),
                         .conversion = json.at("conversion").get<std::vector<std::string>>(),
+                        .from = from,
                         .watched = json.at("watched"),
                         .evaluated = json.at("evaluated"),
                         .ranks = json.at("ranks"),

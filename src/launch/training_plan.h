@@ -15,6 +15,7 @@ struct TrainingPlan {
   std::string fingerprint;              ///< PictureFolder::fingerprint of the folder when the plan was made
   std::string data;                     ///< folder of the records, as an absolute path
   std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
+  std::optional<std::string> from;      ///< --from as an absolute path, "": none; nothing: an earlier version wrote it
   std::string watched;    ///< the split that the training evaluates on: "validation", "test", or "" for none
   std::string evaluated;  ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;

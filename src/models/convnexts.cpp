@@ -8,7 +8,7 @@
 //   stage2/downsample     28x28x2w    layer norm; 2x2, stride 2
 //   stage2                28x28x2w
 //   stage3, stage4        14x14x4w, 7x7x8w, each after its downsample
-//   average, logits/norm  8w
+//   average, average/norm 8w
 //   logits                classes, with biases
 //
 // A block of f channels is x + scale(project(GELU(expand(norm(depthwise(x)))))): depthwise is 7x7, expand has 4f
@@ -99,7 +99,7 @@ Network convnext(std::string_view name, const ConvNextForm& form, const NetworkS
     x = area_conv(graph, "stem", x, form.width, 4, settings);
     x = norm(graph, "stem/norm", x);
     x = convnext_stages(graph, x, form, settings, purpose);
-    x = norm(graph, "logits/norm", global_avg_pool(graph, "average", x));
+    x = norm(graph, "average/norm", global_avg_pool(graph, "average", x));
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
   };

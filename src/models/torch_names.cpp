@@ -48,7 +48,7 @@ constexpr Names convnext_layers[] = {{"stem", "stem.0"},
                                      {"norm", "norm"},
                                      {"expand", "mlp.fc1"},
                                      {"project", "mlp.fc2"},
-                                     {"logits/norm", "head.norm"},
+                                     {"average/norm", "head.norm"},
                                      {"logits", "head.fc"}};
 constexpr Names convnext_arrays[] = {{"scale/gamma", "gamma"}};
 constexpr Family convnexts{
@@ -72,15 +72,14 @@ struct NamedNetwork {
   std::string_view absent;              ///< an array that this network lacks and a larger one has
 };
 
-constexpr std::string_view bottleneck_width = "layer1.0.conv3.weight", basic_block_width = "layer1.0.conv2.weight";
-constexpr std::string_view stem = "stem.0.bias", patches = "patch_embed.proj.weight";
+constexpr std::string_view conv1 = "layer1.0.conv1.weight", stem = "stem.0.bias", patches = "patch_embed.proj.weight";
 constexpr std::string_view block12 = "blocks.11.norm1.weight", block13 = "blocks.12.norm1.weight";
 constexpr NamedNetwork networks[] = {
-    {"resnet18", &resnets, basic_block_width, {64}, "layer3.1.bn2.weight", "layer3.2.bn2.weight"},
-    {"resnet34", &resnets, basic_block_width, {64}, "layer3.5.bn2.weight", "layer3.5.bn3.weight"},
-    {"resnet50", &resnets, bottleneck_width, {256}, "layer3.5.bn3.weight", "layer3.6.bn3.weight"},
-    {"resnet101", &resnets, bottleneck_width, {256}, "layer3.22.bn3.weight", "layer3.23.bn3.weight"},
-    {"resnet152", &resnets, bottleneck_width, {256}, "layer3.35.bn3.weight", "layer3.36.bn3.weight"},
+    {"resnet18", &resnets, conv1, {64, 64, 3}, "layer3.1.bn2.weight", "layer3.2.bn2.weight"},
+    {"resnet34", &resnets, conv1, {64, 64, 3}, "layer3.5.bn2.weight", "layer3.5.bn3.weight"},
+    {"resnet50", &resnets, conv1, {64, 64, 1}, "layer3.5.bn3.weight", "layer3.6.bn3.weight"},
+    {"resnet101", &resnets, conv1, {64, 64, 1}, "layer3.22.bn3.weight", "layer3.23.bn3.weight"},
+    {"resnet152", &resnets, conv1, {64, 64, 1}, "layer3.35.bn3.weight", "layer3.36.bn3.weight"},
     {"convnext_tiny", &convnexts, stem, {96}, "stages.2.blocks.8.gamma", "stages.2.blocks.9.gamma"},
     {"convnext_small", &convnexts, stem, {96}, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
     {"convnext_base", &convnexts, stem, {128}, "stages.2.blocks.26.gamma", "stages.2.blocks.27.gamma"},
@@ -162,6 +161,11 @@ std::string torch_network(const std::vector<TorchArray>& arrays) {
            !has(network.absent);
   });
   return found != std::end(networks) ? std::string(found->name) : "";
+}
+
+bool is_vision_transformer(std::string_view network) {
+  const auto* const found = std::ranges::find(networks, network, &NamedNetwork::name);
+  return found != std::end(networks) && found->family == &transformers;
 }
 
 bool is_only_torchs(std::string_view torch_name) { return torch_name.ends_with(".num_batches_tracked"); }

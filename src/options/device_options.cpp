@@ -44,8 +44,7 @@ void declare_for_evaluation(OptionSet& set, DeviceOptions& o) {
   set.add("device", o.device, device_choices, "device of each rank");
   set.add("precision", o.precision, precision_choices,
           "number format of convolutions, matrix products and activations; variables stay float32. tf32: GPUs only. "
-          "auto: tf32 on GPUs; on CPUs bf16 if all ranks have AMX, or AVX512-BF16 and a network that gains from it; "
-          "else fp32",
+          "auto: tf32 on GPUs; on CPUs bf16 with AMX, or with AVX512-BF16 if the network gains from it; else fp32",
           Scope::result);
   // What these two resolve to decides the result. A run's description holds it in addition to the options.
   set.add("convolution", o.cpu.convolution, convolution_choices,

@@ -123,6 +123,9 @@ int export_network(const Arguments& given) {
     fail(ExitCode::usage, "export takes one of --onnx and --safetensors (see --help)");
   }
   const std::string& file = given.onnx.empty() ? given.safetensors : given.onnx;
+  if (!given.safetensors.empty() && !file.ends_with(".safetensors")) {
+    fail(ExitCode::usage, "--safetensors {}: --init-from reads only names that end in .safetensors", file);
+  }
   check_output(file);
   const LoadedCheckpoint loaded = load(given.files.at(0));
   std::uint64_t bytes = 0;

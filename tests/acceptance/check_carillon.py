@@ -138,6 +138,15 @@ def _fine_tuning(context):
     wrong = done.complaint(0) or ((without not in done.output or "model = resnet18\n" not in plan) and done.output + plan)
     yield _result("--from starts with the weights of a safetensors file and a new last layer", wrong)
     before = checkpoints(run)
+    copy = context.work / "other.safetensors"
+    copy.write_bytes(weights.read_bytes())
+    for words, name in ((("--from", copy), "another --from"), ((), "no --from")):
+        other = context.run_command(command(context, run, data, *words, *options))
+        yield _result(f"{name} than at the start is refused", other.complaint(USAGE, ("--from", str(weights))))
+    moved = weights.rename(context.work / "moved.safetensors")
+    again = context.run_command(command(context, run, data, "--from", weights, *options))
+    yield _result("a training continues without the file of --from", again.complaint(0))
+    moved.rename(weights)
     same = context.run_command(command(context, run, data, "--from", run, "--fresh", *options))
     wrong = same.complaint(USAGE, ("--from",)) or (checkpoints(run) != before and "the checkpoints are gone")
     yield _result("--from refuses the train directory, which --fresh would remove", wrong)

@@ -146,6 +146,33 @@ TEST_F(ImageProgramsTest, ChooseThePrecisionThatSuitsTheNetworkAndTheProcessor) 
   }
 }
 
+TEST_F(ImageProgramsTest, WarnOfMissingPreprocessingIfATransformerStartsFromAWeightFile) {
+  const std::string common = "image_train --model vit_tiny_patch4_32 --image-size 8 --batch-size 4 --data '" +
+                             at("set/train-*") + "' --train-dir ";
+  expect_done(common + at("weights") + " --max-steps 0");
+  expect_done("checkpoint_tool export --safetensors " + at("w.safetensors") + " " + at("weights"));
+  const auto warns = [&](const std::string& options) {
+    const Outcome outcome = run(common + at("tuned") + " --init-from " + at("w.safetensors") + " " + options);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    return outcome.output.find("--preprocessing is missing") != std::string::npos;
+  };
+  EXPECT_FALSE(warns("--max-steps 0 --preprocessing torchvision"));
+  EXPECT_TRUE(warns("--max-steps 1 --schedule-steps 2 --fresh"));
+  EXPECT_FALSE(warns("--max-steps 2 --schedule-steps 2")) << "it resumes, and does not read the weights";
+}
+
+TEST_F(ImageProgramsTest, StartATransformerFromACheckpointOfAnotherImageSize) {
+  const auto command = [&](const char* size, const std::string& options) {
+    return std::string("image_train --model vit_tiny_patch4_32 --batch-size 4 --max-steps 0 --image-size ") + size +
+           " --data '" + at("set/train-*") + "' --train-dir " + options;
+  };
+  expect_done(command("8", at("small")));
+  const Outcome outcome = run(command("12", at("large") + " --init-from " + at("small")));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("initialized from " + at("small/model.ckpt-0.h5") + ": 152 arrays\n"));
+  expect_failure(command("12", at("small")), ExitCode::data, "tokens/positions");
+}
+
 TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
   expect_done(train("start", "--max-steps 0"));
   for (const char* seed : {"1", "2"}) {

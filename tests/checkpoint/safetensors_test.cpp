@@ -102,6 +102,8 @@ TEST_F(Safetensors, DamagedHeadersAreRefused) {
   const char* const shape = R"("shape":[2],)";
   const char* const offsets = R"("data_offsets":[0,8],)";
   expect_refused("1234567", "has 7 bytes");
+  expect_refused("version https://git-lfs.github.com/spec/v1\n", "git lfs pull");
+  expect_refused("<!DOCTYPE html>\n", "web page");
   expect_refused(file_of("{}", 0).substr(0, 9), "is no safetensors file, or cut: a header of 2 bytes in a file of 9");
   expect_refused(std::string(8, '\xff'), "a header of 18446744073709551615 bytes");
   expect_refused(file_of("[]", 0), "is no JSON object");
@@ -120,8 +122,8 @@ TEST_F(Safetensors, DamagedHeadersAreRefused) {
       {type, R"("shape":[9223372036854775808],)", offsets, "is too large"},
       {type, R"("shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2],)", offsets, "has 17 dimensions"},
       {type, shape, R"("data_offsets":[0],)", "data_offsets has 1 values"},
-      {type, shape, R"("data_offsets":[8,0],)", "is at bytes 8 to 0 of 8"},
-      {type, shape, R"("data_offsets":[4,12],)", "is at bytes 4 to 12 of 8"},
+      {type, shape, R"("data_offsets":[8,0],)", "is cut or damaged: 'w' is at bytes 8 to 0, and there are 8 bytes"},
+      {type, shape, R"("data_offsets":[4,12],)", "is cut or damaged: 'w' is at bytes 4 to 12, and there are 8 bytes"},
       {type, R"("shape":[3],)", offsets, "has 8 bytes where its shape makes 12"}};
   for (const auto& [of_type, of_shape, of_offsets, reason] : entries) {
     expect_refused(file_of(entry(of_type, of_shape, of_offsets), 8), reason);

@@ -161,8 +161,18 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-TEST_P(IsaAttention, HasTheBitsOfTheEmulationInBf16) {
-  if (GetParam() == Isa::avx512_bf16) return;  // it adds in another order
+/// Instruction sets with the bits of AMX; avx512_bf16 adds in another order.
+std::vector<Isa> isas_with_amx_bits() {
+  std::vector<Isa> isas = available_isas();
+  std::erase(isas, Isa::avx512_bf16);
+  return isas;
+}
+
+class EmulatedAttention : public ::testing::TestWithParam<Isa> {};
+INSTANTIATE_TEST_SUITE_P(Isas, EmulatedAttention, ::testing::ValuesIn(isas_with_amx_bits()),
+                         [](const auto& test) { return isa_name(test.param); });
+
+TEST_P(EmulatedAttention, HasEqualBitsInBf16) {
   const Case c{2, 99, 2, 40};
   CpuDevice plain(1, {.isa = Isa::plain}), device(1, {.isa = GetParam()});
   const Results expected = results(c, plain, Arithmetic::bf16), found = results(c, device, Arithmetic::bf16);
@@ -269,9 +279,22 @@ TEST(AttentionOp, HasEqualBitsInTilesOfTheBatch) {
   }
 }
 
-/// The rows of y that have NaN, if element c of a part of token 2 of sample 1 is `bad`. Keys 0 to 2 are in each other
-/// token's row too.
-std::vector<bool> rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
+/// The rows of 8 elements that have NaN or infinity.
+std::vector<bool> bad_rows(std::span<const float> values) {
+  std::vector<bool> found(values.size() / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) found[i / 8] = true;
+  }
+  return found;
+}
+
+struct BadRows {
+  std::vector<bool> y, dx;
+};
+
+/// The rows of y and of dx that have NaN, if element c of a part of token 2 of sample 1 is `bad`. Keys 0 to 2 are in
+/// each other token's row too.
+BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
   const Case c{2, 20, 1, 8};
   CpuDevice device(1);
   OpHarness harness(c.batch, device, arithmetic);
@@ -282,11 +305,9 @@ std::vector<bool> rows_with_nan(float bad, std::int64_t part, float query_sign, 
   }
   const auto at = static_cast<std::size_t>(((c.tokens + 2) * 3 + part) * 8 + 5);
   x[at] = bad;
-  const auto y = harness.forward();
-  std::vector<bool> found(static_cast<std::size_t>(c.batch * c.tokens));
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    if (!std::isfinite(y[i])) found[i / 8] = true;
-  }
+  BadRows found{bad_rows(harness.forward()), {}};
+  harness.backward();
+  found.dx = bad_rows(harness.gradient("x"));
   return found;
 }
 
@@ -299,7 +320,13 @@ TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
         std::fill(expected.begin() + 20, expected.end(), part > 0);
         expected[22] = true;
         for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
-          EXPECT_EQ(rows_with_nan(bad, part, query_sign, arithmetic), expected) << bad << ", part " << part;
+          const BadRows found = rows_with_nan(bad, part, query_sign, arithmetic);
+          EXPECT_EQ(found.y, expected) << bad << ", part " << part;
+          for (std::size_t row = 0; row < 60; ++row) EXPECT_FALSE(found.dx[row]) << "of the other sample";
+          // The gradients of all values read the probabilities; those of all queries read all values.
+          for (std::size_t row = part == 2 ? 60 : 62; row < 120; row += 3) {
+            EXPECT_TRUE(found.dx[row]) << bad << ", part " << part << ", row " << row;
+          }
         }
       }
     }

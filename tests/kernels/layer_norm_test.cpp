@@ -227,13 +227,17 @@ TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
   }
 }
 
-TEST(LayerNorm, NanAndInfinityFillTheirRow) {
+TEST(LayerNorm, NanAndInfinityFillTheirRowAndTheGradientsOfTheVariables) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     OpHarness harness(4);
     build(harness, {.shape = {4, 5, 19}});
     harness.values("x")[6 * 19 + 18] = bad;
     const auto y = harness.forward();
     for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i / 19 != 6) << i;
+    harness.backward();
+    const auto dx = harness.gradient("x");
+    for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(std::isfinite(dx[i]), i / 19 != 6) << i;
+    for (const float value : harness.gradient("norm/gamma")) EXPECT_FALSE(std::isfinite(value));
   }
 }
 

@@ -26,6 +26,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
                           .fingerprint = "3 files",
                           .data = "/data",
                           .conversion = {"--skip-damaged"},
+                          .from = "/weights.safetensors",
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
@@ -37,6 +38,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->fingerprint, plan.fingerprint);
   EXPECT_EQ(read->data, plan.data);
   EXPECT_EQ(read->conversion, plan.conversion);
+  EXPECT_EQ(read->from, plan.from);
   EXPECT_EQ(read->watched, plan.watched);
   EXPECT_EQ(read->evaluated, plan.evaluated);
   EXPECT_EQ(read->ranks, plan.ranks);

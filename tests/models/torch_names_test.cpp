@@ -29,7 +29,10 @@ TEST(TorchNames, TellTheNetwork) {
 
 /// Blocks of torchvision's ResNets; widths, blocks and patches of timm's networks.
 TEST(TorchNames, TellTheNetworkByItsBlocksAndShapes) {
-  const TorchArray basic{"layer1.0.conv2.weight", {64, 64, 3, 3}}, bottleneck{"layer1.0.conv3.weight", {256, 64, 1, 1}};
+  const TorchArray basic{"layer1.0.conv1.weight", {64, 64, 3, 3}}, bottleneck{"layer1.0.conv1.weight", {64, 64, 1, 1}};
+  const TorchArray wide{"layer1.0.conv1.weight", {128, 64, 1, 1}}, of_block6{"layer3.5.bn3.weight", {1024}};
+  EXPECT_EQ(torch_network({bottleneck, of_block6}), "resnet50");
+  EXPECT_EQ(torch_network({wide, of_block6}), "") << "wide_resnet50_2, resnext50";
   EXPECT_EQ(
       torch_network(
           {basic, {"layer3.1.bn2.weight", {256}}, {"layer3.5.bn2.weight", {256}}, {"layer3.2.bn2.weight", {256}}}),
@@ -59,7 +62,14 @@ TEST(TorchNames, TellTheNetworkByItsBlocksAndShapes) {
   EXPECT_EQ(torch_network({}), "");
 }
 
+TEST(TorchNames, TellVisionTransformers) {
+  EXPECT_TRUE(is_vision_transformer("vit_tiny_patch4_32"));
+  EXPECT_FALSE(is_vision_transformer("convnext_tiny"));
+  EXPECT_FALSE(is_vision_transformer("airbench94"));
+}
+
 TEST(TorchNames, AreThoseOfTimmsNetworks) {
+  EXPECT_EQ(torch_name("convnext_tiny", "average/norm/gamma"), "head.norm.weight");
   EXPECT_EQ(torch_name("convnext_tiny", "stage2/downsample/norm/gamma"), "stages.1.downsample.0.weight");
   EXPECT_EQ(torch_name("convnext_base", "stage3/block27/scale/gamma"), "stages.2.blocks.26.gamma");
   EXPECT_EQ(torch_name("convnext_tiny", "stage1/block1/depthwise/biases"), "stages.0.blocks.0.conv_dw.bias");

@@ -33,6 +33,17 @@ TEST(VisionTransformers, HaveTheCountsTheirHeadersState) {
   EXPECT_NEAR(giga_multiply_adds(vit_base_patch16_224_network), 16.849, 5e-4);
 }
 
+/// --init-exclude 'logits/*' gives the last layer new values for other classes, and nothing else.
+TEST(NetworksWithTrainedWeights, HaveOnlyTheLastLayerInLogits) {
+  for (const MakeNetwork make : {resnet18_network, convnext_tiny_network, vit_tiny_patch16_224_network}) {
+    std::vector<std::string> names;
+    for (const auto& [name, variable] : variables(make(imagenet_images))) {
+      if (name.starts_with("logits/")) names.push_back(name);
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"logits/biases", "logits/weights"}));
+  }
+}
+
 TEST(VisionTransformers, HaveTheShapesOfTheirHeader) {
   const BuiltNetwork built = build_network(vit_tiny_patch16_224_network(imagenet_images), {.batch_size = 2});
   std::map<std::string, Shape> shapes = output_shapes(built);

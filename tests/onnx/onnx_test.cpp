@@ -269,6 +269,7 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   write_checkpoint(path("scale.h5"), state);
   expect_failure("export --onnx out.onnx scale.h5", ExitCode::data, "scale.h5: pixel_scale in its options is -1");
   expect_failure("export scale.h5", ExitCode::usage, "export takes one of --onnx and --safetensors");
+  expect_failure("export --safetensors a.pt scale.h5", ExitCode::usage, "--safetensors a.pt");
   expect_failure("export --onnx out.onnx missing.h5", ExitCode::no_input, "missing.h5");
   expect_failure("verify --onnx out.onnx scale.h5", ExitCode::usage, "--onnx does not apply to verify");
 }

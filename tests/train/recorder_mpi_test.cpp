@@ -336,6 +336,26 @@ TEST_F(RecorderTest, SaysWhichSettingsChangedAtAResume) {
   EXPECT_EQ(warnings, first() ? "warning: --seed was 1 up to the checkpoint and is 2 from here\n" : "");
 }
 
+TEST_F(RecorderTest, SaysWhatInitFromGave) {
+  description_.add("preprocessing", "torchvision", Scope::result);
+  const auto said = [&](const std::string& options, const std::vector<std::string>& excluded) {
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    recorder_.initialized({"a.h5", {.options_json = options, .variables = {{"x"}, {"y"}}, .buffers = {{"z"}}}},
+                          excluded);
+    const std::string lines = ::testing::internal::GetCapturedStdout();
+    return lines + ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said("{}", {}), first() ? "initialized from a.h5: 3 arrays\n" : "");
+  EXPECT_EQ(said(R"({"preprocessing": "torchvision"})", {"y"}),
+            first() ? "initialized from a.h5: 2 arrays, without the variables of --init-exclude: y\n" : "");
+  EXPECT_EQ(said(R"({"preprocessing": "inception"})", {}),
+            first()
+                ? "initialized from a.h5: 3 arrays\nwarning: a.h5 was trained with --preprocessing \"inception\", and "
+                  "this run has \"torchvision\"\n"
+                : "");
+}
+
 TEST_F(RecorderTest, RemovesFilesOfAKilledWriter) {
   const auto stale = train_dir() / "model.ckpt-5.h5.4711.tmp";
   if (first()) {

@@ -80,8 +80,13 @@ TEST_F(TorchWeights, ThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
   expect_refused("has no 'conv1.weight' (stem/weights) of resnet18");
   arrays_ = all;
   arrays_[2].shape = {3, 2};
-  expect_refused(
-      "'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3 (--init-exclude logits/weights gives it initial values)");
+  expect_refused("'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3 (for other classes: --init-exclude 'logits/*')");
+}
+
+TEST_F(TorchWeights, ThatAreNotFiniteAreRefused) {
+  arrays_[2].values[4] = std::nanf("");
+  expect_refused("'fc.weight' has the value nan");
+  EXPECT_EQ(read({"logits/*"}).variables.size(), 1u) << "the excluded values are not used";
 }
 
 TEST_F(TorchWeights, PositionsAreResizedToTheImage) {
@@ -136,6 +141,26 @@ TEST(WeightFile, IsRecognisedByItsName) {
   EXPECT_FALSE(is_weight_file("best.ckpt.h5"));
 }
 
+TEST(WeightFile, PickledFilesAreRecognisedByTheirFirstBytes) {
+  const TemporaryDirectory directory;
+  const auto refused = [&](const std::string& name, const std::string& first) {
+    const std::filesystem::path path = directory.path() / name;
+    write_text(path, first + "more");
+    try {
+      is_weight_file(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused("model.pth.tar", "PK\x03\x04"));
+  EXPECT_TRUE(refused("last.ckpt", "\x80\x02}"));
+  EXPECT_TRUE(refused("a.safetensors", "PK\x03\x04"));
+  EXPECT_FALSE(refused("a.npz", "PK\x03\x04"));
+  EXPECT_FALSE(refused("of 640 bytes.safetensors", std::string("\x80\x02\0\0", 4))) << "the length of the header";
+}
+
 TEST(WeightFile, PickledFilesAreRefusedWithTheirConversion) {
   for (const char* const name : {"a.pt", "b/a.pth", "pytorch_model.bin"}) {
     const Error error = error_of([&] { is_weight_file(name); });
@@ -143,6 +168,7 @@ TEST(WeightFile, PickledFilesAreRefusedWithTheirConversion) {
     EXPECT_THAT(error.what(), HasSubstr("weights_only=True"));
     EXPECT_THAT(error.what(), HasSubstr(".safetensors"));
   }
+  EXPECT_THAT(error_of([] { is_weight_file("a b.pt"); }).what(), HasSubstr(" 'a b.pt' 'a b.safetensors'"));
 }
 
 }  // namespace

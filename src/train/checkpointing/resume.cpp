@@ -6,6 +6,7 @@
 #include <span>
 
 #include "carillon/core/error.h"
+#include "src/models/position_grid.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/checkpointing/partial_checkpoint.h"
@@ -56,10 +57,26 @@ std::vector<GivenValues> values_of_data(const Network& network, const Dataset* d
   return given;
 }
 
+/// Resizes the positions of a vision transformer that was trained at another image size.
+void fit_positions(const std::vector<ParameterSpec>& specs, std::vector<NamedArray>& variables) {
+  for (const ParameterSpec& spec : specs) {
+    const auto trained = std::ranges::find(variables, spec.name, &NamedArray::name);
+    const std::vector<std::int64_t> shape = spec.shape.extents();
+    if (!spec.is_embedding || trained == variables.end() || trained->shape == shape) continue;
+    if (!are_position_grids(trained->shape, shape)) continue;
+    trained->values = resized_positions(trained->values, trained->shape, shape);
+    trained->shape = shape;
+  }
+}
+
 /// What --init-from names: a checkpoint, or a file with PyTorch's weights.
 LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOptions& model, const Tower& tower,
                                std::uint64_t max_bytes) {
-  if (!is_weight_file(options.init_from)) return find_checkpoint(options.init_from, print_warning, max_bytes);
+  if (!is_weight_file(options.init_from)) {
+    LoadedCheckpoint loaded = find_checkpoint(options.init_from, print_warning, max_bytes);
+    fit_positions(tower.parameters().specs(), loaded.state.variables);
+    return loaded;
+  }
   return {options.init_from, read_weight_file(options.init_from, model.name, tower.parameters().specs(),
                                               tower.buffers().specs(), options.init_exclude)};
 }
@@ -79,9 +96,10 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
   } else {
     LoadedCheckpoint initial = initial_state(options, model, tower, max_bytes);
     check_model(initial, model);
+    std::vector<std::string> excluded;
     if (!options.init_exclude.empty()) {
-      recorder.initialized_without(exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
-                                           values_of_data(tower.network(), dataset), initial.state));
+      excluded = exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
+                         values_of_data(tower.network(), dataset), initial.state);
     }
     try {
       tower.initialize_from(initial);
@@ -89,6 +107,7 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
       if (error.code() != ExitCode::data) throw;
       fail(error.code(), "{} (--init-exclude gives variables their initial values)", error.what());
     }
+    recorder.initialized(initial, excluded);
   }
   return {};
 }

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
 #include <map>
 
 #include "carillon/core/error.h"
@@ -10,6 +13,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/torch_layout.h"
 #include "src/core/printable.h"
+#include "src/core/shell_word.h"
 #include "src/models/position_grid.h"
 #include "src/models/torch_names.h"
 #include "src/options/option_values.h"
@@ -43,20 +47,48 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
+/// Whether PyTorch pickled the file: by its name, or by its first bytes, a pickle's or those of a zip archive.
+bool is_pickled(const std::filesystem::path& path) {
+  const std::filesystem::path extension = path.extension();
+  for (const char* const pickled : {".pt", ".pth", ".bin"}) {
+    if (extension == pickled) return true;
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a pipe would wait
+  std::array<char, 4> first{};
+  std::ifstream(path, std::ios::binary).read(first.data(), first.size());
+  const bool is_archive = std::string_view(first.data(), first.size()) == "PK\x03\x04";
+  const bool is_pickle = first[0] == '\x80' && first[1] >= 2 && first[1] <= 5 && extension != ".safetensors";
+  return is_pickle || (is_archive && extension != ".npz");
+}
+
+[[noreturn]] void refuse_pickled(const std::filesystem::path& path) {
+  std::filesystem::path converted = path;
+  converted.replace_extension(".safetensors");
+  if (converted == path) converted.replace_filename("converted.safetensors");
+  fail(ExitCode::usage,
+       "{}: PyTorch pickled it; such a file can contain programs. Convert it: python3 -c 'import sys, torch, "
+       "safetensors.torch as s; d = torch.load(sys.argv[1], \"cpu\", weights_only=True); "
+       "s.save_file(d.get(\"model\", d.get(\"state_dict\", d)), sys.argv[2])' {} {}",
+       path.string(), shell_word(path.string()), shell_word(converted.string()));
+}
+
+/// The values of an entry. Errors: as SafetensorsFile::read; data (a value is not finite).
+std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsEntry& entry,
+                                 const std::filesystem::path& path) {
+  std::vector<float> values = file.read(entry).values;
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad != values.end()) fail(ExitCode::data, "{}: '{}' has the value {}", path.string(), entry.name, *bad);
+  return values;
+}
+
 }  // namespace
 
 bool is_weight_file(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return false;
-  const std::filesystem::path extension = path.extension();
-  for (const char* const pickled : {".pt", ".pth", ".bin"}) {
-    if (extension != pickled) continue;
-    fail(ExitCode::usage,
-         "{}: PyTorch pickled it; such a file can contain programs. Convert it: python3 -c 'import sys, torch, "
-         "safetensors.torch as s; s.save_file(torch.load(sys.argv[1], \"cpu\", weights_only=True), sys.argv[2])' {} {}",
-         path.string(), path.string(), std::filesystem::path(path).replace_extension(".safetensors").string());
-  }
-  return extension == ".safetensors";
+  if (is_pickled(path)) refuse_pickled(path);
+  return path.extension() == ".safetensors";
 }
 
 std::string network_of_weight_file(const std::filesystem::path& path) {
@@ -101,15 +133,17 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const std::s
     if (matches_any(excluded, *array.name)) continue;
     if (array.is_embedding && entry.shape != array.shape && are_position_grids(entry.shape, array.shape)) {
       array.group->push_back(
-          {*array.name, array.shape, resized_positions(file.read(entry).values, entry.shape, array.shape)});
+          {*array.name, array.shape, resized_positions(finite_values(file, entry, path), entry.shape, array.shape)});
       continue;
     }
     if (entry.shape != torch_shape(array.shape)) {
-      fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {} (--init-exclude {} gives it initial values)",
-           path.string(), entry.name, shape_text(entry.shape), model, shape_text(torch_shape(array.shape)),
-           *array.name);
+      const char* const hint =
+          array.name->starts_with("logits/") ? " (for other classes: --init-exclude 'logits/*')" : "";
+      fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {}{}", path.string(), entry.name, shape_text(entry.shape),
+           model, shape_text(torch_shape(array.shape)), hint);
     }
-    array.group->push_back({*array.name, array.shape, from_torch_layout(file.read(entry).values, array.shape)});
+    array.group->push_back(
+        {*array.name, array.shape, from_torch_layout(finite_values(file, entry, path), array.shape)});
   }
   for (const auto& [name, array] : wanted) {
     if (matches_any(excluded, *array.name)) continue;

@@ -13,7 +13,7 @@
 namespace carillon {
 
 /// Whether the name is that of a file with weights, not of a checkpoint: *.safetensors. Errors: usage (a file that
-/// PyTorch pickled; names the command that converts it).
+/// PyTorch pickled, by its name or its first bytes; names the command that converts it).
 bool is_weight_file(const std::filesystem::path& path);
 
 /// The network whose arrays the file has, by their names. Errors: data (of no network with known names, or damaged);
@@ -22,8 +22,8 @@ std::string network_of_weight_file(const std::filesystem::path& path);
 
 /// A state of `model` with the variables and buffers of the file, except those that match one of `excluded`, which the
 /// file may lack. Positions of a vision transformer for another image size are resized. Errors: usage (no such names
-/// are known for the model); data (an array is missing, unknown, or of another shape or type; the file is damaged);
-/// no_input, io.
+/// are known for the model); data (an array is missing, unknown, or of another shape or type, or has a value that is
+/// not finite; the file is damaged); no_input, io.
 CheckpointState read_weight_file(const std::filesystem::path& path, const std::string& model,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded);

@@ -138,11 +138,25 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
 }
 
-void Recorder::initialized_without(const std::vector<std::string>& names) {
+void Recorder::initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded) {
   if (!first_) return;
-  print_text(STDOUT_FILENO, fmt::format("initialized from {} without the variables of --init-exclude: {}\n",
-                                        printable(first_->options.checkpoint.init_from),
-                                        printable(fmt::format("{}", fmt::join(names, ", ")))));
+  const std::size_t arrays = initial.state.variables.size() + initial.state.buffers.size();
+  std::string line =
+      fmt::format("initialized from {}: {} arrays", printable(initial.path.string()), arrays - excluded.size());
+  if (!excluded.empty()) {
+    line += fmt::format(", without the variables of --init-exclude: {}",
+                        printable(fmt::format("{}", fmt::join(excluded, ", "))));
+  }
+  print_text(STDOUT_FILENO, line + "\n");
+  const nlohmann::json before = nlohmann::json::parse(initial.state.options_json, nullptr, false);
+  const nlohmann::json now = nlohmann::json::parse(first_->description.json(), nullptr, false);
+  const auto preprocessing = [](const nlohmann::json& options) {
+    return options.is_object() && options.contains("preprocessing") ? options["preprocessing"].dump() : "";
+  };
+  const std::string trained = preprocessing(before), own = preprocessing(now);
+  if (trained.empty() || own.empty() || trained == own) return;
+  print_warning(fmt::format("{} was trained with --preprocessing {}, and this run has {}",
+                            printable(initial.path.string()), printable(trained), own));
 }
 
 bool Recorder::first_finds(const std::function<bool()>& look) const {

@@ -71,8 +71,9 @@ class Recorder {
   void resumed(const LoadedCheckpoint& checkpoint);
   /// On rank 0. Errors: usage (the checkpoint to resume is of another task).
   void require_same_task(const LoadedCheckpoint& checkpoint) const;
-  /// Prints that the run starts from --init-from without the variables and buffers of these names.
-  void initialized_without(const std::vector<std::string>& names);
+  /// Prints that the run starts from --init-from, without the arrays of the names `excluded`. Warns if that checkpoint
+  /// was trained with another --preprocessing.
+  void initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded);
   /// Whether a run that ended at `step` was killed before it logged its last evaluation or, if that is the best, kept
   /// its checkpoint. Collective.
   bool lacks_evaluation(std::int64_t step, const Tower& tower);
