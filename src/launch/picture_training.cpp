@@ -101,12 +101,22 @@ std::string preprocessing_of(const CheckpointState& state) {
   return std::string(found->text);
 }
 
+/// Reads the arrays of a weight file except those of the last layer, so that a fault is known before the pictures are
+/// converted. Errors: as read_weight_file.
+void check_weights(const std::string& file, const std::string& network) {
+  const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
+  const Network made = network_named(image_program(), network)(settings);
+  const Graph graph = build_network(made, {1, Arithmetic::fp32, Purpose::training}).graph;
+  read_weight_file(file, network, graph.parameters(), graph.buffers(), {"logits/*"});
+}
+
 /// Of the weights in `from`. `model`: --model, if it is given. Errors: usage (another network), those of reading the
 /// file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
   std::string network, preprocessing;
   if (is_weight_file(from)) {
     network = network_of_weight_file(from);
+    check_weights(from, network);
   } else {
     const CheckpointState state = find_checkpoint(from, print_warning).state;
     network = state.model;

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 import programs
-from bad_input import STOPPED, USAGE
+from bad_input import DATA, STOPPED, USAGE
 from png import png
 from processes import wait_for
 from programs import ProgramFailed, Result, checkpoints
@@ -153,6 +153,10 @@ def _fine_tuning(context):
     other = context.run_command(command(context, run, data, "--from", weights, "--model", "resnet50", "--fresh"))
     wrong = other.complaint(USAGE) or ("are those of resnet18" not in other.output and other.output)
     yield _result("--from refuses weights of another network than --model", wrong)
+    copy.write_bytes(weights.read_bytes().replace(b'"bn1.bias"', b'"bn1.biaz"'))
+    damaged = context.run_command(command(context, run, data, "--from", copy, "--fresh", *options))
+    wrong = damaged.complaint(DATA, ("bn1.biaz",)) or ("measuring the speed" in damaged.output and damaged.output)
+    yield _result("unsuitable weights are refused before any work", wrong)
 
 
 def _failure(context):
