@@ -122,6 +122,9 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   if (part.pixels.size() > kept_bytes) part.pixels = {};  // do not keep the memory of a single large picture
 }
 
+/// Half of the margin; of two equal places, the even one, as torchvision's CenterCrop.
+std::int64_t first_of_centre(std::int64_t margin) { return margin / 2 + (margin % 4 == 3 ? 1 : 0); }
+
 }  // namespace
 
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
@@ -137,8 +140,8 @@ PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::
                    .resized_width = picture.width * shorter / least,
                    .height = height,
                    .width = width};
-  view.row = (view.resized_height - height) / 2;
-  view.column = (view.resized_width - width) / 2;
+  view.row = first_of_centre(view.resized_height - height);
+  view.column = first_of_centre(view.resized_width - width);
   return view;
 }
 

@@ -175,6 +175,7 @@ TEST(View, InTheMiddleKeepsThePicturesProportions) {
   EXPECT_EQ(view.resized_width, 341);
   EXPECT_EQ(view.row, 16);
   EXPECT_EQ(view.column, 58);
+  EXPECT_EQ(central_view({.height = 256, .width = 343}, 256, 224, 224).column, 60) << "59.5, as torchvision rounds it";
   const PictureView thin = central_view({.height = 1, .width = 60000}, 256, 224, 224);
   EXPECT_EQ(thin.resized_height, 256);
   EXPECT_EQ(thin.column, (256 * 60000 - 224) / 2);

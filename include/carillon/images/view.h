@@ -45,7 +45,8 @@ struct CropRule {
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// is at least the longer side of the image. The other side is scaled in proportion and rounded down.
+/// is at least the longer side of the image. The other side is scaled in proportion and rounded down. Of two places in
+/// the middle, the even one is taken, as by torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
 /// Memory for decoding and resizing, reused from picture to picture.
