@@ -162,12 +162,13 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   if (request_.fresh) return std::nullopt;
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
   if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
-  const bool is_same = plan->pictures == pictures_.path && plan->fingerprint == pictures_.fingerprint;
-  if (!is_same) {
-    fail(ExitCode::usage,
-         "{}: holds a training on {} before its pictures changed: train again with --fresh, or name another folder "
-         "with --train-dir",
-         train_dir_.string(), plan->pictures);
+  const bool is_of_folder = plan->pictures == pictures_.path;
+  if (!is_of_folder || plan->fingerprint != pictures_.fingerprint) {
+    const std::string conflict =
+        is_of_folder ? fmt::format("the pictures in {} have changed since the training began", plan->pictures)
+                     : fmt::format("holds a training on {}, not on {}", plan->pictures, pictures_.path);
+    fail(ExitCode::usage, "{}: {}: train again with --fresh, or name another folder with --train-dir",
+         train_dir_.string(), conflict);
   }
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
   if (plan->data != data_dir_.string() || plan->conversion != conversion(shorter).options) {
