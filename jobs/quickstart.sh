@@ -18,8 +18,9 @@ jobs/install_deps.sh
 source jobs/mpi_env.sh
 
 announce "building the programs into build/"
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCARILLON_TESTS=OFF >build.log 2>&1 ||
-  { cat build.log >&2; false; }
+mkdir -p build
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCARILLON_TESTS=OFF >build/configure.log 2>&1 ||
+  { cat build/configure.log >&2; false; }
 cmake --build build
 
 announce "converting Fashion-MNIST to TFRecord files in data/fashion-mnist"
