@@ -23,11 +23,13 @@ def configure(comparison):
     fast = ("--optimizer", "fused", *network)
     if comparison.options.bin:
         records = comparison.convert("cifar10")
-        model = ("--model", comparison.options.network, *OPTIONS)
-        comparison.add_ours("Carillon, 1 rank, 2 threads", records, 1, "--threads", 2, *model)
-        comparison.add_ours("Carillon, 2 ranks", records, 2, "--threads", 1, *model)
         batch = ("--global-batch", BATCH, "--micro-batch", BATCH // 2)
-        comparison.add_ours("Carillon, 1 rank, 2 micro-batches", records, 1, "--threads", 2, *model, *batch)
+        for precision in ("fp32", "bf16"):
+            model = ("--model", comparison.options.network, "--precision", precision, *OPTIONS)
+            name = f"Carillon, {precision}"
+            comparison.add_ours(f"{name}, 1 rank, 2 threads", records, 1, "--threads", 2, *model)
+            comparison.add_ours(f"{name}, 2 ranks", records, 2, "--threads", 1, *model)
+            comparison.add_ours(f"{name}, 1 rank, 2 micro-batches", records, 1, "--threads", 2, *model, *batch)
     for name, threads, flags, environment in (
         ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
         ("channels_last, kept memory, huge pages, 2 threads", 2, (), KEEP_MEMORY | HUGE_PAGES),

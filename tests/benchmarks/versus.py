@@ -4,6 +4,7 @@ import argparse
 import importlib.metadata
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,7 @@ def arguments(description, data_help, steps, seconds):
     parser.add_argument("--data", type=pathlib.Path, required=True, help=data_help)
     parser.add_argument("--former-bin", type=pathlib.Path, help="programs of another build to compare")
     parser.add_argument("--only-ours", action="store_true", help="leave PyTorch out")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="part of the names")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=steps, help="steps per run of our program")
     parser.add_argument("--seconds", type=float, default=seconds, help="seconds of measurement per run of PyTorch")
@@ -108,5 +110,8 @@ def main(parser, program, worker, batch, configure):
         configure(versus)
         if options.only_ours:
             versus.others.clear()
+        for runs in (versus.mine, versus.former, versus.others):
+            for name in [name for name in runs if not options.only.search(name)]:
+                del runs[name]
         if versus.mine or versus.others:
             print("\n".join(versus.report()))
