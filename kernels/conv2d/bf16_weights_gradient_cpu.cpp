@@ -9,27 +9,36 @@
 namespace carillon {
 namespace {
 
-/// Each step of a product sums over 16 images and two columns.
+/// Each step of a product sums over one column of a row of dz, in two slices of 16 images. The slices are two groups of
+/// images or, if they fill them better, the upper and the lower half of the rows of one group. So left tiles of
+/// neighbouring taps are neighbouring columns of packed x.
+///
+/// A product has left tiles of neighbouring taps in a row of the filters, for some blocks of 16 channels, and right
+/// tiles of a panel, 16 filters. dw is computed in parts, some sets of blocks by some panels, whose sums stay in the
+/// second-level cache. The division into parts and chunks does not depend on the number of threads.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
       : device_(device), task_(task), kernels_(bf16_tile_kernels(device.isa())) {
-    even_columns_ = task.columns.output + task.columns.output % 2;
-    positions_ = even_columns_ + (task.columns.window - 1) / task.columns.stride;
-    channel_stride_ = task.columns.stride * positions_ * tile_rows;
-    x_row_ = channel_blocks() * tile_rows * channel_stride_;
-    dz_row_ = even_columns_ * half_tile;
-    strip_rows_ = task.rows.output;
+    divide_into_slices();
+    phases_ = std::min(task.columns.stride, task.columns.window);
+    positions_ = task.columns.output + (task.columns.window - 1) / task.columns.stride;
+    block_ = phases_ * positions_ * tile_elements;
+    dz_row_ = task.columns.output * tile_elements;
+    taps_per_product_ = even_part(task.columns.window, TileProduct::most_left);
+    blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left / taps_per_product_);
+    divide_into_parts();
+    x_row_ = sets_per_part_ * blocks_per_product_ * block_;
+    strip_rows_ = slice_rows_;
     while (strip_rows_ > 1 && strip_bytes() > packed_cache_bytes) --strip_rows_;
-    strip_rows_ = even_part(task.rows.output, strip_rows_);
+    strip_rows_ = even_part(slice_rows_, strip_rows_);
     const std::int64_t fitting = std::max<std::int64_t>(packed_cache_bytes / strip_bytes(), 1);
-    groups_per_chunk_ = strip_rows_ == task.rows.output ? even_part(groups(), fitting) : 1;
-    dz_panel_ = groups_per_chunk_ * strip_rows_ * dz_row_;
-    blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left);
+    pairs_per_chunk_ = strip_rows_ == slice_rows_ ? even_part(slice_pairs_, fitting) : 1;
+    dz_panel_ = pairs_per_chunk_ * strip_rows_ * dz_row_;
     WorkspaceLayout layout;
-    x_ = layout.add(floats_of(groups_per_chunk_ * x_rows() * x_row_));
-    dz_ = layout.add(floats_of(panels() * dz_panel_));
-    sums_ = layout.add(taps() * panels() * channel_blocks() * tile_sums);
+    x_ = layout.add(floats_of(pairs_per_chunk_ * x_rows() * x_row_));
+    dz_ = layout.add(floats_of(panels_per_part_ * dz_panel_));
+    sums_ = layout.add(tap_sets() * sets_per_part_ * panels_per_part_ * product_sums());
     device.reserve_workspace(layout.bytes());
   }
 
@@ -42,27 +51,36 @@ class WeightsGradient final : public Conv2dPassCpu {
     {
       const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       kernels_.begin();
-      const ThreadShare mine(taps() * channel_sets() * panels(), thread, threads);
-      for (std::int64_t group = 0; group < groups(); group += groups_per_chunk_) {
-        for (std::int64_t row = 0; row < task_.rows.output; row += strip_rows_) {
-          const Chunk chunk{group, std::min(groups_per_chunk_, groups() - group), row,
-                            std::min(row + strip_rows_, task_.rows.output)};
-          pack(chunk, ThreadShare(chunk.groups * (x_rows() + strip_rows_), thread, threads), x, dz);
+      for (std::int64_t set = 0; set < channel_sets(); set += sets_per_part_) {
+        for (std::int64_t panel = 0; panel < panels(); panel += panels_per_part_) {
+          const Part part{set, std::min(sets_per_part_, channel_sets() - set), panel,
+                          std::min(panels_per_part_, panels() - panel)};
+          const ThreadShare mine(tap_sets() * part.sets * part.panels, thread, threads);
+          for_chunks([&](const Chunk& chunk) {
+            pack(part, chunk, ThreadShare(chunk.pairs * (x_rows() + strip_rows_), thread, threads), x, dz);
 #pragma omp barrier
-          multiply(chunk, mine, x, dz, sums);
+            multiply(part, chunk, mine, x, dz, sums);
 #pragma omp barrier
+          });
+          for (std::int64_t at = mine.first; at < mine.last; ++at) write(product_at(part, at), sums_of(sums, at));
         }
       }
       kernels_.end();
-      const ThreadShare tiles(taps() * panels() * channel_blocks(), thread, threads);
-      for (std::int64_t i = tiles.first; i < tiles.last; ++i) write(i, sums + i * tile_sums);
     }
   }
 
  private:
-  /// Groups of images and rows of dz that are packed together.
+  /// Sets of `blocks_per_product_` blocks, and panels.
+  struct Part {
+    std::int64_t first_set, sets, first_panel, panels;
+  };
+  /// Pairs of slices and rows of a slice of dz that are packed together.
   struct Chunk {
-    std::int64_t group, groups, first_row, last_row;
+    std::int64_t pair, pairs, first_row, last_row;
+  };
+  /// Taps (row, tap), (row, tap + 1), ... of the filters, blocks of channels, a panel.
+  struct Product {
+    std::int64_t row, tap, taps, block, blocks, panel;
   };
 
   std::int64_t images() const { return task_.x.shape[0]; }
@@ -72,118 +90,209 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t channel_blocks() const { return ceil_divide(channels(), tile_rows); }
   std::int64_t channel_sets() const { return ceil_divide(channel_blocks(), blocks_per_product_); }
   std::int64_t panels() const { return ceil_divide(filters(), tile_rows); }
-  std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
+  /// Sets of neighbouring taps in a row of the filters, and in all rows.
+  std::int64_t tap_sets_of_row() const { return ceil_divide(task_.columns.window, taps_per_product_); }
+  std::int64_t tap_sets() const { return task_.rows.window * tap_sets_of_row(); }
+  std::int64_t product_sums() const { return taps_per_product_ * blocks_per_product_ * tile_sums; }
+  float* sums_of(float* sums, std::int64_t product) const { return sums + product * product_sums(); }
   std::int64_t x_rows() const { return (strip_rows_ - 1) * task_.rows.stride + task_.rows.window; }
-  std::int64_t strip_bytes() const { return 2 * (x_rows() * x_row_ + strip_rows_ * panels() * dz_row_); }
-  /// The row of x that the chunk's packed row 0 holds.
-  std::int64_t top(const Chunk& chunk) const { return chunk.first_row * task_.rows.stride - task_.rows.before; }
+  std::int64_t strip_bytes() const { return 2 * (x_rows() * x_row_ + strip_rows_ * panels_per_part_ * dz_row_); }
+
+  void divide_into_slices() {
+    const std::int64_t rows = task_.rows.output;
+    const std::int64_t pairs_of_groups = ceil_divide(groups(), 2), half_of_rows = ceil_divide(rows, 2);
+    slices_are_groups_ = pairs_of_groups * rows <= groups() * half_of_rows;
+    slice_pairs_ = slices_are_groups_ ? pairs_of_groups : groups();
+    slice_rows_ = slices_are_groups_ ? rows : half_of_rows;
+  }
+  std::int64_t group_of(std::int64_t pair, std::int64_t slice) const {
+    return slices_are_groups_ ? 2 * pair + slice : pair;
+  }
+  /// The row of dz that is row 0 of a slice.
+  std::int64_t first_row_of(std::int64_t slice) const { return slices_are_groups_ ? 0 : slice * slice_rows_; }
+  /// The row of x that is the chunk's packed row `at` in a slice; outside of the image: zeros.
+  std::int64_t x_row_of(const Chunk& chunk, std::int64_t slice, std::int64_t at) const {
+    return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
+  }
+  bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
+
+  /// x is packed once for each range of panels, dz once for each range of sets: chooses the least work. Packing an
+  /// element of x takes twice as long as one of dz.
+  void divide_into_parts() {
+    const std::int64_t sums_of_pair = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_pair;
+    std::int64_t least = 0;
+    for (std::int64_t sets = channel_sets(); sets > 0; sets = even_part(channel_sets(), sets - 1)) {
+      const std::int64_t panels_of_part = even_part(panels(), std::clamp<std::int64_t>(fitting / sets, 1, panels()));
+      const std::int64_t work =
+          2 * ceil_divide(panels(), panels_of_part) * task_.rows.input * task_.columns.input * channels() +
+          ceil_divide(channel_sets(), sets) * task_.rows.output * task_.columns.output * filters();
+      if (least == 0 || (work < least && (sets * panels_of_part <= fitting || sets == 1))) {
+        least = work;
+        sets_per_part_ = sets;
+        panels_per_part_ = panels_of_part;
+      }
+      if (sets == 1) break;
+    }
+  }
+
+  template <typename Body>
+  void for_chunks(const Body& body) const {
+    for (std::int64_t pair = 0; pair < slice_pairs_; pair += pairs_per_chunk_) {
+      for (std::int64_t row = 0; row < slice_rows_; row += strip_rows_) {
+        body(Chunk{pair, std::min(pairs_per_chunk_, slice_pairs_ - pair), row,
+                   std::min(row + strip_rows_, slice_rows_)});
+      }
+    }
+  }
+
+  /// Product number `at` of a part. Panels vary fastest.
+  Product product_at(const Part& part, std::int64_t at) const {
+    const std::int64_t set = at / part.panels % part.sets, taps = at / part.panels / part.sets;
+    Product product{.row = taps / tap_sets_of_row(),
+                    .tap = taps % tap_sets_of_row() * taps_per_product_,
+                    .block = (part.first_set + set) * blocks_per_product_,
+                    .panel = part.first_panel + at % part.panels};
+    product.taps = std::min(taps_per_product_, task_.columns.window - product.tap);
+    product.blocks = std::min(blocks_per_product_, channel_blocks() - product.block);
+    return product;
+  }
 
   /// Packs this thread's share of the chunk's rows: first those of x, then those of dz.
-  void pack(const Chunk& chunk, const ThreadShare& mine, Bf16* x, Bf16* dz) const {
-    const std::int64_t of_x = chunk.groups * x_rows();
+  void pack(const Part& part, const Chunk& chunk, const ThreadShare& mine, Bf16* x, Bf16* dz) const {
+    const std::int64_t of_x = chunk.pairs * x_rows();
     for (std::int64_t i = mine.first; i < mine.last; ++i) {
       if (i < of_x) {
-        pack_x(chunk.group + i / x_rows(), top(chunk) + i % x_rows(), x + i * x_row_);
-      } else {
-        const std::int64_t at = i - of_x, row = chunk.first_row + at % strip_rows_;
-        if (row < chunk.last_row) pack_dz(chunk.group + at / strip_rows_, row, dz + at * dz_row_);
+        pack_x(part, chunk, i / x_rows(), i % x_rows(), x + i * x_row_);
+        continue;
+      }
+      const std::int64_t at = i - of_x, pair = chunk.pair + at / strip_rows_, row = chunk.first_row + at % strip_rows_;
+      if (row >= chunk.last_row) continue;
+      for (std::int64_t slice = 0; slice < 2; ++slice) {
+        pack_dz(part, group_of(pair, slice), row + first_row_of(slice), dz + at * dz_row_ + slice * half_tile);
       }
     }
   }
 
-  /// A row of x as [channel][column % stride][column / stride][16 images].
-  void pack_x(std::int64_t group, std::int64_t row, Bf16* to) const {
+  /// The part's channels of packed row `at` of x: [block][column % stride][column / stride][16 channels][slice][16
+  /// images].
+  void pack_x(const Part& part, const Chunk& chunk, std::int64_t pair, std::int64_t at, Bf16* to) const {
     const SlidingWindow& columns = task_.columns;
-    if (row < 0 || row >= task_.rows.input) return;  // no product reads it
+    if (at % task_.rows.stride >= task_.rows.window) return;  // no product reads it
+    const std::int64_t first_block = part.first_set * blocks_per_product_;
+    const std::int64_t blocks = std::min(part.sets * blocks_per_product_, channel_blocks() - first_block);
     const std::int64_t image = task_.rows.input * columns.input * channels();
-    const Bf16* const from =
-        static_cast<const Bf16*>(task_.x.data) + group * tile_rows * image + row * columns.input * channels();
-    for (std::int64_t phase = 0; phase < columns.stride; ++phase) {
-      for (std::int64_t position = 0; position < positions_; ++position) {
+    const Bf16* rows[2];
+    std::int64_t counts[2];  // images
+    for (std::int64_t slice = 0; slice < 2; ++slice) {
+      const std::int64_t group = group_of(chunk.pair + pair, slice), row = x_row_of(chunk, slice, at);
+      const bool exists = has_x_row(row) && group < groups();
+      rows[slice] = static_cast<const Bf16*>(task_.x.data) +
+                    (exists ? group * tile_rows * image + row * columns.input * channels() : 0);
+      counts[slice] = exists ? images_of_group(group, images()) : 0;
+    }
+    for (std::int64_t phase = 0; phase < phases_; ++phase) {
+      for (std::int64_t position = 0; position < positions_; ++position, to += tile_elements) {
         const std::int64_t column = position * columns.stride + phase - columns.before;
-        const bool inside = column >= 0 && column < columns.input;
-        const TileSource<Bf16> source{from + (inside ? column : 0) * channels(), image,
-                                      inside ? images_of_group(group, images()) : 0};
-        kernels_.pack_transposed(source, channels(), to + (phase * positions_ + position) * tile_rows, channel_stride_);
-      }
-    }
-  }
-
-  /// A row of dz: [column][8 pairs of images][16 filters][2] of each panel.
-  void pack_dz(std::int64_t group, std::int64_t row, Bf16* to) const {
-    const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
-    const Bf16* const from =
-        static_cast<const Bf16*>(task_.dz.data) + group * tile_rows * image + row * width * filters();
-    for (std::int64_t column = 0; column < even_columns_; ++column) {
-      const bool inside = column < width;
-      const TileSource<Bf16> source{from + (inside ? column : 0) * filters(), image,
-                                    inside ? images_of_group(group, images()) : 0};
-      kernels_.pack_right(source, filters(), to + column * half_tile, dz_panel_);
-    }
-  }
-
-  /// The products of a chunk for one tap and a set of blocks of 16 channels.
-  void list_tiles(const Chunk& chunk, std::int64_t tap, std::int64_t block, std::int64_t count, const Bf16* x,
-                  TileList& list) const {
-    const SlidingWindow &rows = task_.rows, &columns = task_.columns;
-    const std::int64_t i = tap / columns.window, j = tap % columns.window;
-    const std::int64_t first_position = j % columns.stride * positions_ + j / columns.stride;
-    list.clear();
-    for (std::int64_t g = 0; g < chunk.groups; ++g) {
-      for (std::int64_t row = chunk.first_row; row < chunk.last_row; ++row) {
-        const std::int64_t x_row = row * rows.stride + i - rows.before;
-        if (x_row < 0 || x_row >= rows.input) continue;
-        const Bf16* const from = x + (g * x_rows() + x_row - top(chunk)) * x_row_ + block * tile_rows * channel_stride_;
-        const std::int64_t dz_row = (g * strip_rows_ + row - chunk.first_row) * dz_row_;
-        for (std::int64_t column = 0; column < even_columns_; column += 2) {
-          for (std::int64_t m = 0; m < count; ++m) {
-            list.left.push_back(from + m * tile_rows * channel_stride_ + (first_position + column) * tile_rows);
+        const bool is_inside = column >= 0 && column < columns.input;
+        for (std::int64_t b = 0; b < blocks; ++b) {
+          const std::int64_t channel = (first_block + b) * tile_rows;
+          const std::int64_t at_pixel = (is_inside ? column : 0) * channels() + channel;
+          for (std::int64_t slice = 0; slice < 2; ++slice) {
+            kernels_.pack_transposed({rows[slice] + at_pixel, image, is_inside ? counts[slice] : 0},
+                                     std::min(tile_rows, channels() - channel), to + b * block_ + slice * tile_rows,
+                                     tile_depth);
           }
-          list.right.push_back(dz_row + column * half_tile);
         }
       }
     }
   }
 
-  /// Adds the chunk's products to some of the sums, numbered by tap, set of channels and panel.
-  void multiply(const Chunk& chunk, const ThreadShare& mine, const Bf16* x, const Bf16* dz, float* sums) const {
+  /// A slice of a row of dz: [column][8 pairs of images][16 filters][2] of each panel of the part.
+  void pack_dz(const Part& part, std::int64_t group, std::int64_t row, Bf16* to) const {
+    const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
+    const std::int64_t filter = part.first_panel * tile_rows;
+    const std::int64_t count = std::min(part.panels * tile_rows, filters() - filter);
+    const bool has_row = group < groups() && row < task_.rows.output;
+    const Bf16* const from = static_cast<const Bf16*>(task_.dz.data) +
+                             (has_row ? group * tile_rows * image + row * width * filters() : 0) + filter;
+    for (std::int64_t column = 0; column < width; ++column) {
+      const TileSource<Bf16> source{from + column * filters(), image, has_row ? images_of_group(group, images()) : 0};
+      kernels_.pack_right(source, count, to + column * tile_elements, dz_panel_);
+    }
+  }
+
+  /// A chunk's steps of a product.
+  void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
+    const SlidingWindow& columns = task_.columns;
+    const Bf16* const first = x + (product.block - part.first_set * blocks_per_product_) * block_;
+    list.clear();
+    for (std::int64_t pair = 0; pair < chunk.pairs; ++pair) {
+      for (std::int64_t row = 0; row < chunk.last_row - chunk.first_row; ++row) {
+        const std::int64_t x_row = row * task_.rows.stride + product.row;
+        if (!has_x_row(x_row_of(chunk, 0, x_row)) && !has_x_row(x_row_of(chunk, 1, x_row))) continue;
+        const Bf16* const from = first + (pair * x_rows() + x_row) * x_row_;
+        const std::int64_t dz_row = (pair * strip_rows_ + row) * dz_row_;
+        for (std::int64_t column = 0; column < columns.output; ++column) {
+          for (std::int64_t m = 0; m < product.blocks; ++m) {
+            for (std::int64_t j = product.tap; j < product.tap + product.taps; ++j) {
+              const std::int64_t position = j % columns.stride * positions_ + j / columns.stride + column;
+              list.left.push_back(from + m * block_ + position * tile_elements);
+            }
+          }
+          list.right.push_back(dz_row + column * tile_elements);
+        }
+      }
+    }
+  }
+
+  /// Adds the chunk's products to some of the part's sums.
+  void multiply(const Part& part, const Chunk& chunk, const ThreadShare& mine, const Bf16* x, const Bf16* dz,
+                float* sums) const {
     thread_local TileList list;
     for (std::int64_t at = mine.first; at < mine.last; ++at) {
-      const std::int64_t panel = at % panels(), set = at / panels() % channel_sets(),
-                         tap = at / panels() / channel_sets();
-      const std::int64_t block = set * blocks_per_product_,
-                         count = std::min(blocks_per_product_, channel_blocks() - block);
-      if (at == mine.first || panel == 0) list_tiles(chunk, tap, block, count, x, list);
-      TileProduct product = list.product(static_cast<int>(count));
-      product.left_stride = channel_stride_;
-      product.right = dz + panel * dz_panel_;
-      product.sums = sums + ((tap * panels() + panel) * channel_blocks() + block) * tile_sums;
-      product.add = chunk.group > 0 || chunk.first_row > 0;
+      const Product of = product_at(part, at);
+      if (at == mine.first || of.panel == part.first_panel) list_tiles(part, chunk, of, x, list);
+      TileProduct product = list.product(static_cast<int>(of.blocks * of.taps));
+      product.right = dz + (of.panel - part.first_panel) * dz_panel_;
+      product.sums = sums_of(sums, at);
+      product.add = chunk.pair > 0 || chunk.first_row > 0;
       kernels_.multiply(product);
     }
   }
 
-  /// Sums i, numbered by tap, panel and block of channels, to dW.
-  void write(std::int64_t i, const float* sums) const {
-    const std::int64_t channel = i % channel_blocks() * tile_rows, filter = i / channel_blocks() % panels() * tile_rows,
-                       tap = i / channel_blocks() / panels();
-    float* const to = task_.dw.floats().data() + (tap * channels() + channel) * filters() + filter;
-    kernels_.write_sums(
-        sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
+  /// The sums of a product to dw.
+  void write(const Product& product, const float* sums) const {
+    const std::int64_t filter = product.panel * tile_rows;
+    for (std::int64_t m = 0; m < product.blocks; ++m) {
+      const std::int64_t channel = (product.block + m) * tile_rows;
+      for (std::int64_t j = 0; j < product.taps; ++j, sums += tile_sums) {
+        const std::int64_t tap = product.row * task_.columns.window + product.tap + j;
+        float* const to = task_.dw.floats().data() + (tap * channels() + channel) * filters() + filter;
+        kernels_.write_sums(
+            sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
+      }
+    }
   }
+
+  /// Of a core's second-level cache, for a part's sums.
+
+  /// Of a core's second-level cache, for a part's sums.
+  static constexpr std::int64_t part_bytes = std::int64_t{640} << 10;
 
   CpuDevice& device_;
   Bf16WeightsGradient task_;
   const Bf16TileKernels& kernels_;
-  std::int64_t even_columns_;        ///< columns of dz, and one of zeros if their number is odd
-  std::int64_t positions_;           ///< columns of packed x, for each remainder by the stride
-  std::int64_t channel_stride_;      ///< elements of a channel in a row of packed x
-  std::int64_t x_row_, dz_row_;      ///< elements of a packed row; dz: of a panel
-  std::int64_t dz_panel_;            ///< elements of a panel of packed dz: all rows of a chunk
-  std::int64_t strip_rows_;          ///< rows of dz in a chunk
-  std::int64_t groups_per_chunk_;    ///< groups of 16 images in a chunk
-  std::int64_t blocks_per_product_;  ///< blocks of 16 channels that share right tiles
-  std::size_t x_, dz_, sums_;        ///< offsets in the workspace, in floats
+  bool slices_are_groups_;
+  std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: rows of dz in a slice
+  std::int64_t phases_, positions_;        ///< remainders of columns of x by the stride; columns for each
+  std::int64_t block_;                     ///< elements of a block of 16 channels in a row of packed x
+  std::int64_t x_row_, dz_row_;            ///< elements of a packed row; dz: of a panel
+  std::int64_t taps_per_product_, blocks_per_product_;
+  std::int64_t sets_per_part_, panels_per_part_;
+  std::int64_t strip_rows_;       ///< rows of a slice of dz in a chunk
+  std::int64_t pairs_per_chunk_;  ///< pairs of slices in a chunk
+  std::int64_t dz_panel_;         ///< elements of a panel of packed dz: all rows of a chunk
+  std::size_t x_, dz_, sums_;     ///< offsets in the workspace, in floats
 };
 
 }  // namespace

@@ -38,14 +38,13 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
 
 template <int count>
 CARILLON_WITH_TILES void multiply(const TileProduct& p) {
-  constexpr long sum_bytes = 64;
-  const long left_bytes = p.left_stride * 2, right_bytes = 64;
+  constexpr long row_bytes = 64;
 #define CARILLON_ZERO(m) _tile_zero(m)
-#define CARILLON_LOAD(m) _tile_loadd(m, p.sums + m * tile_sums, sum_bytes)
-#define CARILLON_STORE(m) _tile_stored(m, p.sums + m * tile_sums, sum_bytes)
+#define CARILLON_LOAD(m) _tile_loadd(m, p.sums + m * tile_sums, row_bytes)
+#define CARILLON_STORE(m) _tile_stored(m, p.sums + m * tile_sums, row_bytes)
 #define CARILLON_MULTIPLY(m)                                    \
   do {                                                          \
-    _tile_loadd(CARILLON_LEFT_TILE, left[m], left_bytes);       \
+    _tile_loadd(CARILLON_LEFT_TILE, left[m], row_bytes);        \
     _tile_dpbf16ps(m, CARILLON_LEFT_TILE, CARILLON_RIGHT_TILE); \
   } while (false)
   compiler_barrier(p.sums);
@@ -56,7 +55,7 @@ CARILLON_WITH_TILES void multiply(const TileProduct& p) {
   }
   const Bf16* const* left = p.left;
   for (std::int64_t step = 0; step < p.steps; ++step, left += count) {
-    _tile_loadd(CARILLON_RIGHT_TILE, p.right + p.right_offsets[step], right_bytes);
+    _tile_loadd(CARILLON_RIGHT_TILE, p.right + p.right_offsets[step], row_bytes);
     CARILLON_EACH_SUM(count, CARILLON_MULTIPLY);
   }
   CARILLON_EACH_SUM(count, CARILLON_STORE);

@@ -17,15 +17,13 @@ namespace {
 
 constexpr int rows = 16, pairs = 16, columns = 16;
 
-/// Adds two products of each of four rows of a left tile to their sums of 16 columns. `stride`: bytes from row to row.
-CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_four_rows(const std::byte* left, long stride,
-                                                                                   long three_strides, __m512bh right,
-                                                                                   __m512* sums) {
-  const std::byte* const of_row[] = {left, left + stride, left + 2 * stride, left + three_strides};
-#pragma GCC unroll 4
-  for (int row = 0; row < 4; ++row) {
+/// Adds two products of each row of a left tile to the row's sums. `left`: at the two elements of its first row.
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_pair(const Bf16* left, __m512bh right,
+                                                                              __m512* sums) {
+#pragma GCC unroll 16
+  for (int row = 0; row < rows; ++row) {
     std::int32_t both;
-    std::memcpy(&both, of_row[row], sizeof(both));
+    std::memcpy(&both, left + row * tile_depth, sizeof(both));
     __m512i of_all_columns = _mm512_set1_epi32(both);
     asm("" : "+v"(of_all_columns));  // Clang 16 crashes if it may merge the load, the broadcast and the product
     sums[row] = _mm512_dpbf16_ps(sums[row], right, (__m512bh)of_all_columns);
@@ -33,20 +31,10 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_four_ro
 }
 
 /// The products of one left tile with a right tile.
-CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(const Bf16* left,
-                                                                              std::int64_t row_elements,
-                                                                              const Bf16* right, __m512* sums) {
-  long stride = row_elements * 2, three_strides = 3 * stride;
-  const std::byte* first = reinterpret_cast<const std::byte*>(left);
-  const std::byte *second = first + 4 * stride, *third = first + 8 * stride, *last = first + 12 * stride;
-  // Without this line, GCC keeps a pointer to each of the 16 rows, for which it has not enough registers.
-  asm("" : "+r"(first), "+r"(second), "+r"(third), "+r"(last), "+r"(stride), "+r"(three_strides));
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(const Bf16* left, const Bf16* right,
+                                                                              __m512* sums) {
   for (int pair = 0; pair < pairs; ++pair) {
-    const __m512bh of_columns = (__m512bh)_mm512_loadu_si512(right + pair * 2 * columns);
-    add_four_rows(first + 4 * pair, stride, three_strides, of_columns, sums);
-    add_four_rows(second + 4 * pair, stride, three_strides, of_columns, sums + 4);
-    add_four_rows(third + 4 * pair, stride, three_strides, of_columns, sums + 8);
-    add_four_rows(last + 4 * pair, stride, three_strides, of_columns, sums + 12);
+    add_pair(left + 2 * pair, (__m512bh)_mm512_loadu_si512(right + pair * 2 * columns), sums);
   }
 }
 
@@ -58,7 +46,7 @@ CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, st
 #pragma GCC unroll 16
   for (int row = 0; row < rows; ++row) sums[row] = _mm512_setzero_ps();
   do {
-    add_tile(p.left[step * p.count + m], p.left_stride, p.right + p.right_offsets[step], sums);
+    add_tile(p.left[step * p.count + m], p.right + p.right_offsets[step], sums);
   } while (++step < p.steps && avx512_bf16_chain(p.right_offsets[step]) == chain);
   float* const to = p.sums + m * tile_sums;
 #pragma GCC unroll 16

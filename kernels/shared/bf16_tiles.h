@@ -30,7 +30,6 @@ struct TileProduct {
   int count = 0;  ///< left tiles in a step
   std::int64_t steps = 0;
   const Bf16* const* left = nullptr;            ///< [steps][count]
-  std::int64_t left_stride = tile_depth;        ///< elements from row to row of a left tile
   const Bf16* right = nullptr;                  ///< contiguous tiles
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][16][16]

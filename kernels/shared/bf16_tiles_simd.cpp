@@ -74,7 +74,7 @@ void multiply(const TileProduct& p) {
     widen(p.right + p.right_offsets[step], right);
     for (int m = 0; m < p.count; ++m) {
       const Bf16* const left = p.left[step * p.count + m];
-      for (int row = 0; row < 16; ++row) add_row(left + row * p.left_stride, right, p.sums + m * tile_sums + row * 16);
+      for (int row = 0; row < 16; ++row) add_row(left + row * tile_depth, right, p.sums + m * tile_sums + row * 16);
     }
   }
 }
