@@ -12,26 +12,29 @@ struct Maps {
 
 class ElementwiseOp final : public Op {
  public:
-  using RunMap = void (*)(const ElementwiseMap& map, Stream& stream);
-  ElementwiseOp(Maps maps, RunMap run) : maps_(std::move(maps)), run_(run) {}
+  using RunMaps = void (*)(std::span<const ElementwiseMap> maps, Stream& stream);
+  ElementwiseOp(Maps maps, RunMaps run) : maps_(std::move(maps)), run_(run) {}
 
-  void forward(Stream& stream) override {
-    for (const ElementwiseMap& map : maps_.forward) run_(map, stream);
-  }
-  void backward(Stream& stream) override {
-    for (const ElementwiseMap& map : maps_.backward) run_(map, stream);
-  }
+  void forward(Stream& stream) override { run_(maps_.forward, stream); }
+  void backward(Stream& stream) override { run_(maps_.backward, stream); }
 
  private:
   Maps maps_;
-  RunMap run_;
+  RunMaps run_;
 };
 
 std::unique_ptr<Op> make_op(const OpContext& context, const Maps& maps) {
   return on_device(
       context,
-      [&] { return std::make_unique<ElementwiseOp>(maps, [](const ElementwiseMap& map, Stream&) { map_cpu(map); }); },
-      [&] { return std::make_unique<ElementwiseOp>(maps, map_cuda); });
+      [&] {
+        return std::make_unique<ElementwiseOp>(maps,
+                                               [](std::span<const ElementwiseMap> all, Stream&) { map_cpu(all); });
+      },
+      [&] {
+        return std::make_unique<ElementwiseOp>(maps, [](std::span<const ElementwiseMap> all, Stream& stream) {
+          for (const ElementwiseMap& map : all) map_cuda(map, stream);
+        });
+      });
 }
 
 bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
@@ -88,21 +91,33 @@ Value add_unary(Graph& graph, const std::string& name, Value x, const F& functio
 
 class AddDefinition final : public OpDefinition {
  public:
+  explicit AddDefinition(bool with_relu = false) : with_relu_(with_relu) {}
   std::string_view type() const override { return "add"; }
-  BackwardNeeds backward_needs() const override { return {}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = with_relu_}; }
+  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
+    return !with_relu_ && activation == Relu::type ? std::make_shared<AddDefinition>(true) : nullptr;
+  }
   std::optional<int> gradient_shares_output(int input) const override {
     return input == 0 ? std::optional(0) : std::nullopt;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    Maps maps{.forward = {{Sum{}, tensors.inputs.at(0), tensors.inputs.at(1), tensors.outputs.at(0)}}, .backward = {}};
-    if (wants_input_gradient(tensors, 1)) {
-      maps.backward = {{ValueOf<Identity>{}, tensors.output_gradients.at(0), {}, tensors.input_gradients.at(1)}};
-    }
+    const Tensor &a = tensors.inputs.at(0), &b = tensors.inputs.at(1), &y = tensors.outputs.at(0);
+    Maps maps{.forward = {{Sum{}, a, b, y}}, .backward = {}};
+    if (with_relu_) maps.forward.front().function = SumWithRelu{};
+    const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
+    if (!wants_da && !wants_db) return make_op(context, maps);
+    const Tensor& dy = tensors.output_gradients.at(0);  // and da
+    if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
+    if (wants_db) maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
     return make_op(context, maps);
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    return operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
+    const std::string sum = operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
+    return with_relu_ ? operators.add("Relu", {sum}) : sum;
   }
+
+ private:
+  bool with_relu_;
 };
 
 class ForkDefinition final : public OpDefinition {
@@ -139,7 +154,8 @@ Value add(Graph& graph, const std::string& name, Value a, Value b) {
   return graph.add_op({.name = name,
                        .definition = std::make_shared<AddDefinition>(),
                        .inputs = {a, b},
-                       .traits = {.to_onnx = trait<&AddDefinition::to_onnx>}},
+                       .traits = {.with_activation = trait<&AddDefinition::with_activation>,
+                                  .to_onnx = trait<&AddDefinition::to_onnx>}},
                       shape);
 }
 

@@ -10,7 +10,7 @@
 //
 // All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
 // accurate to a relative error of 4e-7. Other ops take activations over from their neighbours (src/graph/passes.h):
-// batch_norm any of them, dense and conv2d with biases and max_pool a ReLU.
+// batch_norm any of them, dense and conv2d with biases, max_pool and add a ReLU.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function here.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "carillon/core/parallel.h"
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/element_pointer.h"
@@ -27,12 +29,21 @@ CARILLON_SIMD void map_range(const ElementwiseFunction& function, ElementPointer
 
 }  // namespace
 
-void map_cpu(const ElementwiseMap& map) {
-  const bool is_expensive = std::visit([](const auto& f) { return f.is_expensive; }, map.function);
-  const ElementPointer a(map.a), b(map.b), y(map.y);
-  parallel_ranges(static_cast<std::size_t>(map.y.shape.element_count()),
-                  is_expensive ? elementwise_grain / 4 : elementwise_grain, [&](std::size_t begin, std::size_t end) {
-                    map_range(map.function, a + begin, b + begin, end - begin, y + begin);
+void map_cpu(std::span<const ElementwiseMap> maps) {
+  constexpr std::size_t block = 8192;  // elements that stay in the second-level cache
+  const auto is_expensive = [](const ElementwiseMap& map) {
+    return std::visit([](const auto& f) { return f.is_expensive; }, map.function);
+  };
+  if (maps.empty()) return;
+  const std::size_t grain = std::ranges::any_of(maps, is_expensive) ? elementwise_grain / 4 : elementwise_grain;
+  parallel_ranges(static_cast<std::size_t>(maps.front().y.shape.element_count()), grain,
+                  [&](std::size_t begin, std::size_t end) {
+                    for (std::size_t at = begin; at < end; at += block) {
+                      for (const ElementwiseMap& map : maps) {
+                        map_range(map.function, ElementPointer(map.a) + at, ElementPointer(map.b) + at,
+                                  std::min(block, end - at), ElementPointer(map.y) + at);
+                      }
+                    }
                   });
 }
 

@@ -1,6 +1,7 @@
 // ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the one loop and the one CUDA kernel of all element-wise ops.
 #pragma once
 
+#include <span>
 #include <type_traits>
 #include <variant>
 
@@ -31,12 +32,18 @@ struct Sum {
   CARILLON_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 
+struct SumWithRelu {
+  static constexpr bool is_expensive = false;
+  CARILLON_HOST_DEVICE float operator()(float a, float b) const { return Relu::value(a + b); }
+};
+
 template <typename F>
 inline constexpr bool is_unary = std::is_invocable_v<F, float>;
 
 /// Linear functions need no gradient.
-using ElementwiseFunction = std::variant<Sum, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Relu>, GradientOf<Relu>,
-                                         ValueOf<Gelu>, GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>>;
+using ElementwiseFunction =
+    std::variant<Sum, SumWithRelu, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Relu>, GradientOf<Relu>, ValueOf<Gelu>,
+                 GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>>;
 
 /// Calls body(f) with the function that the variant holds. Inlined, so that CARILLON_SIMD callers vectorise it.
 template <typename Body, typename... F>
@@ -52,11 +59,16 @@ struct ElementwiseMap {
   ElementwiseFunction function;
   Tensor a, b, y;  ///< b: no data if the function is unary
 };
-void map_cpu(const ElementwiseMap& map);
+/// Computes the maps one after another, in blocks of elements: a map finds in the cache what the map before wrote. All
+/// tensors have equal element counts.
+void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
 
 /// y = max(y, 0) on a CPU; NaN stays NaN, unlike in oneDNN's ReLU.
-inline void relu_in_place(const Tensor& y) { map_cpu({ValueOf<Relu>{}, y, {}, y}); }
+inline void relu_in_place(const Tensor& y) {
+  const ElementwiseMap map{ValueOf<Relu>{}, y, {}, y};
+  map_cpu({&map, 1});
+}
 
 }  // namespace carillon

@@ -217,7 +217,11 @@ void transpose_pairs(Bf16* tile) {
 void write_sums(const float* sums, const TileTarget<float>& target) {
   for (std::int64_t row = 0; row < target.count; ++row) {
     float* const to = target.rows + row * target.stride;
-    for (std::int64_t n = 0; n < target.columns; ++n) to[n] = sums[row * 16 + n];
+    if (target.columns == columns_of_tile) {
+      __builtin_memcpy(to, sums + row * columns_of_tile, columns_of_tile * sizeof(float));
+      continue;
+    }
+    for (std::int64_t n = 0; n < target.columns; ++n) to[n] = sums[row * columns_of_tile + n];
   }
 }
 
