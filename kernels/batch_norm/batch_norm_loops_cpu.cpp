@@ -121,7 +121,8 @@ template <typename Body>
   with_float_type(
       type, [&]<typename T>(std::type_identity<T> element) __attribute__((always_inline)) {
         with_activation(
-            activation, [&]<typename A>(A kind) __attribute__((always_inline)) { body(element, kind); });
+            activation, [&]<typename A>(A kind)
+                            __attribute__((always_inline)) { body(element, function_for<T>(kind)); });
       });
 }
 

@@ -7,6 +7,19 @@
 namespace carillon {
 namespace {
 
+template <typename T, typename F>
+[[gnu::always_inline]] inline F functor_for(const F& function) {
+  return function;
+}
+template <typename T, typename F>
+[[gnu::always_inline]] inline auto functor_for(const ValueOf<F>& value) {
+  return ValueOf{function_for<T>(value.function)};
+}
+template <typename T, typename F>
+[[gnu::always_inline]] inline auto functor_for(const GradientOf<F>& gradient) {
+  return GradientOf{function_for<T>(gradient.function)};
+}
+
 template <typename F, typename T>
 [[gnu::always_inline]] inline void map_elements(F function, const T* a, const T* b, std::size_t count, T* y) {
   if constexpr (is_unary<F>) {
@@ -22,7 +35,7 @@ CARILLON_SIMD void map_range(const ElementwiseFunction& function, ElementPointer
       y.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
         with_function(
             function, [&](const auto& f) __attribute__((always_inline)) {
-              map_elements(f, a.as<const T>(), b.as<const T>(), count, y.as<T>());
+              map_elements(functor_for<T>(f), a.as<const T>(), b.as<const T>(), count, y.as<T>());
             });
       });
 }
