@@ -57,7 +57,7 @@ class WeightsGradient final : public Conv2dPassCpu {
                           std::min(panels_per_part_, panels() - panel)};
           const ThreadShare mine(tap_sets() * part.sets * part.panels, thread, threads);
           for_chunks([&](const Chunk& chunk) {
-            pack(part, chunk, ThreadShare(chunk.pairs * (x_rows() + strip_rows_), thread, threads), x, dz);
+            pack(part, chunk, thread, threads, x, dz);
 #pragma omp barrier
             multiply(part, chunk, mine, x, dz, sums);
 #pragma omp barrier
@@ -115,6 +115,11 @@ class WeightsGradient final : public Conv2dPassCpu {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
   bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
+  /// Whether a product reads the chunk's packed row `at`.
+  bool reads_x_row(const Chunk& chunk, std::int64_t at) const {
+    return at % task_.rows.stride < task_.rows.window &&
+           (has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at)));
+  }
 
   /// x is packed once for each range of panels, dz once for each range of sets: chooses the least work. Packing an
   /// element of x takes twice as long as one of dz.
@@ -157,9 +162,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     return product;
   }
 
-  /// Packs this thread's share of the chunk's rows: first those of x, then those of dz.
-  void pack(const Part& part, const Chunk& chunk, const ThreadShare& mine, Bf16* x, Bf16* dz) const {
+  /// Packs a thread's share of the chunk's rows: first those of x, then those of dz.
+  void pack(const Part& part, const Chunk& chunk, int thread, int threads, Bf16* x, Bf16* dz) const {
     const std::int64_t of_x = chunk.pairs * x_rows();
+    const ThreadShare mine(of_x + chunk.pairs * strip_rows_, thread, threads);
     for (std::int64_t i = mine.first; i < mine.last; ++i) {
       if (i < of_x) {
         pack_x(part, chunk, i / x_rows(), i % x_rows(), x + i * x_row_);
@@ -177,7 +183,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// images].
   void pack_x(const Part& part, const Chunk& chunk, std::int64_t pair, std::int64_t at, Bf16* to) const {
     const SlidingWindow& columns = task_.columns;
-    if (at % task_.rows.stride >= task_.rows.window) return;  // no product reads it
+    if (!reads_x_row(chunk, at)) return;
     const std::int64_t first_block = part.first_set * blocks_per_product_;
     const std::int64_t blocks = std::min(part.sets * blocks_per_product_, channel_blocks() - first_block);
     const std::int64_t image = task_.rows.input * columns.input * channels();
@@ -229,7 +235,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     for (std::int64_t pair = 0; pair < chunk.pairs; ++pair) {
       for (std::int64_t row = 0; row < chunk.last_row - chunk.first_row; ++row) {
         const std::int64_t x_row = row * task_.rows.stride + product.row;
-        if (!has_x_row(x_row_of(chunk, 0, x_row)) && !has_x_row(x_row_of(chunk, 1, x_row))) continue;
+        if (!reads_x_row(chunk, x_row)) continue;
         const Bf16* const from = first + (pair * x_rows() + x_row) * x_row_;
         const std::int64_t dz_row = (pair * strip_rows_ + row) * dz_row_;
         for (std::int64_t column = 0; column < columns.output; ++column) {
