@@ -13,9 +13,10 @@ namespace {
 /// images or, if they fill them better, the upper and the lower half of the rows of one group. So left tiles of
 /// neighbouring taps are neighbouring columns of packed x.
 ///
-/// A product has left tiles of neighbouring taps in a row of the filters, for some blocks of 16 channels, and right
-/// tiles of a panel, 16 filters. dw is computed in parts, some sets of blocks by some panels, whose sums stay in the
-/// second-level cache. The division into parts and chunks does not depend on the number of threads.
+/// A product has left tiles of neighbouring taps in a row of the filters, or in their only column, for some blocks of
+/// 16 channels, and right tiles of a panel, 16 filters. dw is computed in parts, some sets of blocks by some panels,
+/// whose sums stay in the second-level cache. The division into parts and chunks does not depend on the number of
+/// threads.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
@@ -25,7 +26,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     positions_ = task.columns.output + (task.columns.window - 1) / task.columns.stride;
     block_ = phases_ * positions_ * tile_elements;
     dz_row_ = task.columns.output * tile_elements;
-    taps_per_product_ = even_part(task.columns.window, TileProduct::most_left);
+    line_taps_ = task.columns.window > 1 ? task.columns.window : task.rows.window;
+    taps_per_product_ = even_part(line_taps_, TileProduct::most_left);
     blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left / taps_per_product_);
     divide_into_parts();
     x_row_ = sets_per_part_ * blocks_per_product_ * block_;
@@ -78,9 +80,9 @@ class WeightsGradient final : public Conv2dPassCpu {
   struct Chunk {
     std::int64_t pair, pairs, first_row, last_row;
   };
-  /// Taps (row, tap), (row, tap + 1), ... of the filters, blocks of channels, a panel.
+  /// Taps of the filters, numbered along their rows, blocks of channels, a panel.
   struct Product {
-    std::int64_t row, tap, taps, block, blocks, panel;
+    std::int64_t tap, taps, block, blocks, panel;
   };
 
   std::int64_t images() const { return task_.x.shape[0]; }
@@ -90,9 +92,8 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t channel_blocks() const { return ceil_divide(channels(), tile_rows); }
   std::int64_t channel_sets() const { return ceil_divide(channel_blocks(), blocks_per_product_); }
   std::int64_t panels() const { return ceil_divide(filters(), tile_rows); }
-  /// Sets of neighbouring taps in a row of the filters, and in all rows.
-  std::int64_t tap_sets_of_row() const { return ceil_divide(task_.columns.window, taps_per_product_); }
-  std::int64_t tap_sets() const { return task_.rows.window * tap_sets_of_row(); }
+  std::int64_t tap_sets_of_line() const { return ceil_divide(line_taps_, taps_per_product_); }
+  std::int64_t tap_sets() const { return task_.rows.window * task_.columns.window / line_taps_ * tap_sets_of_line(); }
   std::int64_t product_sums() const { return taps_per_product_ * blocks_per_product_ * tile_sums; }
   float* sums_of(float* sums, std::int64_t product) const { return sums + product * product_sums(); }
   std::int64_t x_rows() const { return (strip_rows_ - 1) * task_.rows.stride + task_.rows.window; }
@@ -115,10 +116,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
   bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
-  /// Whether a product reads the chunk's packed row `at`.
+  /// Whether products read the chunk's packed row `at`. Those whose taps are in one row leave out rows of zeros.
   bool reads_x_row(const Chunk& chunk, std::int64_t at) const {
-    return at % task_.rows.stride < task_.rows.window &&
-           (has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at)));
+    const bool has_any = has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at));
+    return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
   /// x is packed once for each range of panels, dz once for each range of sets: chooses the least work. Packing an
@@ -153,11 +154,11 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// Product number `at` of a part. Panels vary fastest.
   Product product_at(const Part& part, std::int64_t at) const {
     const std::int64_t set = at / part.panels % part.sets, taps = at / part.panels / part.sets;
-    Product product{.row = taps / tap_sets_of_row(),
-                    .tap = taps % tap_sets_of_row() * taps_per_product_,
+    const std::int64_t first = taps % tap_sets_of_line() * taps_per_product_;
+    Product product{.tap = taps / tap_sets_of_line() * line_taps_ + first,
+                    .taps = std::min(taps_per_product_, line_taps_ - first),
                     .block = (part.first_set + set) * blocks_per_product_,
                     .panel = part.first_panel + at % part.panels};
-    product.taps = std::min(taps_per_product_, task_.columns.window - product.tap);
     product.blocks = std::min(blocks_per_product_, channel_blocks() - product.block);
     return product;
   }
@@ -230,21 +231,25 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// A chunk's steps of a product.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
+    std::int64_t lefts[TileProduct::most_left];  // of a step, in elements from its row and column
+    std::int64_t count = 0;
+    for (std::int64_t m = 0; m < product.blocks; ++m) {
+      for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {
+        const std::int64_t row = tap / columns.window, column = tap % columns.window;
+        const std::int64_t position = column % columns.stride * positions_ + column / columns.stride;
+        lefts[count++] = row * x_row_ + m * block_ + position * tile_elements;
+      }
+    }
     const Bf16* const first = x + (product.block - part.first_set * blocks_per_product_) * block_;
     list.clear();
     for (std::int64_t pair = 0; pair < chunk.pairs; ++pair) {
       for (std::int64_t row = 0; row < chunk.last_row - chunk.first_row; ++row) {
-        const std::int64_t x_row = row * task_.rows.stride + product.row;
+        const std::int64_t x_row = row * task_.rows.stride + product.tap / columns.window;
         if (!reads_x_row(chunk, x_row)) continue;
-        const Bf16* const from = first + (pair * x_rows() + x_row) * x_row_;
+        const Bf16* const from = first + (pair * x_rows() + row * task_.rows.stride) * x_row_;
         const std::int64_t dz_row = (pair * strip_rows_ + row) * dz_row_;
         for (std::int64_t column = 0; column < columns.output; ++column) {
-          for (std::int64_t m = 0; m < product.blocks; ++m) {
-            for (std::int64_t j = product.tap; j < product.tap + product.taps; ++j) {
-              const std::int64_t position = j % columns.stride * positions_ + j / columns.stride + column;
-              list.left.push_back(from + m * block_ + position * tile_elements);
-            }
-          }
+          for (std::int64_t i = 0; i < count; ++i) list.left.push_back(from + lefts[i] + column * tile_elements);
           list.right.push_back(dz_row + column * tile_elements);
         }
       }
@@ -272,8 +277,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       const std::int64_t channel = (product.block + m) * tile_rows;
       for (std::int64_t j = 0; j < product.taps; ++j, sums += tile_sums) {
-        const std::int64_t tap = product.row * task_.columns.window + product.tap + j;
-        float* const to = task_.dw.floats().data() + (tap * channels() + channel) * filters() + filter;
+        float* const to = task_.dw.floats().data() + ((product.tap + j) * channels() + channel) * filters() + filter;
         kernels_.write_sums(
             sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
       }
@@ -293,6 +297,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t phases_, positions_;        ///< remainders of columns of x by the stride; columns for each
   std::int64_t block_;                     ///< elements of a block of 16 channels in a row of packed x
   std::int64_t x_row_, dz_row_;            ///< elements of a packed row; dz: of a panel
+  std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column
   std::int64_t taps_per_product_, blocks_per_product_;
   std::int64_t sets_per_part_, panels_per_part_;
   std::int64_t strip_rows_;       ///< rows of a slice of dz in a chunk

@@ -17,11 +17,12 @@ FAST = ("--optimizer", "fused")
 
 
 def configure(comparison):
-    options = comparison.options
-    if options.bin:
+    if comparison.options.bin:
         records = comparison.convert("cifar10")
-        comparison.add_ours("Carillon, 1 rank, 2 threads", records, 1, "--threads", 2, *PLAIN)
-        comparison.add_ours("Carillon, 2 ranks", records, 2, "--threads", 1, *PLAIN)
+        for precision in ("fp32", "bf16"):
+            options = ("--precision", precision, *PLAIN)
+            comparison.add_ours(f"Carillon, {precision}, 1 rank, 2 threads", records, 1, "--threads", 2, *options)
+            comparison.add_ours(f"Carillon, {precision}, 2 ranks", records, 2, "--threads", 1, *options)
     for name, threads, flags, environment in (
         ("channels_last, 2 threads", 2, (), ()),
         ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
@@ -34,7 +35,7 @@ def configure(comparison):
         ("channels_last, bf16 autocast, 2 threads", 2, ("--autocast",), KEEP_MEMORY | HUGE_PAGES),
         ("channels_last, bf16 autocast, compiled, 2 threads", 2, ("--lrn", "band", "--compile", "--autocast"), KEEP_MEMORY),
     ):
-        if not (options.no_compile and "--compile" in flags):
+        if not (comparison.options.no_compile and "--compile" in flags):
             comparison.add_theirs(f"PyTorch {name}", threads, *FAST, *flags, environment=environment)
     name = "PyTorch channels_last, kept memory, gloo DDP, 2 ranks"
     comparison.add_theirs_distributed(name, 2, *FAST, environment=KEEP_MEMORY)
