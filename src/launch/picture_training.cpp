@@ -12,6 +12,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/printable.h"
+#include "src/data/convert/convert_pictures.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
 #include "src/models/torch_names.h"
@@ -281,6 +282,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
          request_.ranks);
   }
+  check_class_folders(pictures_.path);
   read_weights();
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
                   printable(pictures_.path), cores_));

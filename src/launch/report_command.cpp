@@ -80,7 +80,7 @@ void print_confusions(const Json& report) {
   std::ranges::partial_sort(confusions, end, [](const Confusion& a, const Confusion& b) {
     return std::tuple(-a.count, a.truth, a.predicted) < std::tuple(-b.count, b.truth, b.predicted);
   });
-  if (!confusions.empty()) fmt::print("\n{:>8}  is        predicted as\n", "pictures");
+  if (!confusions.empty()) fmt::print("\n{:>8}  class -> predicted as\n", "pictures");
   for (auto one = confusions.begin(); one != end; ++one) {
     fmt::print("{:>8}  {} -> {}\n", one->count, class_name(report, one->truth), class_name(report, one->predicted));
   }

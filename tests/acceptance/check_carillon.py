@@ -22,7 +22,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _fine_tuning, _failure, _own_folder, _changes, _stops, _kill):
+    for case in (_whole, _commands, _options, _fine_tuning, _failure, _one_class, _own_folder, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -166,6 +166,17 @@ def _failure(context):
     last = done.errors.strip().splitlines()[-1:]
     wrong = f"expected exit code 70; {done.explain()}" if done.code != 70 else ""
     yield _result("the error line is the last one, after mpirun's", wrong or ("" if last and "diverged" in last[0] else last))
+
+
+def _one_class(context):
+    """a folder of one class"""
+    pictures = context.directory("one-class")
+    (pictures / "dark").mkdir(parents=True)
+    for source in (_pictures(context) / "dark").iterdir():
+        (pictures / "dark" / source.name).write_bytes(source.read_bytes())
+    done = context.run_command(command(context, *_places(context), *QUICK, pictures=pictures))
+    wrong = done.complaint(DATA, ("contains only the class 'dark'",)) or ("measuring" in done.output and "measured first")
+    yield _result("a folder of one class is refused before the speed is measured", wrong)
 
 
 def _own_folder(context):

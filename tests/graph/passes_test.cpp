@@ -40,6 +40,18 @@ TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
   EXPECT_TRUE(keeps_output(1)) << "the ReLU was lost";
 }
 
+TEST_F(Passes, ASumTakesItsReluButNoOtherActivation) {
+  const Value x = convolution("conv", images()), y = add(graph_, "sum", lrn(graph_, "norm", x), x);
+  const Value z = add(graph_, "next", relu(graph_, "relu", y), x);
+  fuse_activations(graph_, std::vector{gelu(graph_, "gelu", z)});
+  const std::vector<std::string> ops = described(graph_);
+  EXPECT_EQ(ops.at(3), "add sum(norm, conv)");
+  EXPECT_EQ(ops.at(4), "add next(sum, conv)");
+  EXPECT_EQ(ops.at(5), "gelu gelu(next)");
+  EXPECT_TRUE(keeps_output(3)) << "the ReLU was lost";
+  EXPECT_FALSE(keeps_output(4));
+}
+
 TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
   fuse_activations(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})});

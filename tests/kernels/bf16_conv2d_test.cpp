@@ -144,6 +144,21 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
 }
 
+/// One group of 16 images, or three: weights gradients sum over the upper and the lower half of the rows at once. Large
+/// images: halves in strips of rows, the last one shorter.
+TEST(Bf16Convolution, EqualsTheDefinitionWhereHalvesOfTheRowsAreSummedAtOnce) {
+  for (const std::int64_t batch : {5, 40}) {
+    for (const std::int64_t height : {1, 2, 3, 8, 9}) {
+      for (const std::int64_t stride : {1, 2, 3}) {
+        expect_definition({batch, height, 5, 16, {.filters = 20, .kernel = 3, .stride = stride}, 2});
+      }
+    }
+  }
+  expect_definition({5, 33, 70, 64, {.filters = 16, .kernel = 3}, 2});
+  expect_definition({5, 65, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
+  expect_definition({5, 33, 70, 64, {.filters = 80, .kernel = 1, .stride = 2}, 2});
+}
+
 TEST(Bf16Convolution, HasEqualBitsOnEveryInstructionSetExceptAvx512Bf16) {
   for (const Conv2dCase& c : {Conv2dCase{17, 7, 9, 40, {.filters = 24, .kernel = 3}, 1, true},
                               Conv2dCase{17, 4, 3, 33, {.filters = 17, .kernel = 5, .stride = 2}}}) {

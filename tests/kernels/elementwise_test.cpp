@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "carillon/core/error.h"
@@ -79,6 +81,23 @@ TEST(Add, EqualsTheDefinitionBothWays) {
   }
 }
 
+TEST(Add, WithReluEqualsTheDefinitionBothWays) {
+  for (const std::int64_t size : {1, 17, 40000}) {
+    OpHarness harness(3, 2);
+    const Value a = harness.input("a", {3, size}), b = harness.input("b", {3, size});
+    harness.finish(relu(harness.graph(), "relu", add(harness.graph(), "sum", a, b)));
+    const auto y = harness.forward();
+    const std::vector<float> dy = OpHarness::output_gradient(y.size());
+    harness.backward();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const float sum = harness.values("a")[i] + harness.values("b")[i];
+      ASSERT_EQ(y[i], std::max(sum, 0.0f)) << i;
+      ASSERT_EQ(harness.gradient("a")[i], sum > 0.0f ? dy[i] : 0.0f) << i;
+      ASSERT_EQ(harness.gradient("b")[i], sum > 0.0f ? dy[i] : 0.0f) << i;
+    }
+  }
+}
+
 TEST(Add, RefusesOtherShapes) {
   OpHarness harness(2);
   EXPECT_THROW(add(harness.graph(), "sum", harness.input("a", {2, 3}), harness.input("b", {2, 4})), Error);
@@ -127,6 +146,19 @@ struct Case {
 double phi(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 double Phi(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 double sigma(double x) { return 1 / (1 + std::exp(-x)); }
+
+TEST(Gelu, IsNearTheDefinitionWhereItIsRoundedToBf16) {
+  for (float x = -12.0f; x <= 12.0f; x += 1.0f / 512.0f) {
+    ASSERT_NEAR(GeluForBf16::value(x), x * Phi(x), 8e-6) << x;
+    ASSERT_NEAR(GeluForBf16::gradient(x, 1.0f), Phi(x) + x * phi(x), 1.4e-5) << x;
+  }
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(GeluForBf16::value(1e30f), 1e30f);
+  EXPECT_EQ(GeluForBf16::value(-1e30f), 0.0f);
+  EXPECT_EQ(GeluForBf16::value(infinity), infinity);
+  EXPECT_TRUE(std::isnan(GeluForBf16::value(nan)));
+  EXPECT_TRUE(std::isnan(GeluForBf16::gradient(nan, 1.0f)));
+}
 
 constexpr Case gelu_case{"gelu", ActivationKind::gelu, gelu, [](double x) { return x * Phi(x); },
                          [](double x) { return Phi(x) + x * phi(x); }};

@@ -266,6 +266,12 @@ void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& optio
 
 }  // namespace
 
+void check_class_folders(const fs::path& input) {
+  const std::optional<SplitFolders> folders = find_split_folders(input);
+  const fs::path& training = folders ? folders->splits.front().folder : input;
+  check_classes(list_pictures(training), training);
+}
+
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const fs::path& input,
                                    const fs::path& output, const ConversionReports& reports) {
   check_options(options);

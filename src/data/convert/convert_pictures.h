@@ -44,6 +44,10 @@ struct ConvertedPictures {
 /// Classes with fewer pictures to train on are reported.
 inline constexpr std::size_t few_pictures = 10;
 
+/// What convert_pictures requires of a folder with one folder per class, or of the first of its split folders. Errors:
+/// data (fewer than two classes); as list_pictures.
+void check_class_folders(const std::filesystem::path& input);
+
 /// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), a list file
 /// or, with PictureConversionOptions::targets, the folder of the pictures. Writes all splits or none. Errors: usage;
 /// no_input, data, io, naming the file.
