@@ -101,9 +101,10 @@ struct Gelu {
   }
 };
 
-/// GELU where its result is rounded to bf16: within 8e-6 before the rounding, derivatives within 1.4e-5, at half the
-/// cost. Phi(x) - 1/2 and the derivative less 1/2 are odd: c times a polynomial in u, where c is x limited to [-5, 5]
-/// and u = 2 c^2 / 25 - 1. The polynomials are fitted to the least largest error of x Phi(x) and of the derivative.
+/// GELU where its result is rounded to bf16: within 8e-6 before the rounding for x up to 5, above within
+/// 2e-6 of x; derivatives within 1.5e-5. Phi(x) - 1/2 and the derivative less 1/2 are odd: c times a polynomial in u,
+/// where c is x limited to [-5, 5] and u = 2 c^2 / 25 - 1. The polynomials are fitted to the least largest error of x
+/// Phi(x) and of the derivative.
 struct GeluForBf16 {
   static constexpr bool is_expensive = true;
   CARILLON_HOST_DEVICE static float value(float x) {
