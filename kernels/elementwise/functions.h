@@ -101,8 +101,8 @@ struct Gelu {
   }
 };
 
-/// GELU where its result is rounded to bf16: within 8e-6 before the rounding for x up to 5, above within
-/// 2e-6 of x; derivatives within 1.5e-5. Phi(x) - 1/2 and the derivative less 1/2 are odd: c times a polynomial in u,
+/// GELU where its result is rounded to bf16: before the rounding within 8e-6 for x up to 5, within 2e-6 x
+/// above; derivatives within 1.5e-5. Phi(x) - 1/2 and the derivative less 1/2 are odd: c times a polynomial in u,
 /// where c is x limited to [-5, 5] and u = 2 c^2 / 25 - 1. The polynomials are fitted to the least largest error of x
 /// Phi(x) and of the derivative.
 struct GeluForBf16 {

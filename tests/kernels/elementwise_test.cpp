@@ -153,7 +153,7 @@ TEST(Gelu, IsNearTheDefinitionWhereItIsRoundedToBf16) {
     ASSERT_NEAR(GeluForBf16::gradient(x, 1.0f), Phi(x) + x * phi(x), 1.5e-5) << x;
   }
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(GeluForBf16::value(1e30f), 1e30f);
+  EXPECT_NEAR(GeluForBf16::value(1e30f), 1e30, 2e24);
   EXPECT_EQ(GeluForBf16::value(-1e30f), 0.0f);
   EXPECT_EQ(GeluForBf16::value(infinity), infinity);
   EXPECT_TRUE(std::isnan(GeluForBf16::value(nan)));
