@@ -132,6 +132,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
       }
     }
   }
+  for (const std::int64_t kernel : {3, 5}) expect_definition({32, 6, 5, 3, {.filters = 20, .kernel = kernel}, 2});
 }
 
 /// Small images: groups of 16 share the weights. Large images: strips of rows.
