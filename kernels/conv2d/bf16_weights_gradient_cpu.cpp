@@ -10,7 +10,7 @@ namespace carillon {
 namespace {
 
 /// Each step of a product sums over one column of a row of dz, in two slices of 16 images. The slices are two groups of
-/// images or, if they fill them better, the upper and the lower half of the rows of one group. So left tiles of
+/// images or, if that leaves less empty, the upper and the lower half of the rows of one group. So left tiles of
 /// neighbouring taps are neighbouring columns of packed x.
 ///
 /// A product has left tiles of neighbouring taps in a row of the filters, or in their only column, for some blocks of
@@ -116,7 +116,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
   bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
-  /// Whether products read the chunk's packed row `at`. Those whose taps are in one row leave out rows of zeros.
+  /// Whether products read the chunk's packed row `at`. Those of one-column filters span rows, so they read rows of
+  /// zeros too.
   bool reads_x_row(const Chunk& chunk, std::int64_t at) const {
     const bool has_any = has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at));
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
@@ -127,12 +128,13 @@ class WeightsGradient final : public Conv2dPassCpu {
   void divide_into_parts() {
     const std::int64_t sums_of_pair = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_pair;
     std::int64_t least = 0;
-    for (std::int64_t sets = channel_sets(); sets > 0; sets = even_part(channel_sets(), sets - 1)) {
+    for (std::int64_t sets = channel_sets();; sets = even_part(channel_sets(), sets - 1)) {
       const std::int64_t panels_of_part = even_part(panels(), std::clamp<std::int64_t>(fitting / sets, 1, panels()));
       const std::int64_t work =
           2 * ceil_divide(panels(), panels_of_part) * task_.rows.input * task_.columns.input * channels() +
           ceil_divide(channel_sets(), sets) * task_.rows.output * task_.columns.output * filters();
-      if (least == 0 || (work < least && (sets * panels_of_part <= fitting || sets == 1))) {
+      const bool fits = sets * panels_of_part <= fitting || sets == 1;
+      if (fits && (least == 0 || work < least)) {
         least = work;
         sets_per_part_ = sets;
         panels_per_part_ = panels_of_part;
@@ -283,8 +285,6 @@ class WeightsGradient final : public Conv2dPassCpu {
       }
     }
   }
-
-  /// Of a core's second-level cache, for a part's sums.
 
   /// Of a core's second-level cache, for a part's sums.
   static constexpr std::int64_t part_bytes = std::int64_t{640} << 10;

@@ -27,6 +27,12 @@ struct GradientOf {
   CARILLON_HOST_DEVICE float operator()(float read, float dy) const { return function.gradient(read, dy); }
 };
 
+// Clang 16 does not deduce the arguments of aggregates.
+template <typename F>
+ValueOf(F) -> ValueOf<F>;
+template <typename F>
+GradientOf(F) -> GradientOf<F>;
+
 struct Sum {
   static constexpr bool is_expensive = false;
   CARILLON_HOST_DEVICE float operator()(float a, float b) const { return a + b; }

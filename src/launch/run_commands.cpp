@@ -132,9 +132,7 @@ int doctor_command(const std::vector<std::string>& words) {
   fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};
-  std::vector<std::string> options{"--preflight"};
-  if (!has_option(words, "data")) options.insert(options.end(), {"--data", "synthetic"});
-  return launch.run(launch.command("image_train", joined(options, words))).exit_code;
+  return launch.run(launch.command("image_train", joined({"--preflight"}, words))).exit_code;
 }
 
 }  // namespace carillon

@@ -121,6 +121,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
     expect_definition({2, 5, 6, channels, {.filters = 150 - channels, .kernel = 3}, 2, true});
   }
   expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});  // weights larger than the cache
+  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});  // in uneven parts
 }
 
 /// The columns of a filter's row become channels.

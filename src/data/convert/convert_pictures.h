@@ -44,8 +44,8 @@ struct ConvertedPictures {
 /// Classes with fewer pictures to train on are reported.
 inline constexpr std::size_t few_pictures = 10;
 
-/// What convert_pictures requires of a folder with one folder per class, or of the first of its split folders. Errors:
-/// data (fewer than two classes); as list_pictures.
+/// Checks that a folder with one folder per class, or the first of its split folders, has at least two classes. Errors:
+/// data (fewer); as list_pictures.
 void check_class_folders(const std::filesystem::path& input);
 
 /// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), a list file
