@@ -3,7 +3,8 @@
 // Weights and their gradients are float32 in memory; weights are rounded to bf16 as they are packed:
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
 //     all its pixels are padding or between strides; otherwise tiles of zeros replace the pixels that are outside;
-//   weights gradient: a left tile is 16 channels by 16 images of two neighbouring output columns;
+//   weights gradient: a left tile is 16 channels of one column by twice 16 images or, for a single group of 16, by its
+//     images at a row of the upper and at one of the lower half;
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (expanded_columns.h).
 // Because zeros are multiplied, an infinity next to padding can make NaN where float32 would omit it.
 // The order of additions does not depend on the number of threads, so the bits do not either.

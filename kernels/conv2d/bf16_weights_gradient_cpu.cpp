@@ -9,14 +9,15 @@
 namespace carillon {
 namespace {
 
-/// Each step of a product sums over one column of a row of dz, in two slices of 16 images. The slices are two groups of
-/// images or, if that leaves less empty, the upper and the lower half of the rows of one group. So left tiles of
-/// neighbouring taps are neighbouring columns of packed x.
+/// A product sums over pixels of dz, in steps: one pixel in two slices of 16 images each. The slices are two groups of
+/// images or, if that leaves less empty, the upper and the lower half of the rows of one group.
 ///
-/// A product has left tiles of neighbouring taps in a row of the filters, or in their only column, for some blocks of
-/// 16 channels, and right tiles of a panel, 16 filters. dw is computed in parts, some sets of blocks by some panels,
-/// whose sums stay in the second-level cache. The division into parts and chunks does not depend on the number of
-/// threads.
+/// The left tiles of a step are neighbouring taps, of a row of the filters or of their only column, for some blocks of
+/// 16 channels. Its right tile is a panel: 16 filters.
+///
+/// dw is computed in parts: some sets of blocks by some panels. The sums of a part stay in the second-level cache. The
+/// division into parts and chunks does not depend on the number of threads, so at many threads some may have no
+/// product.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
@@ -123,16 +124,17 @@ class WeightsGradient final : public Conv2dPassCpu {
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
-  /// x is packed once for each range of panels, dz once for each range of sets: chooses the least work. Packing an
-  /// element of x takes twice as long as one of dz.
+  /// Chooses the least packing. x is packed once for each range of panels, dz once for each range of sets, and an
+  /// element of x takes twice as long. Rows that neighbouring strips share are packed once for each, which is not
+  /// counted.
   void divide_into_parts() {
     const std::int64_t sums_of_pair = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_pair;
     std::int64_t least = 0;
     for (std::int64_t sets = channel_sets();; sets = even_part(channel_sets(), sets - 1)) {
       const std::int64_t panels_of_part = even_part(panels(), std::clamp<std::int64_t>(fitting / sets, 1, panels()));
-      const std::int64_t work =
-          2 * ceil_divide(panels(), panels_of_part) * task_.rows.input * task_.columns.input * channels() +
-          ceil_divide(channel_sets(), sets) * task_.rows.output * task_.columns.output * filters();
+      const std::int64_t work = 2 * ceil_divide(panels(), panels_of_part) * packed_for_each(task_.rows) *
+                                    packed_for_each(task_.columns) * channels() +
+                                ceil_divide(channel_sets(), sets) * filters();
       const bool fits = sets * panels_of_part <= fitting || sets == 1;
       if (fits && (least == 0 || work < least)) {
         least = work;
@@ -142,6 +144,9 @@ class WeightsGradient final : public Conv2dPassCpu {
       if (sets == 1) break;
     }
   }
+
+  /// Rows or columns of x that are packed for each of dz.
+  static std::int64_t packed_for_each(const SlidingWindow& window) { return std::min(window.stride, window.window); }
 
   template <typename Body>
   void for_chunks(const Body& body) const {
@@ -233,7 +238,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// A chunk's steps of a product.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
-    std::int64_t lefts[TileProduct::most_left];  // of a step, in elements from its row and column
+    std::int64_t lefts[TileProduct::most_left];  // places of a step's left tiles, from that of its row and column
     std::int64_t count = 0;
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {
@@ -286,7 +291,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Of a core's second-level cache, for a part's sums.
+  /// Part of a core's second-level cache, for the sums of a part of dw.
   static constexpr std::int64_t part_bytes = std::int64_t{640} << 10;
 
   CpuDevice& device_;

@@ -111,29 +111,19 @@ class DenseCpu final : public Op {
   std::optional<BiasReluBackward> bias_relu_;
 };
 
-/// Rows per image. A step of the weights' gradient takes a pair of columns of 16 images; more images mean more groups
-/// of 16 for the threads.
-std::int64_t columns_of_images(std::int64_t rows) {
-  if (rows % 2 == 0 && rows >= 32) return 2;
-  std::int64_t columns = std::max<std::int64_t>(rows / 16, 1);
-  while (rows % columns != 0) --columns;
-  return columns;
-}
-
-/// The layer as a 1x1 convolution of images of height 1, which hold several rows side by side.
+/// The layer as a 1x1 convolution of images of one pixel, one for each row.
 std::unique_ptr<Op> make_dense_as_conv2d(bool relu, const OpContext& context, OpTensors tensors) {
   const Shape weights_shape = tensors.parameters.at(0).shape;
   const std::int64_t rows = tensors.inputs.at(0).shape.element_count() / weights_shape[0];
-  const std::int64_t columns = columns_of_images(rows);
   for (auto* const activations :
        {&tensors.inputs, &tensors.input_gradients, &tensors.outputs, &tensors.output_gradients}) {
-    for (Tensor& of : *activations) of.shape = {rows / columns, 1, columns, of.shape.element_count() / rows};
+    for (Tensor& of : *activations) of.shape = {rows, 1, 1, of.shape.element_count() / rows};
   }
   for (auto* const weights : {&tensors.parameters, &tensors.parameter_gradients}) {
     if (!weights->empty()) weights->front().shape = {1, 1, weights->front().shape[0], weights->front().shape[1]};
   }
-  const SlidingWindow vertical = slide(1, 1, 1, Padding::valid), horizontal = slide(columns, 1, 1, Padding::valid);
-  return make_conv2d_cpu({.vertical = vertical, .horizontal = horizontal, .relu = relu}, context, tensors);
+  const SlidingWindow pixel = slide(1, 1, 1, Padding::valid);
+  return make_conv2d_cpu({.vertical = pixel, .horizontal = pixel, .relu = relu}, context, tensors);
 }
 
 }  // namespace

@@ -102,11 +102,11 @@ class AddDefinition final : public OpDefinition {
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     const Tensor &a = tensors.inputs.at(0), &b = tensors.inputs.at(1), &y = tensors.outputs.at(0);
-    Maps maps{.forward = {{Sum{}, a, b, y}}, .backward = {}};
-    if (with_relu_) maps.forward.front().function = SumWithRelu{};
+    const ElementwiseFunction sum = with_relu_ ? ElementwiseFunction(SumWithRelu{}) : Sum{};
+    Maps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
     if (!wants_da && !wants_db) return make_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // and da
+    const Tensor& dy = tensors.output_gradients.at(0);  // da has its memory
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
     if (wants_db) maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
     return make_op(context, maps);

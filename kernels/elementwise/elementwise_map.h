@@ -65,8 +65,8 @@ struct ElementwiseMap {
   ElementwiseFunction function;
   Tensor a, b, y;  ///< b: no data if the function is unary
 };
-/// Computes the maps one after another, in blocks of elements: a map finds in the cache what the map before wrote. All
-/// tensors have equal element counts.
+/// Computes the maps one after another, in blocks of elements: a map finds in the cache what the map before wrote. The
+/// tensors of all maps have equal element counts.
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);

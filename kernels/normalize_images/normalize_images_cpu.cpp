@@ -76,7 +76,7 @@ class NormalizeImagesCpu final : public Op {
   NormalizeImagesMap map_;
   const StepInputs& step_;
   Tensor output_;
-  /// [channel][pixel]: NormalizeImagesMap::value
+  /// NormalizeImagesMap::value as T, [channel][pixel]
   std::array<std::array<T, pixel_values>, max_normalized_channels> normalized_{};
 };
 

@@ -5,7 +5,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 
 namespace carillon {

@@ -5,6 +5,8 @@
 Both sides do the same work, including distortions, LRN, weight decay and moving averages (see torch_cifar_worker.py).
 Ours writes no summaries. Each round runs every configuration once, in a separate process. The result is the median over
 rounds; the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
+
+On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": bf16 is emulated there, many times slower.
 """
 
 import versus

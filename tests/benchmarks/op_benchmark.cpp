@@ -1,9 +1,9 @@
 // op_benchmark: time in milliseconds of each op's forward and backward pass on the CPU, at the shapes of our networks.
 //
 //   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
-//     THREADS: default 1; BATCH: default 128; TEXT: only ops with this text in their names; METHOD of convolutions:
-//     auto, direct, winograd; ISA: plain, avx2, avx512, avx512_bf16, amx (default: the best that the processor
-//     has)
+//     THREADS: default 1; BATCH: default 128; TEXT: only ops with this text in their names; METHOD: of convolutions in
+//     float32 (auto, direct, winograd), or bf16 for all ops in bf16; ISA: plain, avx2, avx512, avx512_bf16, amx
+//     (default: the best that the processor has)
 //
 // Prints the fastest and the median of 31 runs. To time another op, add a line to `cases`.
 #include <algorithm>
@@ -89,6 +89,11 @@ void leave_stroke(const Tensor& images, double density) {
 std::vector<Case> cases() {
   const Conv2dParams convolution{.filters = 64, .kernel = 5};
   const auto with_relu = [](Graph& g, Value y) { relu(g, "relu", y); };
+  const auto square = [](std::int64_t side, std::int64_t channels, std::int64_t filters, std::int64_t kernel) {
+    return [=](Graph& g) {
+      conv2d(g, "c", input(g, side, side, channels), {.filters = filters, .kernel = kernel, .biases = std::nullopt});
+    };
+  };
   return {
       {"cifar_distort", [](Graph& g) { cifar_distort(g, "cifar_distort", {}); }},
       {"cifar_distort (evaluation)", [](Graph& g) { cifar_distort(g, "cifar_distort", {.distort = false}); }},
@@ -112,45 +117,29 @@ std::vector<Case> cases() {
        [=](Graph& g) {
          with_relu(g, conv2d(g, "c", input(g, 14, 14, 6), {.filters = 16, .kernel = 5, .padding = Padding::valid}));
        }},
-      {"3x3 24 to 64 of 31", [](Graph& g) { conv2d(g, "c", input(g, 31, 31, 24), {.filters = 64, .kernel = 3}); }},
-      {"3x3 24 to 64 of 31, first",
-       [](Graph& g) { conv2d(g, "c", input(g, 31, 31, 24), {.filters = 64, .kernel = 3}); }, false},
-      {"3x3 64 to 64 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 64, .kernel = 3}); }},
-      {"3x3 64 to 64 of 15, first",
-       [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 64, .kernel = 3}); }, false},
-      {"3x3 64 to 256 of 15, first",
-       [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 256, .kernel = 3}); }, false},
-      {"3x3 256 to 256 of 7, first",
-       [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 256), {.filters = 256, .kernel = 3}); }, false},
-      {"3x3 256 to 256 of 3, first",
-       [](Graph& g) { conv2d(g, "c", input(g, 3, 3, 256), {.filters = 256, .kernel = 3}); }, false},
-      {"3x3 256 to 256 of 3", [](Graph& g) { conv2d(g, "c", input(g, 3, 3, 256), {.filters = 256, .kernel = 3}); }},
-      {"1x1 64 to 256 of 56",
-       [](Graph& g) { conv2d(g, "c", input(g, 56, 56, 64), {.filters = 256, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 256 to 64 of 56",
-       [](Graph& g) { conv2d(g, "c", input(g, 56, 56, 256), {.filters = 64, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 256 to 128 of 56",
-       [](Graph& g) { conv2d(g, "c", input(g, 56, 56, 256), {.filters = 128, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 512 to 128 of 28",
-       [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 512), {.filters = 128, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 128 to 512 of 28",
-       [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 128), {.filters = 512, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 1024 to 256 of 14",
-       [](Graph& g) { conv2d(g, "c", input(g, 14, 14, 1024), {.filters = 256, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 256 to 1024 of 14",
-       [](Graph& g) { conv2d(g, "c", input(g, 14, 14, 256), {.filters = 1024, .kernel = 1, .biases = std::nullopt}); }},
-      {"1x1 2048 to 512 of 7",
-       [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 2048), {.filters = 512, .kernel = 1, .biases = std::nullopt}); }},
-      {"3x3 64 to 64 of 56",
-       [](Graph& g) { conv2d(g, "c", input(g, 56, 56, 64), {.filters = 64, .kernel = 3, .biases = std::nullopt}); }},
-      {"3x3 256 to 256 of 14",
-       [](Graph& g) { conv2d(g, "c", input(g, 14, 14, 256), {.filters = 256, .kernel = 3, .biases = std::nullopt}); }},
-      {"3x3 512 to 512 of 7",
-       [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 512), {.filters = 512, .kernel = 3, .biases = std::nullopt}); }},
-      {"3x3 64 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 256, .kernel = 3}); }},
-      {"3x3 256 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 256), {.filters = 256, .kernel = 3}); }},
-      {"3x3 256 to 256 of 7", [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 256), {.filters = 256, .kernel = 3}); }},
-      {"3x3 512 to 512 of 4", [](Graph& g) { conv2d(g, "c", input(g, 4, 4, 512), {.filters = 512, .kernel = 3}); }},
+      {"3x3 24 to 64 of 31", square(31, 24, 64, 3)},
+      {"3x3 64 to 64 of 15", square(15, 64, 64, 3)},
+      {"3x3 64 to 256 of 15", square(15, 64, 256, 3)},
+      {"3x3 256 to 256 of 15", square(15, 256, 256, 3)},
+      {"3x3 256 to 256 of 7", square(7, 256, 256, 3)},
+      {"3x3 256 to 256 of 3", square(3, 256, 256, 3)},
+      {"3x3 512 to 512 of 4", square(4, 512, 512, 3)},
+      {"3x3 64 to 64 of 56", square(56, 64, 64, 3)},
+      {"3x3 256 to 256 of 14", square(14, 256, 256, 3)},
+      {"3x3 512 to 512 of 7", square(7, 512, 512, 3)},
+      {"1x1 64 to 256 of 56", square(56, 64, 256, 1)},
+      {"1x1 256 to 64 of 56", square(56, 256, 64, 1)},
+      {"1x1 256 to 128 of 56", square(56, 256, 128, 1)},
+      {"1x1 128 to 512 of 28", square(28, 128, 512, 1)},
+      {"1x1 512 to 128 of 28", square(28, 512, 128, 1)},
+      {"1x1 256 to 1024 of 14", square(14, 256, 1024, 1)},
+      {"1x1 1024 to 256 of 14", square(14, 1024, 256, 1)},
+      {"1x1 2048 to 512 of 7", square(7, 2048, 512, 1)},
+      {"3x3 24 to 64 of 31, no dx", square(31, 24, 64, 3), false},
+      {"3x3 64 to 64 of 15, no dx", square(15, 64, 64, 3), false},
+      {"3x3 64 to 256 of 15, no dx", square(15, 64, 256, 3), false},
+      {"3x3 256 to 256 of 7, no dx", square(7, 256, 256, 3), false},
+      {"3x3 256 to 256 of 3, no dx", square(3, 256, 256, 3), false},
       {"depthwise 7x7, 96 of 56", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 56, 56, 96), {.kernel = 7}); }},
       {"depthwise 7x7, 192 of 28", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 28, 28, 192), {.kernel = 7}); }},
       {"depthwise 7x7, 384 of 14", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 14, 14, 384), {.kernel = 7}); }},

@@ -91,8 +91,10 @@ def arguments(description, data_help, steps, seconds):
     parser.add_argument("--bin", type=pathlib.Path, help="directory of our programs; without it only PyTorch is measured")
     parser.add_argument("--data", type=pathlib.Path, required=True, help=data_help)
     parser.add_argument("--former-bin", type=pathlib.Path, help="programs of another build to compare")
-    parser.add_argument("--only-ours", action="store_true", help="leave PyTorch out")
-    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="part of the names")
+    parser.add_argument(
+        "--only", type=re.compile, default=re.compile(""), metavar="REGEX",
+        help="run only the configurations with a match in their names, for example Carillon",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=steps, help="steps per run of our program")
     parser.add_argument("--seconds", type=float, default=seconds, help="seconds of measurement per run of PyTorch")
@@ -108,8 +110,6 @@ def main(parser, program, worker, batch, configure):
     with tempfile.TemporaryDirectory() as work:
         versus = Versus(program, worker, batch, options, pathlib.Path(work))
         configure(versus)
-        if options.only_ours:
-            versus.others.clear()
         for runs in (versus.mine, versus.former, versus.others):
             for name in [name for name in runs if not options.only.search(name)]:
                 del runs[name]
