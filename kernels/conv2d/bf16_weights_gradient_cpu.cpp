@@ -25,13 +25,13 @@ class WeightsGradient final : public Conv2dPassCpu {
     divide_into_slices();
     phases_ = std::min(task.columns.stride, task.columns.window);
     positions_ = task.columns.output + (task.columns.window - 1) / task.columns.stride;
-    block_ = phases_ * positions_ * tile_elements;
     dz_row_ = task.columns.output * tile_elements;
     line_taps_ = task.columns.window > 1 ? task.columns.window : task.rows.window;
     taps_per_product_ = even_part(line_taps_, TileProduct::most_left);
     blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left / taps_per_product_);
     divide_into_parts();
-    x_row_ = sets_per_part_ * blocks_per_product_ * block_;
+    x_pixel_ = sets_per_part_ * blocks_per_product_ * tile_elements;
+    x_row_ = phases_ * positions_ * x_pixel_;
     strip_rows_ = slice_rows_;
     while (strip_rows_ > 1 && strip_bytes() > packed_cache_bytes) --strip_rows_;
     strip_rows_ = even_part(slice_rows_, strip_rows_);
@@ -187,13 +187,12 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// The part's channels of packed row `at` of x: [block][column % stride][column / stride][16 channels][slice][16
-  /// images].
+  /// The part's channels of packed row `at` of x: [column % stride][column / stride][channel][slice][16 images].
   void pack_x(const Part& part, const Chunk& chunk, std::int64_t pair, std::int64_t at, Bf16* to) const {
     const SlidingWindow& columns = task_.columns;
     if (!reads_x_row(chunk, at)) return;
-    const std::int64_t first_block = part.first_set * blocks_per_product_;
-    const std::int64_t blocks = std::min(part.sets * blocks_per_product_, channel_blocks() - first_block);
+    const std::int64_t set_channels = blocks_per_product_ * tile_rows, first_channel = part.first_set * set_channels;
+    const std::int64_t count = std::min(part.sets * set_channels, channels() - first_channel);
     const std::int64_t image = task_.rows.input * columns.input * channels();
     const Bf16* rows[2];
     std::int64_t counts[2];  // images
@@ -201,21 +200,17 @@ class WeightsGradient final : public Conv2dPassCpu {
       const std::int64_t group = group_of(chunk.pair + pair, slice), row = x_row_of(chunk, slice, at);
       const bool exists = has_x_row(row) && group < groups();
       rows[slice] = static_cast<const Bf16*>(task_.x.data) +
-                    (exists ? group * tile_rows * image + row * columns.input * channels() : 0);
+                    (exists ? group * tile_rows * image + row * columns.input * channels() : 0) + first_channel;
       counts[slice] = exists ? images_of_group(group, images()) : 0;
     }
     for (std::int64_t phase = 0; phase < phases_; ++phase) {
-      for (std::int64_t position = 0; position < positions_; ++position, to += tile_elements) {
+      for (std::int64_t position = 0; position < positions_; ++position, to += x_pixel_) {
         const std::int64_t column = position * columns.stride + phase - columns.before;
         const bool is_inside = column >= 0 && column < columns.input;
-        for (std::int64_t b = 0; b < blocks; ++b) {
-          const std::int64_t channel = (first_block + b) * tile_rows;
-          const std::int64_t at_pixel = (is_inside ? column : 0) * channels() + channel;
-          for (std::int64_t slice = 0; slice < 2; ++slice) {
-            kernels_.pack_transposed({rows[slice] + at_pixel, image, is_inside ? counts[slice] : 0},
-                                     std::min(tile_rows, channels() - channel), to + b * block_ + slice * tile_rows,
-                                     tile_depth);
-          }
+        for (std::int64_t slice = 0; slice < 2; ++slice) {
+          kernels_.pack_transposed(
+              {rows[slice] + (is_inside ? column : 0) * channels(), image, is_inside ? counts[slice] : 0}, count,
+              to + slice * tile_rows, tile_depth);
         }
       }
     }
@@ -244,10 +239,10 @@ class WeightsGradient final : public Conv2dPassCpu {
       for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {
         const std::int64_t row = tap / columns.window, column = tap % columns.window;
         const std::int64_t position = column % columns.stride * positions_ + column / columns.stride;
-        lefts[count++] = row * x_row_ + m * block_ + position * tile_elements;
+        lefts[count++] = row * x_row_ + position * x_pixel_ + m * tile_elements;
       }
     }
-    const Bf16* const first = x + (product.block - part.first_set * blocks_per_product_) * block_;
+    const Bf16* const first = x + (product.block - part.first_set * blocks_per_product_) * tile_elements;
     list.clear();
     for (std::int64_t pair = 0; pair < chunk.pairs; ++pair) {
       for (std::int64_t row = 0; row < chunk.last_row - chunk.first_row; ++row) {
@@ -256,7 +251,7 @@ class WeightsGradient final : public Conv2dPassCpu {
         const Bf16* const from = first + (pair * x_rows() + row * task_.rows.stride) * x_row_;
         const std::int64_t dz_row = (pair * strip_rows_ + row) * dz_row_;
         for (std::int64_t column = 0; column < columns.output; ++column) {
-          for (std::int64_t i = 0; i < count; ++i) list.left.push_back(from + lefts[i] + column * tile_elements);
+          for (std::int64_t i = 0; i < count; ++i) list.left.push_back(from + lefts[i] + column * x_pixel_);
           list.right.push_back(dz_row + column * tile_elements);
         }
       }
@@ -300,8 +295,8 @@ class WeightsGradient final : public Conv2dPassCpu {
   bool slices_are_groups_;
   std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: rows of dz in a slice
   std::int64_t phases_, positions_;        ///< remainders of columns of x by the stride; columns for each
-  std::int64_t block_;                     ///< elements of a block of 16 channels in a row of packed x
-  std::int64_t x_row_, dz_row_;            ///< elements of a packed row; dz: of a panel
+  std::int64_t x_pixel_, x_row_;           ///< elements of a pixel and of a row of packed x
+  std::int64_t dz_row_;                    ///< elements of a row of packed dz, of a panel
   std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column
   std::int64_t taps_per_product_, blocks_per_product_;
   std::int64_t sets_per_part_, panels_per_part_;
