@@ -11,14 +11,25 @@ class BatchNormDefinition final : public OpDefinition {
  public:
   explicit BatchNormDefinition(const BatchNormForm& form) : form_(form) {}
   std::string_view type() const override { return "batch_norm"; }
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
-  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  BackwardNeeds backward_needs() const override {
+    return {.inputs = true, .outputs = form_.has_addend && form_.activation != ActivationKind::none};
+  }
+  std::optional<int> gradient_shares_output(int input) const override {
+    return input == 0 ? std::optional(0) : std::nullopt;
+  }
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     const ActivationKind kind = activation_named(activation);
     if (form_.activation != ActivationKind::none || kind == ActivationKind::none) return nullptr;
+    if (form_.has_addend && kind != ActivationKind::relu) return nullptr;  // backward finds f' from y
     BatchNormForm activated = form_;
     activated.activation = kind;
     return std::make_shared<BatchNormDefinition>(activated);
+  }
+  std::shared_ptr<const OpDefinition> with_addend() const {
+    if (form_.has_addend || form_.activation != ActivationKind::none) return nullptr;
+    BatchNormForm form = form_;
+    form.has_addend = true;
+    return std::make_shared<BatchNormDefinition>(form);
   }
   std::shared_ptr<const OpDefinition> synchronized() const {
     BatchNormForm form = form_;
@@ -42,11 +53,12 @@ class BatchNormDefinition final : public OpDefinition {
     const std::string gamma =
         has_gamma ? constant_of(operators, operands.parameters[0])
                   : operators.constant({channels}, std::vector<float>(static_cast<std::size_t>(channels), 1.0f));
-    const std::string z =
+    std::string z =
         operators.add("BatchNormalization",
                       {operands.inputs.at(0), gamma, constant_of(operators, beta),
                        constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
                       {{"epsilon", form_.params.epsilon}});
+    if (form_.has_addend) z = operators.add("Add", {z, operands.inputs.at(1)});
     return carillon::with_activation(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
   }
 
@@ -56,6 +68,7 @@ class BatchNormDefinition final : public OpDefinition {
 
 const OpTraits batch_norm_traits{
     .with_activation = trait<&BatchNormDefinition::with_activation>,
+    .with_addend = trait<&BatchNormDefinition::with_addend>,
     .synchronized = trait<&BatchNormDefinition::synchronized>,
     .frozen = trait<&BatchNormDefinition::frozen>,
     .to_onnx = trait<&BatchNormDefinition::to_onnx>,

@@ -7,6 +7,13 @@
 //   inv[c] = 1 / sqrt(variance[c] + epsilon)      xhat[r,c] = (x[r,c] - mean[c]) inv[c]
 //   z[r,c] = gamma[c] xhat[r,c] + beta[c]         y = f(z)       f: identity, ReLU, GELU or SiLU; NaN stays NaN
 //
+// The op takes over an addition that follows it, and a ReLU after the addition (src/graph/passes.h). f is then the
+// identity or a ReLU:
+//
+//   y = f(z + addend)                             dz = dy f'(z + addend)        daddend = dz
+//
+// Without an addend:
+//
 //   dz = dy f'(z)
 //   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
 //   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
@@ -16,12 +23,14 @@
 //
 //   dx[r,c] = gamma[c] inv[c] dz[r,c]
 //
-// x, y: [batch, ..., channels]; r runs over the n rows of all extents except the last. gamma, beta, moving_mean,
-// moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a variable.
+// x, y, addend: [batch, ..., channels]; r runs over the n rows of all extents except the last. gamma, beta,
+// moving_mean, moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a
+// variable.
 //
 // Moments are summed about a value of their rows, in float64 from block to block (batch_norm_math.h), so a mean far
 // from 0 loses no digits. The order of every sum depends only on the shapes. The op takes over an activation that
-// follows it (src/graph/passes.h). Backward computes z again from x, so it needs no outputs.
+// follows it (src/graph/passes.h). Backward computes z again from x. Only a ReLU of a sum is found from y, which the
+// next op keeps anyway, so backward reads the addend never.
 //
 // Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
 // backward exchanges its two sums, 2 channels float64 values each. dgamma and dbeta are the rank's own; the ranks
@@ -60,6 +69,7 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
+  bool has_addend = false;                           ///< y = f(z + addend)
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
   bool frozen = false;           ///< use the moving statistics in training, and keep them; overrides over_all_towers
 
@@ -67,7 +77,8 @@ struct BatchNormForm {
   bool takes_batch(bool training) const { return training && !frozen; }
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.
+/// Tensors: inputs {x} or, if has_addend, {x, addend}, outputs {y}, parameters {gamma, beta} or {beta}, buffers
+/// {moving_mean, moving_variance}.
 std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 

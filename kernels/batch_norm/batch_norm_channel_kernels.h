@@ -105,12 +105,13 @@ struct MovingNorm {
   }
 };
 
-template <typename T, int n, typename Activation>
+template <typename T, int n, typename Activation, bool has_addend>
 struct NormaliseRows {
   PackedRows<n> at;
   ChannelNorms norm;
-  const T* x = nullptr;  ///< [rows, columns]
-  T* y = nullptr;        ///< [rows, columns]
+  const T* x = nullptr;       ///< [rows, columns]
+  const T* addend = nullptr;  ///< [rows, columns], with has_addend
+  T* y = nullptr;             ///< [rows, columns]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::uint32_t c = at.column(index);
@@ -118,9 +119,12 @@ struct NormaliseRows {
                          offset = load<n>(norm.offset + c);
     at.for_rows(index, [&](std::int64_t element) {
       Pack<float, n> values = load_floats<n>(x + element);
-      for (int i = 0; i < n; ++i) {
-        values.at[i] = Activation::value(norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]));
+      for (int i = 0; i < n; ++i) values.at[i] = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
+      if constexpr (has_addend) {
+        const Pack<float, n> added = load_floats<n>(addend + element);
+        for (int i = 0; i < n; ++i) values.at[i] += added.at[i];
       }
+      for (int i = 0; i < n; ++i) values.at[i] = Activation::value(values.at[i]);
       store_floats(values, y + element);
     });
   }
@@ -131,8 +135,9 @@ struct BatchNormGradient {
   PackedRows<n> at;
   ChannelNorms norm;
   ChannelGradients gradient;
-  const T* x = nullptr;  ///< [rows, columns]
-  T* dx = nullptr;       ///< [rows, columns], in place of dy
+  const T* x = nullptr;   ///< [rows, columns]
+  const T* dy = nullptr;  ///< [rows, columns]; may be dx. With an addend: dz
+  T* dx = nullptr;        ///< [rows, columns]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::uint32_t c = at.column(index);
@@ -141,11 +146,11 @@ struct BatchNormGradient {
                          slope = load<n>(gradient.slope + c), constant = load<n>(gradient.constant + c);
     at.for_rows(index, [&](std::int64_t element) {
       const Pack<float, n> values = load_floats<n>(x + element);
-      Pack<float, n> gradients = load_floats<n>(dx + element);
+      Pack<float, n> gradients = load_floats<n>(dy + element);
       for (int i = 0; i < n; ++i) {
         const float distance = values.at[i] - centre.at[i];
         const float dz = Activation::gradient(norm_at(distance, scale.at[i], offset.at[i]), gradients.at[i]);
-        gradients.at[i] = direct.at[i] * dz + (slope.at[i] * distance + constant.at[i]);
+        gradients.at[i] = gradient_at(dz, distance, direct.at[i], slope.at[i], constant.at[i]);
       }
       store_floats(gradients, dx + element);
     });

@@ -63,8 +63,13 @@ class BatchNormCpu final : public Op {
     }
     set_norm();
     for_slices_backwards([&](std::size_t slice) {
-      normalise(x() + slices_.at(slice), norm(), form_.activation, slices_.rows_of(slice), slices_.width,
-                ElementPointer(tensors_.outputs[0]) + slices_.at(slice));
+      const std::size_t at = slices_.at(slice), rows = slices_.rows_of(slice);
+      if (form_.has_addend) {
+        const ElementPointer addend = tensors_.inputs[1];
+        normalise_and_add(x() + at, addend + at, norm(), form_.activation, rows, slices_.width, y() + at);
+      } else {
+        normalise(x() + at, norm(), form_.activation, rows, slices_.width, y() + at);
+      }
     });
   }
 
@@ -72,20 +77,30 @@ class BatchNormCpu final : public Op {
     for_slices([&](std::size_t slice) { sum_slice_gradients(slice); });
     combine_gradients();
     if (!tensors_.input_gradients[0]) return;
-    const float* const at = gradient_.data();
-    const GradientRows gradient{at, at + slices_.width, at + 2 * slices_.width};
     for_slices_backwards([&](std::size_t slice) {
-      find_gradients(x() + slices_.at(slice), norm(), gradient, form_.activation, slices_.rows_of(slice), slices_.width,
-                     dy() + slices_.at(slice));
+      const std::size_t at = slices_.at(slice), rows = slices_.rows_of(slice);
+      if (has_addend_gradient()) {
+        find_gradients_from(addend_gradient() + at, x() + at, norm(), gradient(), rows, slices_.width, dy() + at);
+      } else {
+        find_gradients(x() + at, norm(), gradient(), activation_of_gradient(), rows, slices_.width, dy() + at);
+      }
     });
   }
 
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
-  ElementPointer dy() const { return tensors_.output_gradients[0]; }
+  ElementPointer y() const { return tensors_.outputs[0]; }
+  ElementPointer dy() const { return tensors_.output_gradients[0]; }  ///< dx has its memory
+  bool has_addend_gradient() const { return form_.has_addend && tensors_.input_gradients[1]; }
+  ElementPointer addend_gradient() const { return tensors_.input_gradients[1]; }
+  /// The activation that backward has not applied yet to the gradients that it reads: with an addend, pass_sum has.
+  ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
   NormRows norm() const { return {norm_.data(), norm_.data() + slices_.width, norm_.data() + 2 * slices_.width}; }
+  GradientRows gradient() const {
+    return {gradient_.data(), gradient_.data() + slices_.width, gradient_.data() + 2 * slices_.width};
+  }
 
   // Two sums per column: of a slice in float64, of a block in float32.
   double* sums(std::size_t slice, int which) {
@@ -134,7 +149,9 @@ class BatchNormCpu final : public Op {
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
       const std::size_t at = slices_.at(slice) + row * slices_.width;
-      sum_gradients(x() + at, dy() + at, norm(), form_.activation, rows, slices_.width, block);
+      const ElementPointer dz = has_addend_gradient() ? addend_gradient() : dy();
+      if (form_.has_addend) pass_sum(y() + at, dy() + at, form_.activation, rows * slices_.width, dz + at);
+      sum_gradients(x() + at, dz + at, norm(), activation_of_gradient(), rows, slices_.width, block);
       add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
     });
   }

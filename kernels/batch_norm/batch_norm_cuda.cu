@@ -31,17 +31,21 @@ class BatchNormCuda final : public Op {
       } else {
         launch(ForEachElement{MovingNorm{channels()}, columns()}, stream);
       }
-      with_activation(form_.activation, [&]<typename A>(A) {
-        const NormaliseRows<T, n, A> kernel{packed_rows<n>(), norm(), x_data,
-                                            static_cast<T*>(tensors_.outputs[0].data)};
-        launch(ForEachElement{kernel, kernel.at.count()}, stream);
-      });
+      if (form_.has_addend) {
+        with_relu_or_none([&]<typename A>(A) { normalise<T, n, A, true>(stream); });
+      } else {
+        with_activation(form_.activation, [&]<typename A>(A) { normalise<T, n, A, false>(stream); });
+      }
     });
   }
 
   void backward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      with_activation(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
+      if (form_.has_addend) {
+        with_relu_or_none([&]<typename A>(A) { pass_sum<T, n, A>(stream); });
+      } else {
+        with_activation(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
+      }
       launch(CombineGradients{{cut(n), parts(n)},
                               channels(),
                               gradient(),
@@ -49,8 +53,13 @@ class BatchNormCuda final : public Op {
                               floats(tensors_.parameter_gradients.back())},
              stream);
       if (!tensors_.input_gradients[0]) return;
-      with_activation(form_.activation, [&]<typename A>(A) {
-        const BatchNormGradient<T, n, A> kernel{packed_rows<n>(), norm(), gradient(), static_cast<const T*>(x().data),
+      const ActivationKind not_applied = form_.has_addend ? ActivationKind::none : form_.activation;
+      with_activation(not_applied, [&]<typename A>(A) {
+        const BatchNormGradient<T, n, A> kernel{packed_rows<n>(),
+                                                norm(),
+                                                gradient(),
+                                                static_cast<const T*>(x().data),
+                                                form_.has_addend ? dz<T>() : dy<T>(),
                                                 static_cast<T*>(tensors_.input_gradients[0].data)};
         launch(ForEachElement{kernel, kernel.at.count()}, stream);
       });
@@ -92,14 +101,51 @@ class BatchNormCuda final : public Op {
             .frozen = form_.frozen};
   }
 
+  template <typename T>
+  T* dy() const {
+    return static_cast<T*>(tensors_.output_gradients[0].data);
+  }
+  /// With an addend: the gradient of the addend, or dy if that is not wanted.
+  template <typename T>
+  T* dz() const {
+    return tensors_.input_gradients[1] ? static_cast<T*>(tensors_.input_gradients[1].data) : dy<T>();
+  }
+
+  template <typename T, int n, typename Activation, bool has_addend>
+  void normalise(Stream& stream) const {
+    const NormaliseRows<T, n, Activation, has_addend> kernel{
+        packed_rows<n>(), norm(), static_cast<const T*>(x().data),
+        has_addend ? static_cast<const T*>(tensors_.inputs[1].data) : nullptr,
+        static_cast<T*>(tensors_.outputs[0].data)};
+    launch(ForEachElement{kernel, kernel.at.count()}, stream);
+  }
+
   template <typename T, int n, typename Activation>
   void sum_gradients(Stream& stream) const {
     launch(
         ColumnSums<n, BatchGradients<T, n, Activation>>{
-            {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.output_gradients[0].data), norm()},
-            cut(n),
-            parts(n)},
+            {static_cast<const T*>(x().data), dy<T>(), norm()}, cut(n), parts(n)},
         stream);
+  }
+
+  /// The same with an addend.
+  template <typename T, int n, typename Activation>
+  void pass_sum(Stream& stream) const {
+    launch(ColumnSums<n, SumGradients<T, n, Activation>>{{static_cast<const T*>(x().data),
+                                                          static_cast<const T*>(tensors_.outputs[0].data), dy<T>(),
+                                                          dz<T>(), norm()},
+                                                         cut(n),
+                                                         parts(n)},
+           stream);
+  }
+
+  template <typename Body>
+  void with_relu_or_none(const Body& body) const {
+    if (form_.activation == ActivationKind::relu) {
+      body(Relu{});
+    } else {
+      body(Identity{});
+    }
   }
 
   /// Calls body(type of the elements, elements per pack).

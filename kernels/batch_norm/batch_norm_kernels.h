@@ -3,6 +3,7 @@
 //   forward    ColumnSums<BatchMoments>, CombineMoments, NormaliseRows
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
 //   backward   ColumnSums<BatchGradients>, CombineGradients, BatchNormGradient
+//              with an addend: ColumnSums<SumGradients> writes dz, and BatchNormGradient reads it
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,34 @@ struct BatchGradients {
     const float dz = Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), values.dy.at[i]);
     first += dz;
     second += dz * distance;
+  }
+  CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
+};
+
+/// The same for y = f(z + addend). Writes dz.
+template <typename T, int n, typename Activation>
+struct SumGradients {
+  const T *x = nullptr, *y = nullptr, *dy = nullptr;  ///< [rows, columns]
+  T* dz = nullptr;                                    ///< [rows, columns]; may be dy
+  ChannelNorms norm;
+
+  using Fixed = Pack<float, n>;
+  struct Row {
+    Pack<float, n> x, dz;
+  };
+
+  CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const { return load<n>(norm.centre + column); }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const {
+    const Pack<float, n> values = load_floats<n>(y + at);
+    Row row{load_floats<n>(x + at), load_floats<n>(dy + at)};
+    CARILLON_UNROLL
+    for (int i = 0; i < n; ++i) row.dz.at[i] = Activation::gradient(values.at[i], row.dz.at[i]);
+    store_floats(row.dz, dz + at);
+    return row;
+  }
+  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& values, int i, float& first, float& second) const {
+    first += values.dz.at[i];
+    second += values.dz.at[i] * (values.x.at[i] - centre.at[i]);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };

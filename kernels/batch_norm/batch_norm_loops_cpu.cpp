@@ -100,6 +100,42 @@ template <typename Activation, typename T>
 }
 
 template <typename Activation, typename T>
+[[gnu::always_inline]] inline void normalise_and_add_as(const T* __restrict x, const T* __restrict addend,
+                                                        const NormRows& norm, std::size_t rows, std::size_t width,
+                                                        T* __restrict y) {
+  const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
+  for (std::size_t row = 0; row < rows; ++row, x += width, addend += width, y += width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      const float z = norm_at(to_float(x[c]) - centre[c], scale[c], offset[c]);
+      y[c] = stored_as<T>(Activation::value(z + to_float(addend[c])));
+    }
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, const T* __restrict dy, std::size_t count,
+                                             T* __restrict dz) {
+  for (std::size_t i = 0; i < count; ++i) dz[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
+}
+template <typename T>
+[[gnu::always_inline]] inline void pass_relu_in_place(const T* __restrict y, std::size_t count, T* __restrict dy) {
+  for (std::size_t i = 0; i < count; ++i) dy[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void find_gradients_from_as(const T* __restrict dz, const T* __restrict x,
+                                                          const NormRows& norm, const GradientRows& gradient,
+                                                          std::size_t rows, std::size_t width, T* __restrict dx) {
+  const float* __restrict centre = norm.centre, * __restrict direct = gradient.direct,
+                          * __restrict slope = gradient.slope, * __restrict constant = gradient.constant;
+  for (std::size_t row = 0; row < rows; ++row, x += width, dz += width, dx += width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      dx[c] = stored_as<T>(gradient_at(to_float(dz[c]), to_float(x[c]) - centre[c], direct[c], slope[c], constant[c]));
+    }
+  }
+}
+
+template <typename Activation, typename T>
 [[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
                                                      T* __restrict dy) {
@@ -110,7 +146,7 @@ template <typename Activation, typename T>
     for (std::size_t c = 0; c < width; ++c) {
       const float distance = to_float(x[c]) - centre[c], given = to_float(dy[c]);
       const float dz = Activation::gradient(norm_at(distance, scale[c], offset[c]), given);
-      dy[c] = stored_as<T>(direct[c] * dz + (slope[c] * distance + constant[c]));
+      dy[c] = stored_as<T>(gradient_at(dz, distance, direct[c], slope[c], constant[c]));
     }
   }
 }
@@ -190,6 +226,42 @@ CARILLON_SIMD void normalise(ElementPointer x, const NormRows& norm, ActivationK
   with_types(
       x.type(), activation, [&]<typename T, typename A>(std::type_identity<T>, A) __attribute__((always_inline)) {
         normalise_as<A>(x.as<T>(), norm, rows, width, y.as<T>());
+      });
+}
+
+CARILLON_SIMD void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm,
+                                     ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer y) {
+  with_float_type(
+      x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        if (activation == ActivationKind::relu) {
+          normalise_and_add_as<Relu>(x.as<T>(), addend.as<T>(), norm, rows, width, y.as<T>());
+        } else {
+          normalise_and_add_as<Identity>(x.as<T>(), addend.as<T>(), norm, rows, width, y.as<T>());
+        }
+      });
+}
+
+CARILLON_SIMD void pass_sum(ElementPointer y, ElementPointer dy, ActivationKind activation, std::size_t count,
+                            ElementPointer dz) {
+  with_float_type(
+      dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        const bool is_in_place = dy.as<T>() == dz.as<T>();
+        if (activation == ActivationKind::none) {
+          if (!is_in_place) std::copy_n(dy.as<T>(), count, dz.as<T>());
+        } else if (is_in_place) {
+          pass_relu_in_place(y.as<T>(), count, dz.as<T>());
+        } else {
+          pass_relu(y.as<T>(), dy.as<T>(), count, dz.as<T>());
+        }
+      });
+}
+
+CARILLON_SIMD void find_gradients_from(ElementPointer dz, ElementPointer x, const NormRows& norm,
+                                       const GradientRows& gradient, std::size_t rows, std::size_t width,
+                                       ElementPointer dx) {
+  with_float_type(
+      x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        find_gradients_from_as(dz.as<T>(), x.as<T>(), norm, gradient, rows, width, dx.as<T>());
       });
 }
 

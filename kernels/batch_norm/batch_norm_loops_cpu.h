@@ -1,5 +1,5 @@
-// The loops of batch_norm on a CPU over some rows [rows, width], vectorised along a row. x, y and dy have one type,
-// float32 or bf16.
+// The loops of batch_norm on a CPU over some rows [rows, width], vectorised along a row. All activations and their
+// gradients have one type, float32 or bf16.
 #pragma once
 
 #include <cstddef>
@@ -40,12 +40,23 @@ void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, Ac
 /// Adds both sums to float64 sums.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
+/// dz = dy f'(z + addend), from y = f(z + addend). f: identity or ReLU. May work in place.
+void pass_sum(ElementPointer y, ElementPointer dy, ActivationKind activation, std::size_t count, ElementPointer dz);
+
 /// y = f(z).
 void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
                ElementPointer y);
 
+/// y = f(z + addend). f: identity or ReLU.
+void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
+                       std::size_t rows, std::size_t width, ElementPointer y);
+
 /// Writes dx to dy, which holds what sum_gradients left there.
 void find_gradients(ElementPointer x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
                     std::size_t rows, std::size_t width, ElementPointer dy);
+
+/// Computes dx from dz, both in memory of their own.
+void find_gradients_from(ElementPointer dz, ElementPointer x, const NormRows& norm, const GradientRows& gradient,
+                         std::size_t rows, std::size_t width, ElementPointer dx);
 
 }  // namespace carillon::batch_norm_loops

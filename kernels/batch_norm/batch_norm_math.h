@@ -46,6 +46,11 @@ CARILLON_HOST_DEVICE inline ChannelNorm channel_norm(const ChannelStatistics& of
   return {centre, static_cast<float>(scale), static_cast<float>(beta - (of.mean - centre) * scale)};
 }
 
+/// dx of an element.
+CARILLON_HOST_DEVICE inline float gradient_at(float dz, float from_centre, float direct, float slope, float constant) {
+  return direct * dz + (slope * from_centre + constant);
+}
+
 struct ChannelGradient {
   float direct, slope, constant;
   float dgamma, dbeta;

@@ -24,6 +24,33 @@ OpTraits::Definition with_activation(const Graph::Node& node, std::string_view a
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
 
+bool have_parameters(std::span<const Graph::Node> nodes) {
+  return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
+}
+
+/// Moves the op that produces an operand of the addition `nodes[sum]` to the addition's place, if it can take the other
+/// operand as its addend. `nodes` are the graph's, some already changed or without a definition.
+void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t sum,
+                   std::span<const Value> results) {
+  for (const std::size_t operand : {0u, 1u}) {
+    const int value = nodes[sum].inputs[operand], addend = nodes[sum].inputs[1 - operand];
+    if (graph.values()[value].is_input || only_reader(graph, value, results) < 0) continue;
+    const std::size_t producer = static_cast<std::size_t>(graph.values()[value].producer);
+    Graph::Node& before = nodes[producer];
+    if (before.definition == nullptr || before.traits.with_addend == nullptr) continue;
+    if (have_parameters(std::span(nodes).subspan(producer + 1, sum - producer - 1))) continue;
+    auto with_addend = before.traits.with_addend(*before.definition);
+    if (!with_addend) continue;
+    Graph::Node fused = before;
+    fused.definition = std::move(with_addend);
+    fused.inputs.push_back(addend);
+    fused.outputs = nodes[sum].outputs;
+    before = {};
+    nodes[sum] = std::move(fused);
+    return;
+  }
+}
+
 /// Fuses the activation `nodes[fused]` into a neighbour; returns whether one took it. `nodes` are the graph's, some
 /// already changed or without a definition.
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
@@ -46,10 +73,6 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
   return true;
 }
 
-bool have_parameters(std::span<const Graph::Node> nodes) {
-  return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
-}
-
 /// `value` and the values it is computed from, back to the first op; none if some op cannot pad channels.
 std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
@@ -65,6 +88,15 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
 }
 
 }  // namespace
+
+void fuse_additions(Graph& graph, std::span<const Value> results) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].definition->type() == "add") fuse_addition(graph, nodes, i, results);
+  }
+  std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
+  graph.replace_nodes(std::move(nodes));
+}
 
 void fuse_activations(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();

@@ -10,6 +10,10 @@
 
 namespace carillon {
 
+/// Fuses additions (type "add") into an op before them (OpTraits::with_addend). The op moves to the place of the
+/// addition, so the addition stays if an op between the two has parameters, whose order is fixed.
+void fuse_additions(Graph& graph, std::span<const Value> results);
+
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). The next op takes a ReLU
 /// first, if it is the only reader and that is cheaper: max_pool has fewer elements after the pooling, with equal
 /// values and gradients. Otherwise the op before takes the activation.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -50,6 +51,43 @@ TEST_F(Passes, ASumTakesItsReluButNoOtherActivation) {
   EXPECT_EQ(ops.at(5), "gelu gelu(next)");
   EXPECT_TRUE(keeps_output(3)) << "the ReLU was lost";
   EXPECT_FALSE(keeps_output(4));
+}
+
+TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
+  const Value x = convolution("conv", images()), y = batch_norm(graph_, "norm", x);
+  const std::vector results{relu(graph_, "relu", add(graph_, "sum", x, y))};
+  fuse_additions(graph_, results);
+  fuse_activations(graph_, results);
+  EXPECT_EQ(described(graph_),
+            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "batch_norm norm(conv, conv)"}));
+  EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
+}
+
+/// Parameters must stay in the order of the ops.
+TEST_F(Passes, OfTwoBatchNormsTheLaterTakesTheirSum) {
+  const Value x = images(), a = batch_norm(graph_, "a", convolution("conv_a", x));
+  const Value b = batch_norm(graph_, "b", convolution("conv_b", x));
+  fuse_additions(graph_, std::vector{add(graph_, "sum", a, b)});
+  EXPECT_EQ(described(graph_).back(), "batch_norm b(conv_b, a)");
+}
+
+TEST_F(Passes, ASumStaysIfTheBatchNormIsReadElsewhereOrHasAnActivation) {
+  const Value x = convolution("conv", images()), a = batch_norm(graph_, "a", x);
+  const Value sum = add(graph_, "sum", a, x), b = relu(graph_, "relu", batch_norm(graph_, "b", sum));
+  const std::vector results{add(graph_, "next", b, x), a};
+  fuse_activations(graph_, results);
+  fuse_additions(graph_, results);
+  const std::vector<std::string> ops = described(graph_);
+  EXPECT_EQ(ops.at(3), "add sum(a, conv)");
+  EXPECT_EQ(ops.back(), "add next(b, conv)");
+}
+
+TEST_F(Passes, ABatchNormWithASumTakesNoGelu) {
+  const Value x = convolution("conv", images()), y = batch_norm(graph_, "norm", x);
+  const std::vector results{gelu(graph_, "gelu", add(graph_, "sum", y, x))};
+  fuse_additions(graph_, results);
+  fuse_activations(graph_, results);
+  EXPECT_EQ(described(graph_).back(), "gelu gelu(norm)");
 }
 
 TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {

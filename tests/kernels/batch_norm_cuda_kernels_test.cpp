@@ -17,10 +17,11 @@ struct Case {
   ActivationKind activation = ActivationKind::none;
   float mean = 0.0f;
   bool frozen = false;
+  bool has_addend = false;
 };
 
 struct Found {
-  std::vector<float> y, dx, dgamma, dbeta, moving_mean, moving_variance, evaluation;
+  std::vector<float> y, dx, daddend, dgamma, dbeta, moving_mean, moving_variance, evaluation;
 };
 
 /// Of a frozen batch norm.
@@ -29,21 +30,29 @@ std::vector<float> moving_variances(std::int64_t channels) {
   return random_values(static_cast<std::size_t>(channels), 78, 0.5f, 3.0f);
 }
 
-Found cpu_batch_norm(const Case& c, const std::vector<float>& x) {
+std::vector<float> addends(const Case& c) { return random_values(static_cast<std::size_t>(c.rows * c.channels), 79); }
+
+Found cpu_batch_norm(const Case& c, const std::vector<float>& x, const std::vector<float>& addend) {
   OpHarness harness(c.rows);
-  const Value input = harness.input("x", {c.rows, c.channels});
-  const Value output = activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", input));
-  freeze_statistics(harness.graph(), [&](const Graph::Node&) { return c.frozen; });
+  const Shape shape{c.rows, c.channels};
+  Graph& graph = harness.graph();
+  const Value input = harness.input("x", shape);
+  Value output = batch_norm(graph, "norm", input);
+  if (c.has_addend) output = add(graph, "sum", output, harness.input("addend", shape));
+  output = activated(c.activation, graph, output);
+  freeze_statistics(graph, [&](const Graph::Node&) { return c.frozen; });
   harness.finish(output);
   if (c.frozen) {
     std::ranges::copy(moving_means(c.channels), harness.state("norm/moving_mean").begin());
     std::ranges::copy(moving_variances(c.channels), harness.state("norm/moving_variance").begin());
   }
   harness.set("x", x);
+  if (c.has_addend) harness.set("addend", addend);
   const auto copied = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
   Found found{.y = copied(harness.forward())};
   harness.backward();
   found.dx = copied(harness.gradient("x"));
+  if (c.has_addend) found.daddend = copied(harness.gradient("addend"));
   found.dgamma = copied(harness.gradient("norm/gamma"));
   found.dbeta = copied(harness.gradient("norm/beta"));
   found.moving_mean = copied(harness.state("norm/moving_mean"));
@@ -62,7 +71,9 @@ class Emulated {
         cut_(column_cut(c.rows, c.channels, n)),
         x_(x),
         y_(filled<T>(x.size())),
+        addend_(rounded<T>(addends(c))),
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
+        daddend_(filled<T>(x.size())),
         gamma_(random_values(width(), 101)),  // the harness's, the input being variable 0
         beta_(random_values(width(), 102)),
         norm_(3 * width()),
@@ -87,6 +98,7 @@ class Emulated {
     normalise();
     found_.y = floats(y_);
     with_activation(c_.activation, [&]<typename A>(A) { go_back<A>(); });
+    if (c_.has_addend) found_.daddend = floats(daddend_);
     emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
     normalise();
     found_.evaluation = floats(y_);
@@ -117,26 +129,44 @@ class Emulated {
   }
 
   void normalise() {
-    with_activation(c_.activation, [&]<typename A>(A) {
-      emulate(ForEachElement{NormaliseRows<T, n, A>{packed(), norm(), x_.data(), y_.data()}, packed().count()}, order_);
-    });
+    with_activation(c_.activation,
+                    [&]<typename A>(A) { c_.has_addend ? normalise_as<A, true>() : normalise_as<A, false>(); });
+  }
+
+  template <typename Activation, bool has_addend>
+  void normalise_as() {
+    const NormaliseRows<T, n, Activation, has_addend> kernel{packed(), norm(), x_.data(), addend_.data(), y_.data()};
+    emulate(ForEachElement{kernel, packed().count()}, order_);
   }
 
   template <typename Activation>
   void go_back() {
-    emulate(ColumnSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+    if (c_.has_addend) {
+      emulate(
+          ColumnSums<n, SumGradients<T, n, Activation>>{
+              {x_.data(), y_.data(), dx_.data(), daddend_.data(), norm()}, cut_, parts()},
+          order_);
+      find_gradients<Identity>(daddend_.data());
+    } else {
+      emulate(ColumnSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+      find_gradients<Activation>(dx_.data());
+    }
+  }
+
+  /// `dy`: or dz.
+  template <typename Activation>
+  void find_gradients(const T* dy) {
     emulate(CombineGradients{{cut_, parts()}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()},
             order_);
-    emulate(ForEachElement{BatchNormGradient<T, n, Activation>{packed(), norm(), gradient(), x_.data(), dx_.data()},
-                           packed().count()},
-            order_);
+    const BatchNormGradient<T, n, Activation> kernel{packed(), norm(), gradient(), x_.data(), dy, dx_.data()};
+    emulate(ForEachElement{kernel, packed().count()}, order_);
     found_.dx = floats(dx_);
   }
 
   Case c_;
   ThreadOrder order_;
   ColumnCut cut_;
-  std::vector<T> x_, y_, dx_;
+  std::vector<T> x_, y_, addend_, dx_, daddend_;
   std::vector<float> gamma_, beta_;
   std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
   std::vector<ChannelStatistics> statistics_;
@@ -155,6 +185,7 @@ Found emulate_batch_norm(const Case& c, const std::vector<T>& x, ThreadOrder ord
 void expect_equal(const Found& found, const Found& expected, double activation, double sum) {
   expect_near(found.y, expected.y, activation);
   expect_near(found.dx, expected.dx, activation);
+  expect_near(found.daddend, expected.daddend, activation);
   expect_near(found.dgamma, expected.dgamma, sum);
   expect_near(found.dbeta, expected.dbeta, sum);
   expect_near(found.moving_mean, expected.moving_mean, 1e-6);
@@ -170,7 +201,7 @@ class BatchNormKernels : public ::testing::TestWithParam<Case> {
     std::vector<float> values = random_values(static_cast<std::size_t>(c.rows * c.channels), 5);
     for (float& value : values) value += c.mean;
     const std::vector<T> x = rounded<T>(values);
-    const Found expected = cpu_batch_norm(c, floats(x));
+    const Found expected = cpu_batch_norm(c, floats(x), floats(rounded<T>(addends(c))));
     const Found ascending = emulate_batch_norm(c, x, ThreadOrder::ascending);
     const Found descending = emulate_batch_norm(c, x, ThreadOrder::descending);
     expect_equal(ascending, expected, activation, sum);
@@ -192,7 +223,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{300, 33, ActivationKind::gelu}, Case{90, 16, ActivationKind::silu},
                                            Case{40, 12, ActivationKind::none, 0.5f, true},
                                            Case{300, 33, ActivationKind::relu, 0.0f, true},
-                                           Case{700, 260, ActivationKind::gelu, 0.0f, true}));
+                                           Case{700, 260, ActivationKind::gelu, 0.0f, true},
+                                           Case{40, 12, ActivationKind::none, 0.0f, false, true},
+                                           Case{300, 33, ActivationKind::relu, 0.0f, false, true},
+                                           Case{700, 260, ActivationKind::relu, 0.0f, false, true}));
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
   const ColumnCut cut = column_cut(128 * 16 * 16, 256, 4);

@@ -21,6 +21,7 @@ struct Case {
   BatchNormParams params = {};
   ActivationKind activation = ActivationKind::none;
   int threads = 1;
+  bool has_addend = false;
 };
 
 double activation(ActivationKind kind, double z) {
@@ -41,13 +42,14 @@ struct Statistics {
   std::vector<float> mean, variance;
 };
 
-/// The definition in double, of training. `moving`: of a frozen batch norm.
+/// The definition in double, of training. `addend`: empty if there is none. `moving`: of a frozen batch norm.
 struct Reference {
   std::size_t channels, rows;
-  std::vector<double> mean, variance, y, dx, dgamma, dbeta;
+  std::vector<double> mean, variance, y, dx, daddend, dgamma, dbeta;
 
   Reference(std::span<const float> x, std::span<const float> dy, std::span<const float> gamma,
-            std::span<const float> beta, const BatchNormForm& form, const Statistics& moving = {})
+            std::span<const float> beta, const BatchNormForm& form, const Statistics& moving = {},
+            std::span<const float> addend = {})
       : channels(beta.size()),
         rows(x.size() / channels),
         mean(channels),
@@ -69,12 +71,15 @@ struct Reference {
     };
     const auto scale = [&](std::size_t i) { return gamma.empty() ? 1.0 : gamma[i % channels]; };
     const auto xhat = [&](std::size_t i) { return (x[i] - mean[i % channels]) * inverse(i); };
-    const auto z = [&](std::size_t i) { return scale(i) * xhat(i) + beta[i % channels]; };
+    const auto z = [&](std::size_t i) {
+      return scale(i) * xhat(i) + beta[i % channels] + (addend.empty() ? 0.0 : addend[i]);
+    };
     const auto dz = [&](std::size_t i) { return dy[i] * derivative(form.activation, z(i)); };
     for (std::size_t i = 0; i < x.size(); ++i) {
       y[i] = activation(form.activation, z(i));
       dgamma[i % channels] += dz(i) * xhat(i);
       dbeta[i % channels] += dz(i);
+      daddend.push_back(dz(i));
     }
     const double of_batch = form.frozen ? 0.0 : 1.0 / static_cast<double>(rows);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -84,18 +89,22 @@ struct Reference {
   }
 };
 
-/// A batch norm on `x`, and an activation or none.
-void build(OpHarness& harness, const Case& c) {
+/// A batch norm on `x`, the addition of `addend` if there is one, and an activation or none.
+Value add_ops(OpHarness& harness, const Case& c) {
+  Graph& graph = harness.graph();
   const Value x = harness.input("x", c.shape);
-  harness.finish(activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", x, c.params)));
+  if (!c.has_addend) return activated(c.activation, graph, batch_norm(graph, "norm", x, c.params));
+  const Value addend = harness.input("addend", c.shape), y = batch_norm(graph, "norm", x, c.params);
+  return activated(c.activation, graph, add(graph, "sum", y, addend));
 }
+
+void build(OpHarness& harness, const Case& c) { harness.finish(add_ops(harness, c)); }
 
 std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 /// A frozen one, with statistics that are not those of its batches.
 Statistics build_frozen(OpHarness& harness, const Case& c) {
-  const Value x = harness.input("x", c.shape);
-  const Value y = activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", x, c.params));
+  const Value y = add_ops(harness, c);
   EXPECT_EQ(freeze_statistics(harness.graph(), [](const Graph::Node&) { return true; }), 1);
   harness.finish(y);
   const std::size_t channels = static_cast<std::size_t>(c.shape.extents().back());
@@ -116,12 +125,13 @@ void expect_the_definition(OpHarness& harness, const Case& c, double tolerance, 
   const std::vector<float> y(harness.forward().begin(), harness.forward().end());
   harness.backward();
   const std::span<const float> gamma = c.params.trains_scale ? harness.values("norm/gamma") : std::span<float>{};
-  const Reference expected(harness.values("x"), OpHarness::output_gradient(y.size()), gamma,
-                           harness.values("norm/beta"),
-                           {.params = c.params, .activation = c.activation, .frozen = frozen != nullptr},
-                           frozen != nullptr ? *frozen : Statistics{});
+  const Reference expected(
+      harness.values("x"), OpHarness::output_gradient(y.size()), gamma, harness.values("norm/beta"),
+      {.params = c.params, .activation = c.activation, .frozen = frozen != nullptr},
+      frozen != nullptr ? *frozen : Statistics{}, c.has_addend ? harness.values("addend") : std::span<float>{});
   expect_all_near(y, expected.y, tolerance);
   expect_all_near(harness.gradient("x"), expected.dx, tolerance);
+  if (c.has_addend) expect_all_near(harness.gradient("addend"), expected.daddend, tolerance);
   if (c.params.trains_scale) expect_all_near(harness.gradient("norm/gamma"), expected.dgamma, tolerance);
   expect_all_near(harness.gradient("norm/beta"), expected.dbeta, tolerance);
 }
@@ -175,7 +185,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNorm,
                                            Case{{3, 2, 1, 700}, {.initial_scale = 0.0f}},
                                            Case{{9, 3, 5, 64}, unscaled, ActivationKind::gelu, 2},
                                            Case{{64, 9, 5, 33}, {}, ActivationKind::gelu, 3},
-                                           Case{{7, 3, 3, 5}, {}, ActivationKind::silu}));
+                                           Case{{7, 3, 3, 5}, {}, ActivationKind::silu},
+                                           Case{{5, 3}, {}, ActivationKind::none, 1, true},
+                                           Case{{7, 3, 3, 5}, {}, ActivationKind::relu, 1, true},
+                                           Case{{64, 9, 5, 33}, unscaled, ActivationKind::relu, 3, true},
+                                           Case{{64, 9, 5, 32}, {}, ActivationKind::none, 2, true}));
 
 INSTANTIATE_TEST_SUITE_P(Sizes, FrozenBatchNorm,
                          ::testing::Values(Case{{4, 1}}, Case{{5, 3}}, Case{{1, 1, 1, 3}},
@@ -184,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FrozenBatchNorm,
                                            Case{{33, 129}, {}, ActivationKind::silu},
                                            Case{{64, 9, 5, 33}, unscaled, ActivationKind::relu, 3},
                                            Case{{9, 3, 5, 64}, unscaled, ActivationKind::gelu, 2},
-                                           Case{{64, 9, 5, 33}, {}, ActivationKind::gelu, 3}));
+                                           Case{{64, 9, 5, 33}, {}, ActivationKind::gelu, 3},
+                                           Case{{8, 4, 4, 3}, {}, ActivationKind::relu, 2, true},
+                                           Case{{33, 129}, {}, ActivationKind::none, 1, true}));
 
 TEST(FrozenBatchNorm, DoesAsPyTorchInEvaluationMode) {
   for (const auto& [kind, name] : {std::pair(ActivationKind::none, "none"), std::pair(ActivationKind::relu, "relu"),
@@ -298,6 +314,42 @@ TEST(BatchNorm, FusesTheFollowingActivation) {
     build(harness, {.shape = {4, 3}, .activation = kind});
     EXPECT_EQ(harness.graph().nodes().size(), 3);  // with input and objective
   }
+}
+
+TEST(BatchNorm, FusesTheFollowingSumAndItsRelu) {
+  for (const ActivationKind kind : {ActivationKind::none, ActivationKind::relu}) {
+    OpHarness harness(4);
+    build(harness, {.shape = {4, 3}, .activation = kind, .has_addend = true});
+    EXPECT_EQ(harness.graph().nodes().size(), 4);  // with inputs and objective
+  }
+}
+
+TEST(BatchNorm, ASumWithPixelsHasGradientsWhereNobodyWantsThoseOfThePixels) {
+  const NoiseBatch samples(0, 20, 12);
+  OpHarness harness(20);
+  harness.step().batch = samples.batch();
+  const Value pixels = scale_input(harness.graph(), "pixels", {.sample = {2, 2, 3}});
+  const Value x = harness.input("x", {20, 2, 2, 3}), y = batch_norm(harness.graph(), "norm", x);
+  harness.finish(relu(harness.graph(), "relu", add(harness.graph(), "sum", pixels, y)));
+  EXPECT_EQ(harness.graph().nodes().size(), 4);  // with inputs and objective
+  const std::size_t count = harness.forward().size();
+  harness.backward();
+  std::vector<float> addend;
+  for (const std::uint8_t* image : samples.batch().images) addend.insert(addend.end(), image, image + 12);
+  const Reference expected(harness.values("x"), OpHarness::output_gradient(count), harness.values("norm/gamma"),
+                           harness.values("norm/beta"), {.activation = ActivationKind::relu}, {}, addend);
+  expect_all_near(harness.gradient("x"), expected.dx, 2e-6);
+  expect_all_near(harness.gradient("norm/gamma"), expected.dgamma, 2e-6);
+  expect_all_near(harness.gradient("norm/beta"), expected.dbeta, 2e-6);
+}
+
+TEST(BatchNorm, ASumKeepsNotANumberOfEitherOperand) {
+  OpHarness harness(4);
+  build(harness, {.shape = {4, 3, 3}, .activation = ActivationKind::relu, .has_addend = true});
+  harness.values("x")[10] = std::nanf("");
+  harness.values("addend")[2] = std::nanf("");
+  const auto y = harness.forward();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 3 == 1 || i == 2) << i;
 }
 
 TEST(BatchNorm, HasGradientsWhereNobodyWantsThatOfItsInput) {

@@ -204,6 +204,15 @@ std::vector<OpCase> norms() {
                          freeze_statistics(h.graph(), [](const Graph::Node&) { return true; });
                          return activated(activation, h.graph(), z);
                        }});
+      if (kind == ActivationKind::gelu) continue;  // no sum takes it
+      cases.push_back({.name = "BatchNormAndSum" + std::to_string(channels) + name,
+                       .batch = 9,
+                       .build = [channels, activation = kind](OpHarness& h) {
+                         const Shape shape{9, 3, 5, channels};
+                         const Value addend = h.input("addend", shape), x = h.input("x", shape);
+                         const Value z = batch_norm(h.graph(), "norm", x);
+                         return activated(activation, h.graph(), add(h.graph(), "sum", addend, z));
+                       }});
     }
   }
   return cases;

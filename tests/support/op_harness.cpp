@@ -132,6 +132,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
                               .inputs = {output}},
                              Shape{});
   const std::vector<Value> results{output_, objective_};
+  fuse_additions(graph_, results);
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
   insert_forks(graph_, fork_op());

@@ -27,8 +27,9 @@ class OpDefinition;
 struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
-  // Fusion: passes merge an activation or a bias into a neighbouring op. Each function returns another definition of
-  // the same C++ class, because the node keeps its traits. It returns null if this op does not support the change.
+  // Fusion: passes merge an activation, an addition or a bias into a neighbouring op. Each function returns another
+  // definition of the same C++ class, because the node keeps its traits. It returns null if this op does not support
+  // the change.
   /// The definition of this op with an activation of type `activation` ("relu", "gelu") applied to its output.
   Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
   /// The definition of this op with a ReLU applied to its input, or null if that is not cheaper than a ReLU in the op
@@ -40,6 +41,8 @@ struct OpTraits {
   /// The definition of this op with one more, last parameter: biases, [columns], that it adds to its input. Returns
   /// null if that is not cheaper than the addition in the op that produces the input.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
+  /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
+  Definition (*with_addend)(const OpDefinition& op) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
   /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
