@@ -44,7 +44,7 @@ struct AttentionShape {
 /// Tensors: inputs {qkv}, outputs {y}.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
-/// Errors: failed (heads of more than 256 channels).
+/// Errors: failed (the scores of one head and sample do not fit into the device's workspace).
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
 

@@ -12,6 +12,7 @@ namespace carillon {
 struct RowMajorMatrix {
   std::int64_t rows, columns;
   bool transposed = false;
+  std::int64_t stride = 0;  ///< elements from a row in memory to the next; 0: the rows are contiguous
 };
 
 /// A column-major matrix in memory: element (r, c) is at r + c * leading_dimension. `transposed`: the product uses its
@@ -24,8 +25,10 @@ struct ColumnMajorMatrix {
 
 /// The transpose of `matrix` in column-major order.
 constexpr ColumnMajorMatrix column_major(const RowMajorMatrix& matrix) {
-  if (matrix.transposed) return {matrix.rows, matrix.columns, matrix.rows, true};
-  return {matrix.columns, matrix.rows, matrix.columns, false};
+  const std::int64_t row = matrix.transposed ? matrix.rows : matrix.columns;  // elements of a row in memory
+  const std::int64_t leading_dimension = matrix.stride > 0 ? matrix.stride : row;
+  if (matrix.transposed) return {matrix.rows, matrix.columns, leading_dimension, true};
+  return {matrix.columns, matrix.rows, leading_dimension, false};
 }
 
 }  // namespace carillon

@@ -28,12 +28,19 @@ Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> make_description(Arithme
   return Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>(description);
 }
 
-Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> make_layout(const MatrixOperand& operand) {
+Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> make_layout(const MatrixOperand& operand,
+                                                                        std::int64_t batch) {
   const ColumnMajorMatrix matrix = column_major(operand.matrix);
   cublasLtMatrixLayout_t layout = nullptr;
   check_cublas(cublasLtMatrixLayoutCreate(&layout, type_of(*operand.tensor), static_cast<std::uint64_t>(matrix.rows),
                                           static_cast<std::uint64_t>(matrix.columns), matrix.leading_dimension));
-  return Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>(layout);
+  Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> made(layout);
+  if (batch == 1) return made;
+  const auto count = static_cast<std::int32_t>(batch);
+  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)));
+  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                &operand.batch_stride, sizeof(operand.batch_stride)));
+  return made;
 }
 
 template <typename T>
@@ -50,17 +57,17 @@ cublasOperation_t operation(const MatrixOperand& operand) {
   return column_major(operand.matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// The largest power of two, at most 256, that divides an address.
-std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+/// The largest power of two, at most 256, that divides every address of the operand.
+std::uint32_t alignment_of(const MatrixOperand& operand) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(operand.tensor->data) | operand.address_step;
   return bits == 0 ? 256u : std::min(256u, 1u << std::min(std::countr_zero(bits), 8));
 }
 
-Preference make_preference(const CudaDevice& device, Arithmetic arithmetic) {
+Preference make_preference(std::size_t workspace_bytes, Arithmetic arithmetic) {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(device.workspace().size()));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
   // Allowed in addition to undivided sums. Other schemes keep partial sums in the result's type (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -73,15 +80,15 @@ Preference make_preference(const CudaDevice& device, Arithmetic arithmetic) {
 }  // namespace
 
 MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a,
-                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixEpilogue& epilogue)
+                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixBatch& batch,
+                                     const MatrixEpilogue& epilogue)
     : device_(&device),
       description_(make_description(arithmetic, *a.tensor)),
-      left_layout_(make_layout(b)),
-      right_layout_(make_layout(a)),
-      result_layout_(make_layout(c)),
-      left_(b.tensor->data),
-      right_(a.tensor->data),
-      result_(c.tensor->data) {
+      left_layout_(make_layout(b, batch.count)),
+      right_layout_(make_layout(a, batch.count)),
+      result_layout_(make_layout(c, batch.count)),
+      memory_{a.tensor->data, b.tensor->data, c.tensor->data},
+      workspace_bytes_(batch.workspace_bytes > 0 ? batch.workspace_bytes : device.workspace().size()) {
   check(a.matrix.columns == b.matrix.rows && c.matrix.rows == a.matrix.rows && c.matrix.columns == b.matrix.columns &&
             !c.matrix.transposed,
         "the extents of a matrix product do not match");
@@ -98,12 +105,13 @@ void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
   set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));
 }
 
-bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic) {
-  const Preference preference = make_preference(*device_, arithmetic);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(left_));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(right_));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(result_));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(result_));
+bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
+                                         const MatrixOperand& c) {
+  const Preference preference = make_preference(workspace_bytes_, arithmetic);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c));
   cublasLtMatmulHeuristicResult_t found = {};
   int count = 0;
   const cublasStatus_t status =
@@ -117,9 +125,9 @@ bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic) {
 }
 
 MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a,
-                                     const MatrixOperand& b, const MatrixOperand& c)
-    : MatrixProductCuda(device, arithmetic, a, b, c, MatrixEpilogue{}) {
-  if (choose_algorithm(arithmetic)) return;
+                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixBatch& batch)
+    : MatrixProductCuda(device, arithmetic, a, b, c, batch, MatrixEpilogue{}) {
+  if (choose_algorithm(arithmetic, a, b, c)) return;
   fail(ExitCode::failed, "cuBLASLt has no algorithm for a matrix product [{}, {}] = [{}, {}] [{}, {}] in {}",
        c.matrix.rows, c.matrix.columns, a.matrix.rows, a.matrix.columns, b.matrix.rows, b.matrix.columns,
        a.tensor->type == DType::bf16 ? "bf16" : "f32");
@@ -129,19 +137,19 @@ std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& de
                                                                   const MatrixOperand& a, const MatrixOperand& b,
                                                                   const MatrixOperand& c,
                                                                   const MatrixEpilogue& epilogue) {
-  std::optional<MatrixProductCuda> product(MatrixProductCuda(device, arithmetic, a, b, c, epilogue));
-  if (!product->choose_algorithm(arithmetic)) product.reset();
+  std::optional<MatrixProductCuda> product(MatrixProductCuda(device, arithmetic, a, b, c, MatrixBatch{}, epilogue));
+  if (!product->choose_algorithm(arithmetic, a, b, c)) product.reset();
   return product;
 }
 
-void MatrixProductCuda::run(Stream& stream) const {
+void MatrixProductCuda::run(Stream& stream, const MatrixAddresses& memory) const {
   check(as_cuda(stream).get() == device_->compute_stream().get(),
         "matrix products must run on the compute stream, which owns their workspace");
   const float one = 1.0f, zero = 0.0f;  // read before the call returns
-  const auto workspace = device_->workspace();
-  check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, left_, left_layout_.get(), right_,
-                              right_layout_.get(), &zero, result_, result_layout_.get(), result_, result_layout_.get(),
-                              &algorithm_, workspace.data(), workspace.size(), as_cuda(stream).get()));
+  check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, memory.b, left_layout_.get(), memory.a,
+                              right_layout_.get(), &zero, memory.c, result_layout_.get(), memory.c,
+                              result_layout_.get(), &algorithm_, device_->workspace().data(), workspace_bytes_,
+                              as_cuda(stream).get()));
 }
 
 }  // namespace carillon

@@ -5,6 +5,8 @@
 // Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
 // So every run has the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
+//
+// A batch computes products of equal shapes at once; each operand has its own distance from product to product.
 #pragma once
 
 #include <cublasLt.h>
@@ -21,6 +23,19 @@ namespace carillon {
 struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
+  std::int64_t batch_stride = 0;  ///< elements from one product of a batch to the next
+  std::size_t address_step = 0;   ///< bytes; the address of a run differs from the tensor's by a multiple
+};
+
+struct MatrixBatch {
+  std::int64_t count = 1;           ///< products
+  std::size_t workspace_bytes = 0;  ///< of the device's workspace, at its start; 0: all
+};
+
+/// The memory of the operands of one run.
+struct MatrixAddresses {
+  const void *a, *b;
+  void* c;
 };
 
 /// Operations on the product while it is in registers. `bias`: [columns of C] in C's type, or null. `relu` requires a
@@ -34,30 +49,32 @@ class MatrixProductCuda {
  public:
   /// C is not transposed. Errors: failed (cuBLASLt has no algorithm; the message names the product).
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
-                    const MatrixOperand& c);
+                    const MatrixOperand& c, const MatrixBatch& batch = {});
   /// A product with an epilogue; nullopt if cuBLASLt has no algorithm.
   static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
   /// Enqueues the product, which uses the device's workspace.
-  void run(Stream& stream) const;
+  void run(Stream& stream) const { run(stream, memory_); }
+  /// The same on other memory; see MatrixOperand::address_step.
+  void run(Stream& stream, const MatrixAddresses& memory) const;
 
  private:
   using Description = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
   using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
-                    const MatrixOperand& c, const MatrixEpilogue& epilogue);
+                    const MatrixOperand& c, const MatrixBatch& batch, const MatrixEpilogue& epilogue);
   void set_epilogue(const MatrixEpilogue& epilogue);
   /// Returns whether cuBLASLt has an algorithm.
-  bool choose_algorithm(Arithmetic arithmetic);
+  bool choose_algorithm(Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b, const MatrixOperand& c);
 
   CudaDevice* device_;
   Description description_;
   Layout left_layout_, right_layout_, result_layout_;  ///< column-major: left is B
-  const void *left_, *right_;
-  void* result_;
+  MatrixAddresses memory_;
+  std::size_t workspace_bytes_;
   cublasLtMatmulAlgo_t algorithm_ = {};
 };
 

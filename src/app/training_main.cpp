@@ -223,8 +223,8 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 /// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
-    print_text(STDOUT_FILENO, fmt::format("{}: no file matches; --classes {} is assumed\n",
-                                          printable(data.files.front()), imagenet_classes));
+    print_text(STDOUT_FILENO,
+               fmt::format("no data: assumes {} classes; --data or --classes sets the number\n", imagenet_classes));
   }
   data.files = {"synthetic"};
 }

@@ -108,7 +108,8 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   std::optional<TrainingPlan> plan = training.earlier_plan();
   if (plan) {
-    say(fmt::format("continues the training in {}", training.train_dir().string()));
+    say(fmt::format("continues the training in {}. The commands of the whole training:",
+                    training.train_dir().string()));
     if (!training.restore_records(*plan)) return stopped_early();
   } else {
     plan = training.make_plan();

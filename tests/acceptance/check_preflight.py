@@ -140,7 +140,7 @@ def _no_data(context):
         return context.run_command(["sh", "-c", f"cd {folder} && exec {shlex.join(command)}"])
 
     small = ("--model", "resnet9", "--image-size", 32)
-    assumed = "data/images/train-*: no file matches; --classes 1000 is assumed\n"
+    assumed = "no data: assumes 1000 classes; --data or --classes sets the number\n"
     cases = {  # program, options, start of the output, size of the gradients
         "mnist_train": ("mnist_train", (), "mnist_train (", "1.59 MB of mnist's"),
         "cifar10_train": ("cifar10_train", (), "cifar10_train (", "of cifar10's"),

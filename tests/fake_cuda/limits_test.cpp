@@ -2,11 +2,13 @@
 #include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "src/comm/allreduce/communicators.h"
+#include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
 #include "src/step/tower.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/networks.h"
 #include "tests/support/op_harness.h"
+#include "tests/support/op_results.h"
 
 namespace carillon::testing {
 namespace {
@@ -22,17 +24,38 @@ TEST_F(SmallGpu, OutOfMemoryIsAnErrorWithoutLeaks) {
 
 class AttentionOnAGpu : public GpuTest {};
 
-TEST_F(AttentionOnAGpu, RefusesHeadsOfMoreThan256Channels) {
+Value add_attention(OpHarness& harness, const Shape& qkv, std::int64_t heads) {
+  return attention(harness.graph(), "op", harness.input("x", qkv), {.heads = heads});
+}
+
+/// In training, a score needs 16 bytes of the workspace, and products use 32 of its 256 MiB.
+TEST_F(AttentionOnAGpu, RefusesTokensWhoseScoresDoNotFitIntoTheWorkspace) {
   CudaDevice device(0);
-  for (const std::int64_t head_size : {256, 257}) {
+  for (const std::int64_t tokens : {3824, 3840}) {
     OpHarness harness(1, device);
-    const Value y = attention(harness.graph(), "op", harness.input("x", {1, 2, 3 * head_size}), {.heads = 1});
-    if (head_size == 256) {
+    const Value y = add_attention(harness, {1, tokens, 3}, 1);
+    if (tokens == 3824) {
       EXPECT_NO_THROW(harness.finish(y));
     } else {
       EXPECT_THROW(harness.finish(y), Error);
     }
   }
+}
+
+/// 14 samples of 1000 tokens fit into the workspace.
+TEST_F(AttentionOnAGpu, DividesSamplesThatDoNotFitIntoTheWorkspaceAtOnce) {
+  const Shape qkv{15, 1000, 3 * 2 * 3};
+  CpuDevice cpu(1);
+  OpHarness on_cpu(15, cpu);
+  on_cpu.finish(add_attention(on_cpu, qkv, 2));
+  CudaDevice gpu(0);
+  OpHarness on_gpu(15, gpu);
+  on_gpu.finish(add_attention(on_gpu, qkv, 2));
+  const std::vector<float> y = copy(on_cpu.forward());
+  expect_close({{"y", y}}, {{"y", copy(on_gpu.forward())}}, 5e-6f);
+  on_cpu.backward();
+  on_gpu.backward();
+  expect_close({{"dx", copy(on_cpu.gradient("x"))}}, {{"dx", copy(on_gpu.gradient("x"))}}, 5e-6f);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// The GPU's kernels of attention, run by loops, against the CPU side.
+// The GPU's kernels of attention, run by loops, against the definition in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/attention/attention_kernels.h"
 #include "tests/support/emulate.h"
@@ -12,133 +13,148 @@
 namespace carillon::testing {
 namespace {
 
-struct Case {
-  std::int64_t batch, tokens, heads, head_size;
+constexpr float scale = 0.3f;
 
-  Shape input() const { return {batch, tokens, 3 * heads * head_size}; }
-  AttentionShape shape() const { return {{batch, tokens, heads * head_size}, {.heads = heads}}; }
+/// Scores of one head. The rows that forward keeps have the form [samples, 2 heads, tokens], and this is head 1.
+struct Case {
+  std::int64_t samples, tokens, row_stride;
+
+  std::size_t elements() const { return static_cast<std::size_t>(samples * tokens * row_stride); }
+  bool is_padding(std::size_t at) const { return static_cast<std::int64_t>(at) % row_stride >= tokens; }
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.batch << " samples, " << c.tokens << " tokens, " << c.heads << " heads of " << c.head_size;
-}
+void PrintTo(const Case& c, std::ostream* out) { *out << c.samples << " samples, " << c.tokens << " tokens"; }
 
 template <typename T>
 struct Found {
-  std::vector<T> y, dx;
+  std::vector<T> weights, weights_again, gradients;
+  std::vector<AttentionRow> kept;
 };
 
-/// fixed_size: of the kernels.
-template <int fixed_size, typename T>
-Found<T> emulate_attention(const Case& c, const std::vector<T>& x, const std::vector<T>& dy, ThreadOrder order) {
-  Found<T> found{filled<T>(dy.size()), filled<T>(x.size())};
-  const auto row_count = static_cast<std::size_t>(c.batch * c.heads * c.tokens);
-  std::vector<AttentionRow> rows(row_count);
-  std::vector<float> row_terms = filled<float>(row_count);
-  const AttentionArrays<T> arrays{.qkv = x.data(),
-                                  .y = found.y.data(),
-                                  .dy = dy.data(),
-                                  .dqkv = found.dx.data(),
-                                  .rows = rows.data(),
-                                  .row_terms = row_terms.data()};
-  emulate(AttentionForward<T, fixed_size>(c.shape(), arrays), order);
-  emulate(AttentionQueryGradient<T, fixed_size>(c.shape(), arrays), order);
-  emulate(AttentionKeyGradient<T, fixed_size>(c.shape(), arrays), order);
-  emulate(AttentionValueGradient<T, fixed_size>(c.shape(), arrays), order);
-  return found;
-}
-
+/// Both kernels on the same scores.
 template <typename T>
-Found<T> emulate_attention(const Case& c, const std::vector<T>& x, const std::vector<T>& dy,
+Found<T> emulate_attention(const Case& c, const std::vector<float>& scores, const std::vector<float>& weight_gradients,
                            ThreadOrder order = ThreadOrder::ascending) {
-  Found<T> found;
-  with_attention_size(c.head_size, [&]<int fixed_size>(std::integral_constant<int, fixed_size>) {
-    found = emulate_attention<fixed_size>(c, x, dy, order);
-  });
+  constexpr AttentionRow untouched{-7.0f, -7.0f};
+  Found<T> found{filled<T>(c.elements()), filled<T>(c.elements()), filled<T>(c.elements()),
+                 std::vector<AttentionRow>(static_cast<std::size_t>(c.samples * 2 * c.tokens), untouched)};
+  std::vector<float> forward = scores, backward = scores;
+  AttentionRows rows{.kept = found.kept.data() + c.tokens,
+                     .kept_stride = 2 * c.tokens,
+                     .samples = c.samples,
+                     .tokens = c.tokens,
+                     .row_stride = c.row_stride,
+                     .scale = scale};
+  rows.scores = forward.data();
+  emulate(AttentionWeights<T>{rows, found.weights.data()}, order);
+  rows.scores = backward.data();
+  emulate(AttentionScoreGradients<T>{rows, weight_gradients.data(), found.weights_again.data(), found.gradients.data()},
+          order);
   return found;
 }
 
-Found<float> cpu_attention(const Case& c, const std::vector<float>& x) {
-  OpHarness harness(c.batch);
-  harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
-  harness.set("x", x);
-  const auto y = harness.forward();
-  const std::vector<float> output(y.begin(), y.end());
-  harness.backward();
-  const auto dx = harness.gradient("x");
-  return {output, {dx.begin(), dx.end()}};
+struct Expected {
+  std::vector<float> weights, gradients;
+};
+
+Expected definition(const Case& c, const std::vector<float>& scores, const std::vector<float>& weight_gradients) {
+  Expected expected{filled<float>(scores.size()), filled<float>(scores.size())};
+  for (std::size_t row = 0; row < scores.size(); row += static_cast<std::size_t>(c.row_stride)) {
+    const auto weight = [&](std::size_t at) { return std::exp(static_cast<double>(scale) * scores[at]); };
+    const std::size_t end = row + static_cast<std::size_t>(c.tokens);
+    double sum = 0.0, d = 0.0;
+    for (std::size_t at = row; at < end; ++at) sum += weight(at);
+    for (std::size_t at = row; at < end; ++at) d += weight(at) / sum * weight_gradients[at];
+    for (std::size_t at = row; at < end; ++at) {
+      expected.weights[at] = static_cast<float>(weight(at) / sum);
+      expected.gradients[at] = static_cast<float>(scale * weight(at) / sum * (weight_gradients[at] - d));
+    }
+  }
+  return expected;
+}
+
+/// Padding must keep the value of `filled`.
+template <typename T>
+void expect_rows(const Case& c, const std::vector<T>& found, const std::vector<float>& expected, double tolerance) {
+  const std::vector<float> values = floats(found), untouched = floats(filled<T>(found.size()));
+  std::vector<float> of_rows, expected_of_rows;
+  for (std::size_t at = 0; at < values.size(); ++at) {
+    if (c.is_padding(at)) {
+      EXPECT_TRUE(equal_bits({values[at]}, {untouched[at]})) << "padding at " << at;
+    } else {
+      of_rows.push_back(values[at]);
+      expected_of_rows.push_back(expected[at]);
+    }
+  }
+  expect_near(of_rows, expected_of_rows, tolerance);
 }
 
 class AttentionKernels : public ::testing::TestWithParam<Case> {
  protected:
-  std::size_t size() const { return static_cast<std::size_t>(GetParam().input().element_count()); }
-  std::vector<float> x_ = random_values(size(), 1, -2.0f, 2.0f), dy_ = OpHarness::output_gradient(size() / 3);
+  template <typename T>
+  void expect_the_definition(double tolerance) {
+    const Case& c = GetParam();
+    const Expected expected = definition(c, scores_, weight_gradients_);
+    const Found<T> ascending = emulate_attention<T>(c, scores_, weight_gradients_, ThreadOrder::ascending);
+    const Found<T> descending = emulate_attention<T>(c, scores_, weight_gradients_, ThreadOrder::descending);
+    for (const Found<T>& found : {ascending, descending}) {
+      expect_rows(c, found.weights, expected.weights, tolerance);
+      expect_rows(c, found.weights_again, expected.weights, tolerance);
+      expect_rows(c, found.gradients, expected.gradients, tolerance);
+    }
+    EXPECT_TRUE(equal_bits(floats(ascending.gradients), floats(descending.gradients)));
+  }
+
+  std::vector<float> scores_ = random_values(GetParam().elements(), 1, -9.0f, 9.0f);
+  std::vector<float> weight_gradients_ = random_values(GetParam().elements(), 2);
 };
 
-TEST_P(AttentionKernels, EqualTheCpuSideInFloat32) {
-  const Found<float> expected = cpu_attention(GetParam(), x_);
-  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    const Found<float> found = emulate_attention(GetParam(), x_, dy_, order);
-    expect_near(found.y, expected.y, 2e-6);
-    expect_near(found.dx, expected.dx, 5e-6);
-  }
-}
+TEST_P(AttentionKernels, EqualTheDefinitionInFloat32) { expect_the_definition<float>(3e-6); }
+TEST_P(AttentionKernels, RoundOnceInBf16) { expect_the_definition<Bf16>(0x1.01p-8); }
 
-TEST_P(AttentionKernels, RoundOnceInBf16) {
-  const std::vector<Bf16> x = rounded<Bf16>(x_), dy = rounded<Bf16>(dy_);
-  const Found<float> expected = emulate_attention(GetParam(), floats(x), floats(dy));
-  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    const Found<Bf16> found = emulate_attention(GetParam(), x, dy, order);
-    expect_near(floats(found.y), expected.y, 0x1.01p-8);
-    expect_near(floats(found.dx), expected.dx, 1e-2);  // d is computed from the rounded y
+TEST_P(AttentionKernels, KeepTheRowsOfTheirHeadOnly) {
+  const Case& c = GetParam();
+  const Found<float> found = emulate_attention<float>(c, scores_, weight_gradients_);
+  for (std::int64_t row = 0; row < c.samples * 2 * c.tokens; ++row) {
+    const bool is_kept = row / c.tokens % 2 == 1;
+    EXPECT_EQ(found.kept[static_cast<std::size_t>(row)].inverse_sum != -7.0f, is_kept) << row;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, AttentionKernels,
-                         ::testing::Values(Case{1, 1, 1, 1}, Case{2, 5, 3, 4}, Case{3, 4, 1, 7}, Case{1, 31, 2, 32},
-                                           Case{2, 32, 1, 64}, Case{2, 33, 2, 64}, Case{1, 70, 2, 5},
-                                           Case{1, 65, 1, 80}, Case{1, 6, 1, 256}));
-
-TEST(AttentionKernels, OfAFixedSizeEqualThoseOfAnySize) {
-  const Case c{2, 37, 2, 64};
-  const auto count = static_cast<std::size_t>(c.input().element_count());
-  const std::vector<float> x = random_values(count, 1), dy = random_values(count / 3, 2);
-  const Found<float> fixed = emulate_attention<64>(c, x, dy, ThreadOrder::ascending);
-  const Found<float> any = emulate_attention<0>(c, x, dy, ThreadOrder::ascending);
-  expect_near(fixed.y, any.y, 1e-6);
-  expect_near(fixed.dx, any.dx, 2e-6);
-}
+                         ::testing::Values(Case{1, 1, 8}, Case{3, 5, 8}, Case{2, 31, 32}, Case{1, 32, 32},
+                                           Case{2, 33, 40}, Case{1, 197, 200}));
 
 TEST(AttentionKernels, AnEvaluationKeepsNoRows) {
-  const Case c{1, 9, 2, 32};
-  const auto count = static_cast<std::size_t>(c.input().element_count());
-  const std::vector<float> x = random_values(count, 1);
-  std::vector<float> y(count / 3);
-  emulate(AttentionForward<float, 32>(c.shape(), {.qkv = x.data(), .y = y.data()}));
-  EXPECT_EQ(y, emulate_attention(c, x, y).y);
+  const Case c{2, 9, 16};
+  const std::vector<float> scores = random_values(c.elements(), 1);
+  std::vector<float> evaluated = scores, weights = filled<float>(c.elements());
+  emulate(AttentionWeights<float>{
+      {.scores = evaluated.data(), .samples = 2, .tokens = 9, .row_stride = 16, .scale = scale}, weights.data()});
+  EXPECT_TRUE(equal_bits(weights, emulate_attention<float>(c, scores, scores).weights));
 }
 
 TEST(AttentionKernels, LargeScoresDoNotOverflow) {
-  const Case c{1, 40, 1, 32};
-  const auto count = static_cast<std::size_t>(c.input().element_count());
-  const std::vector<float> x = random_values(count, 1, -30.0f, 30.0f);
-  const Found<float> found = emulate_attention(c, x, OpHarness::output_gradient(count / 3));
-  expect_near(found.y, cpu_attention(c, x).y, 1e-4);
+  const Case c{1, 40, 40};
+  const std::vector<float> scores = random_values(c.elements(), 1, -1e4f, 1e4f), gradients(c.elements(), 1.0f);
+  const Found<float> found = emulate_attention<float>(c, scores, gradients);
+  for (std::size_t row = 0; row < 40; ++row) {
+    const auto first = found.weights.begin() + static_cast<std::ptrdiff_t>(row * 40);
+    EXPECT_NEAR(std::accumulate(first, first + 40, 0.0), 1.0, 1e-5) << row;
+  }
 }
 
-TEST(AttentionKernels, ABadValueReachesTheRowsThatReadIt) {
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-  const Case c{2, 20, 1, 32};
-  const auto count = static_cast<std::size_t>(c.input().element_count());
-  for (const float bad : {nan, infinity, -infinity}) {
-    for (const std::size_t part : {0, 1, 2}) {
-      std::vector<float> x = random_values(count, 1, 0.1f, 1.0f);
-      x[(22 * 3 + part) * 32 + 5] = bad;  // token 2 of sample 1
-      const Found<float> found = emulate_attention(c, x, OpHarness::output_gradient(count / 3));
-      for (std::size_t row = 0; row < 40; ++row) {
-        const bool reads_it = row == 22 || (part > 0 && row >= 20);
-        EXPECT_EQ(std::isfinite(found.y[row * 32 + 5]), !reads_it) << bad << ", part " << part << ", row " << row;
-      }
+TEST(AttentionKernels, ABadScoreReachesItsWholeRow) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const Case c{2, 20, 24};
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    std::vector<float> scores = random_values(c.elements(), 1);
+    scores[22 * 24 + 5] = bad;
+    const Found<float> found = emulate_attention<float>(c, scores, random_values(c.elements(), 2));
+    for (std::size_t at = 0; at < c.elements(); ++at) {
+      if (c.is_padding(at)) continue;
+      EXPECT_EQ(std::isfinite(found.weights[at]), at / 24 != 22) << bad << ", " << at;
+      EXPECT_EQ(std::isfinite(found.gradients[at]), at / 24 != 22) << bad << ", " << at;
     }
   }
 }

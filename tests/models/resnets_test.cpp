@@ -29,10 +29,10 @@ TEST(ResNets, Resnet50HasTheShapesOfItsHeader) {
   for (const Graph::Node& node : built.graph.nodes()) shapes[node.name] = built.graph.shape({node.outputs.front()});
   EXPECT_EQ(shapes["stem"], (Shape{2, 112, 112, 64}));
   EXPECT_EQ(shapes["pool"], (Shape{2, 56, 56, 64}));
-  EXPECT_EQ(shapes["stage1/block3/sum"], (Shape{2, 56, 56, 256}));
+  EXPECT_EQ(shapes["stage1/block3/conv3/norm"], (Shape{2, 56, 56, 256}));
   EXPECT_EQ(shapes["stage2/block1/conv1"], (Shape{2, 56, 56, 128}));
   EXPECT_EQ(shapes["stage2/block1/conv2"], (Shape{2, 28, 28, 128}));
-  EXPECT_EQ(shapes["stage4/block3/sum"], (Shape{2, 7, 7, 2048}));
+  EXPECT_EQ(shapes["stage4/block3/conv3/norm"], (Shape{2, 7, 7, 2048}));
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
@@ -42,10 +42,10 @@ TEST(ResNets, Resnet18HasTheShapesOfItsHeader) {
   for (const Graph::Node& node : built.graph.nodes()) shapes[node.name] = built.graph.shape({node.outputs.front()});
   EXPECT_EQ(shapes["stem"], (Shape{2, 112, 112, 64}));
   EXPECT_EQ(shapes["pool"], (Shape{2, 56, 56, 64}));
-  EXPECT_EQ(shapes["stage1/block2/sum"], (Shape{2, 56, 56, 64}));
+  EXPECT_EQ(shapes["stage1/block2/conv2/norm"], (Shape{2, 56, 56, 64}));
   EXPECT_FALSE(shapes.contains("stage1/block1/projection"));
   EXPECT_EQ(shapes["stage2/block1/projection"], (Shape{2, 28, 28, 128}));
-  EXPECT_EQ(shapes["stage4/block2/sum"], (Shape{2, 7, 7, 512}));
+  EXPECT_EQ(shapes["stage4/block2/conv2/norm"], (Shape{2, 7, 7, 512}));
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 

@@ -20,10 +20,6 @@ MOST_STACK_BYTES = 16  # ptxas reserves 8 bytes for some kernels without spills
 KNOWN = (
     # One thread of a block draws random numbers in double: the slow paths of sine, cosine and power have arrays.
     (r"(WarpImages|NormalizeImages|MixImages|CifarDistort|Softmax|MeanLoss)Kernel<", 104, 32),
-    # Heads of other sizes than 32 and 64 keep the channels of a token in memory.
-    (r"Attention(Forward|QueryGradient|KeyGradient|ValueGradient)<\w+, 0>", 3080, 0),
-    # In float32, two rows of 64 channels and their gradients do not fit.
-    (r"Attention(Query|Key)Gradient<float, 64>", 120, 556),
     (r"ColumnSums<8, BatchGradients<Bf16, 8, (Silu|Gelu)> >", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
     (r"UpdateKernel<Lars>", 32, 8),

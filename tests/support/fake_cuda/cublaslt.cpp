@@ -21,6 +21,8 @@ struct cublasLtMatmulDescOpaque_t {
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
   std::int64_t rows, columns, leading_dimension;
+  std::int32_t batch_count = 1;
+  std::int64_t batch_stride = 0;
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes = 0;
@@ -56,7 +58,14 @@ cublasStatus_t assign(T& member, const void* value, std::size_t bytes) {
 }
 
 Matrix matrix(const cublasLtMatrixLayoutOpaque_t& layout, const void* data, cublasOperation_t operation) {
-  return {data, layout.type, layout.rows, layout.columns, layout.leading_dimension, operation == CUBLAS_OP_T};
+  return {.data = data,
+          .type = layout.type,
+          .rows = layout.rows,
+          .columns = layout.columns,
+          .leading_dimension = layout.leading_dimension,
+          .transposed = operation == CUBLAS_OP_T,
+          .batch_count = layout.batch_count,
+          .batch_stride = layout.batch_stride};
 }
 
 Product describe(const cublasLtMatmulDescOpaque_t& description, const cublasLtMatrixLayoutOpaque_t& a,
@@ -81,6 +90,9 @@ void check_extents(const Product& product) {
           fmt::format("a matrix of {} by {} with leading dimension {}", one.rows, one.columns, one.leading_dimension));
     }
   }
+  if (product.a.batch_count != product.d.batch_count || product.b.batch_count != product.d.batch_count) {
+    misuse("a batch whose operands have different counts");
+  }
   if (product.a.product_columns() != product.b.product_rows() || product.a.product_rows() != product.d.rows ||
       product.b.product_columns() != product.d.columns) {
     misuse(fmt::format("a product of {} by {} and {} by {} into {} by {}", product.a.product_rows(),
@@ -101,8 +113,8 @@ bool is_supported(const Product& product) {
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash = product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32;
   for (const Matrix& one : {product.a, product.b, product.d}) {
-    for (const std::int64_t value :
-         {one.rows, one.columns, one.leading_dimension, std::int64_t{one.type}, std::int64_t{one.transposed}}) {
+    for (const std::int64_t value : {one.rows, one.columns, one.leading_dimension, std::int64_t{one.type},
+                                     std::int64_t{one.transposed}, std::int64_t{one.batch_count}, one.batch_stride}) {
       hash = hash * 1000003 + static_cast<std::uint64_t>(value);
     }
   }
@@ -164,6 +176,17 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
   return create(layout, {type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), leading_dimension});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return destroy(layout); }
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name,
+                                                const void* value, std::size_t bytes) {
+  switch (name) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return assign(layout->batch_count, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return assign(layout->batch_stride, value, bytes);
+  }
+  misuse("a layout attribute that is not faked");
+}
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) { return create(preference); }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }

@@ -44,9 +44,7 @@ std::vector<float> unpacked(const Matrix& matrix, bool tf32) {
   return values;
 }
 
-}  // namespace
-
-void compute(const Product& product) {
+void compute_one(const Product& product) {
   const std::vector<float> a = unpacked(product.a, product.tf32), b = unpacked(product.b, product.tf32);
   const std::int64_t rows = product.d.rows, inner = product.a.product_columns();
   std::vector<float> sums(static_cast<std::size_t>(rows));
@@ -64,6 +62,18 @@ void compute(const Product& product) {
       if (product.relu && (value < 0.0f || (tensor_cores && std::isnan(value)))) value = 0.0f;  // as on an H200
       store(const_cast<void*>(product.d.data), product.d.type, column * product.d.leading_dimension + row, value);
     }
+  }
+}
+
+}  // namespace
+
+void compute(const Product& product) {
+  for (std::int64_t number = 0; number < product.d.batch_count; ++number) {
+    Product one = product;
+    one.a = product.a.of_batch(number);
+    one.b = product.b.of_batch(number);
+    one.d = product.d.of_batch(number);
+    compute_one(one);
   }
 }
 

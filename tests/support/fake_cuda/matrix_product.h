@@ -13,12 +13,21 @@ struct Matrix {
   cudaDataType_t type = CUDA_R_32F;
   std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< the layout in memory
   bool transposed = false;
+  std::int32_t batch_count = 1;
+  std::int64_t batch_stride = 0;  ///< elements
 
   std::int64_t product_rows() const { return transposed ? columns : rows; }
   std::int64_t product_columns() const { return transposed ? rows : columns; }
   std::size_t element_bytes() const { return type == CUDA_R_16BF ? sizeof(carillon::Bf16) : sizeof(float); }
   std::size_t bytes() const {
-    return static_cast<std::size_t>((columns - 1) * leading_dimension + rows) * element_bytes();
+    const std::int64_t before_last = (batch_count - 1) * batch_stride + (columns - 1) * leading_dimension;
+    return static_cast<std::size_t>(before_last + rows) * element_bytes();
+  }
+  /// The operand of one product of the batch.
+  Matrix of_batch(std::int64_t number) const {
+    Matrix one = *this;
+    one.data = static_cast<const std::byte*>(data) + static_cast<std::size_t>(number * batch_stride) * element_bytes();
+    return one;
   }
 };
 
