@@ -7,16 +7,13 @@
 //   inv[c] = 1 / sqrt(variance[c] + epsilon)      xhat[r,c] = (x[r,c] - mean[c]) inv[c]
 //   z[r,c] = gamma[c] xhat[r,c] + beta[c]         y = f(z)       f: identity, ReLU, GELU or SiLU; NaN stays NaN
 //
-// The op takes over an addition that follows it, and a ReLU after the addition (src/graph/passes.h). f is then the
-// identity or a ReLU:
-//
-//   y = f(z + addend)                             dz = dy f'(z + addend)        daddend = dz
-//
-// Without an addend:
-//
 //   dz = dy f'(z)
 //   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
 //   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
+//
+// With an addend, f is the identity or a ReLU:
+//
+//   y = f(z + addend)                             dz = daddend = dy f'(z + addend)
 //
 // A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
 // them. They are constants, so
@@ -29,8 +26,8 @@
 //
 // Moments are summed about a value of their rows, in float64 from block to block (batch_norm_math.h), so a mean far
 // from 0 loses no digits. The order of every sum depends only on the shapes. The op takes over an activation that
-// follows it (src/graph/passes.h). Backward computes z again from x. Only a ReLU of a sum is found from y, which the
-// next op keeps anyway, so backward reads the addend never.
+// follows it, or an addition with its ReLU (src/graph/passes.h). Backward computes z again from x. With an addend it
+// finds f' from y, which the next op keeps anyway, and never reads the addend.
 //
 // Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
 // backward exchanges its two sums, 2 channels float64 values each. dgamma and dbeta are the rank's own; the ranks
@@ -41,6 +38,10 @@
 // also reads its cache lines. The second pass runs from the last rows to the first, which the caches may still hold. On
 // a CPU, an expensive derivative is not computed twice: the first backward pass writes dz to dy. So a GELU costs one
 // write more than a ReLU. As an op, it would cost a read and a write forward, and two reads and a write backward.
+//
+// With an addend, forward also reads the addend. Backward reads dy, y and x, and writes daddend; then it reads daddend
+// and x, and writes dx. As an op, the sum would cost two reads and a write forward, and two reads and two writes
+// backward.
 //
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //

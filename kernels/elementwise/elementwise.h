@@ -12,7 +12,7 @@
 // accurate to a relative error of 4e-7. In bf16 on a CPU, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Other ops take activations over from their neighbours (src/graph/passes.h): batch_norm any of them, dense and conv2d
-// with biases, max_pool and add a ReLU.
+// with biases, max_pool and add a ReLU. batch_norm also takes over an addition.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function here.
