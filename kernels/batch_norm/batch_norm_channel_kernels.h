@@ -118,13 +118,12 @@ struct NormaliseRows {
     const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
                          offset = load<n>(norm.offset + c);
     at.for_rows(index, [&](std::int64_t element) {
-      Pack<float, n> values = load_floats<n>(x + element);
-      for (int i = 0; i < n; ++i) values.at[i] = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
-      if constexpr (has_addend) {
-        const Pack<float, n> added = load_floats<n>(addend + element);
-        for (int i = 0; i < n; ++i) values.at[i] += added.at[i];
+      Pack<float, n> values = load_floats<n>(x + element), added = {};
+      if constexpr (has_addend) added = load_floats<n>(addend + element);
+      for (int i = 0; i < n; ++i) {
+        const float z = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
+        values.at[i] = Activation::value(has_addend ? z + added.at[i] : z);
       }
-      for (int i = 0; i < n; ++i) values.at[i] = Activation::value(values.at[i]);
       store_floats(values, y + element);
     });
   }
