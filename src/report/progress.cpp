@@ -47,10 +47,9 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
 
 std::string Progress::bar(std::int64_t step, std::optional<double> loss, const std::string& left) const {
   constexpr int width = 20;  // with seven digits of steps the whole line has 80 columns at most
-  const double share = static_cast<double>(step - first_step_) / static_cast<double>(last_step_ - first_step_);
-  const int filled = static_cast<int>(share * width);
-  return fmt::format("[{:#<{}}{:.<{}}] {:3.0f} %  step {}/{}{}  {}", "", filled, "", width - filled, 100.0 * share,
-                     step, last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
+  const std::int64_t filled = step * width / last_step_, percent = step * 100 / last_step_;
+  return fmt::format("[{:#<{}}{:.<{}}] {:3} %  step {}/{}{}  {}", "", filled, "", width - filled, percent, step,
+                     last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
 }
 
 void Progress::clear() {

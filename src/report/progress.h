@@ -23,7 +23,8 @@ class Progress {
     Form form = Form::lines;
   };
 
-  /// For a run of the steps [first_step, last_step) that starts at `now`.
+  /// For a run of the steps [first_step, last_step) that starts at `now`. A resumed run begins at its share of all
+  /// steps.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now());
 
   /// `step` steps are done. `loss`: the total loss for the bar; none: unknown.

@@ -27,12 +27,12 @@ class ProgressTest : public ::testing::Test {
 
 TEST_F(ProgressTest, IsABarWithTheLossAndTheTimeLeft) {
   progress(Progress::Form::bar).update(200, 1.25, start_ + seconds(10));
-  EXPECT_EQ(written(), "\r\033[K[#####...............]  25 %  step 200/500  loss 1.250  30 s left");
+  EXPECT_EQ(written(), "\r\033[K[########............]  40 %  step 200/500  loss 1.250  30 s left");
 }
 
 TEST_F(ProgressTest, OmitsAnUnknownLoss) {
   progress(Progress::Form::bar).update(200, std::nullopt, start_ + seconds(10));
-  EXPECT_EQ(written(), "\r\033[K[#####...............]  25 %  step 200/500  30 s left");
+  EXPECT_EQ(written(), "\r\033[K[########............]  40 %  step 200/500  30 s left");
 }
 
 TEST_F(ProgressTest, RedrawsABarTenTimesASecondAtMost) {
