@@ -123,9 +123,7 @@ def _diverged(context):
 
 def _refused(context):
     """All ranks reject invalid options with one line, at once."""
-    gpu = "fake_cuda/mnist_train"
     for title, program, device, options, said in (
-        ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
         ("batch norm in a network without any", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a network without batch norms to freeze", "mnist_train", "cpu", ("--freeze-batch-norm",), "--freeze-batch-norm"),
         ("no variable to exclude", "mnist_train", "cpu", ("--decay-exclude", "fc/*"), "--decay-exclude: 'fc/*' matches no"),
