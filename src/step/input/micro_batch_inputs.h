@@ -12,11 +12,12 @@
 
 namespace carillon {
 
-/// Copies samples [first, first + samples) of the current entry, sample by sample.
+/// Copies the header and samples `first` and following of the current entry. `i`: sample of the micro-batch.
 struct SelectMicroBatch {
   StepTable from;
-  std::byte* to = nullptr;  ///< an entry for `samples` samples
-  std::uint32_t first = 0, samples = 0;
+  std::byte* to = nullptr;       ///< an entry for the micro-batch
+  std::uint32_t records_at = 0;  ///< StepTable::records_at of that entry
+  std::uint32_t first = 0;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
     const auto sample = static_cast<std::uint32_t>(i);
@@ -26,7 +27,7 @@ struct SelectMicroBatch {
       header.first_position += first;
     }
     reinterpret_cast<std::uint32_t*>(to + StepTable::rows_offset)[sample] = from.row(first + sample);
-    reinterpret_cast<std::uint32_t*>(to + StepTable::records_offset(samples))[sample] = from.record(first + sample);
+    reinterpret_cast<std::uint32_t*>(to + records_at)[sample] = from.record(first + sample);
   }
 };
 

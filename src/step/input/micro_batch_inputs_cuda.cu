@@ -13,7 +13,8 @@ MicroBatchInputs::MicroBatchInputs(const StepInputs& of_step, std::uint32_t samp
 }
 
 void MicroBatchInputs::select(std::uint32_t micro_batch, Stream& stream) const {
-  const SelectMicroBatch kernel{of_step_, static_cast<std::byte*>(entry_.data()), micro_batch * samples_, samples_};
+  const SelectMicroBatch kernel{of_step_, static_cast<std::byte*>(entry_.data()), inputs_.table.records_at,
+                                micro_batch * samples_};
   launch(ForEachElement{kernel, static_cast<std::int64_t>(samples_)}, stream);
 }
 
