@@ -70,7 +70,6 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device) {
   if (device.kind() == DeviceKind::cpu) return;
   const char* const option = options.model.sync_batch_norm       ? "--sync-batch-norm"
                              : options.device.wire != Wire::fp32 ? "--wire bf16"
-                             : options.data.micro_batch > 0      ? "--micro-batch"
                              : options.faults.check_memory       ? "--check-memory"
                              : options.faults.audit > 0          ? "--audit"
                                                                  : nullptr;
@@ -81,7 +80,8 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device) {
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device) {
   if (data.micro_batch > 0) {
     return {.option = fmt::format("--micro-batch {}", data.micro_batch),
-            .at_once = std::min(micro_batches(data), static_cast<std::int64_t>(device.workers().size()))};
+            .at_once =
+                std::clamp<std::int64_t>(static_cast<std::int64_t>(device.workers().size()), 1, micro_batches(data))};
   }
   if (data.global_batch > 0) return {.option = fmt::format("--global-batch {}", data.global_batch)};
   return {.option = fmt::format("--batch-size {}", data.batch_size)};

@@ -13,7 +13,7 @@ namespace carillon {
 /// cutmix of single samples; a shuffle window smaller than a step).
 void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
-/// Errors: usage (micro-batches, a synchronised batch norm or --wire bf16 on a GPU).
+/// Errors: usage (a synchronised batch norm, --wire bf16, --check-memory or --audit on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
 /// The samples of a rank that are in memory at once, and the option that sets their number.
@@ -22,7 +22,8 @@ BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 /// Whether other numbers of ranks give the same bits: each rank's micro-batches are a whole subtree of the sum.
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
-/// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle.
+/// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads
+/// that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
 }  // namespace carillon

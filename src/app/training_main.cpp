@@ -321,7 +321,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   const std::vector<Isa> possible = possible_isas(options.device, mpi);
   mpi.run_on_all([&] { device = open_training_device(options, possible, mpi, cpu); });
   resolve_summaries(set, *device, options.logging);
-  warn_of_micro_batches(options.data, mpi, cpu.thread_count);
+  warn_of_micro_batches(options.data, mpi, device->kind() == DeviceKind::cpu ? cpu.thread_count : 1);
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},

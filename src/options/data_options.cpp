@@ -63,7 +63,7 @@ void declare_batches(OptionSet& set, DataOptions& o) {
   set.add("global-batch", o.global_batch, 0, max_samples,
           "samples per step over all ranks, in place of --batch-size; 0: --batch-size per rank", Scope::result);
   set.add("micro-batch", o.micro_batch, 0, max_samples,
-          "samples per forward and backward pass, which runs on one thread (CPUs, --global-batch); gives equal bits "
+          "samples per forward and backward pass (--global-batch), which runs on one thread of a CPU; gives equal bits "
           "at any number of ranks; 0: the rank's whole part",
           Scope::result);
 }

@@ -5,6 +5,8 @@
 
 #include "carillon/core/error.h"
 #include "src/core/crc32c.h"
+#include "src/core/has_cuda.h"
+#include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
 #include "src/step/gradients/whole_batch.h"
 #include "src/step/tensor_io.h"
@@ -14,13 +16,18 @@
 namespace carillon {
 namespace {
 
+/// Forward and backward passes of a step.
+std::uint32_t passes(const TowerSettings& settings) {
+  return settings.micro_batch > 0 ? static_cast<std::uint32_t>(settings.batch_size / settings.micro_batch) : 1;
+}
+
 InputStageSpec input_stage_spec(const Network& network, const Graph& graph, const TowerSettings& settings,
                                 Device& device) {
   const std::size_t batch_size = static_cast<std::size_t>(settings.batch_size), image_bytes = network.image.bytes();
   return {.batch_size = batch_size,
           .image_bytes = image_bytes,
           .target_bytes = graph.target_bytes(),
-          .slots = input_stage_slots(device.kind(), batch_size, image_bytes),
+          .slots = input_stage_slots(device.kind(), batch_size, image_bytes, passes(settings)),
           .dataset = settings.dataset};
 }
 
@@ -41,7 +48,11 @@ std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
 std::unique_ptr<GradientSource> make_source(const GradientSourceContext& context, const TowerSettings& settings,
                                             int ranks, std::size_t image_bytes) {
   if (settings.micro_batch == 0) return std::make_unique<WholeBatch>(context);
-  return std::make_unique<MicroBatches>(context, micro_batch_form(settings, ranks), image_bytes);
+  const MicroBatchForm form = micro_batch_form(settings, ranks);
+  if constexpr (has_cuda) {
+    if (context.device.kind() == DeviceKind::cuda) return std::make_unique<CudaMicroBatches>(context, form);
+  }
+  return std::make_unique<MicroBatches>(context, form, image_bytes);
 }
 
 const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, const std::string& slot,

@@ -92,7 +92,7 @@ def _resumed(context, steps):
     run, data = context.directory("micro"), context.small_set(1000)
     process = context.start(
         context.command(
-            program, "--data", data / "train-*", "--train-dir", run, "--device", "cpu", *options, *BATCHES,
+            program, "--data", data / "train-*", "--train-dir", run, "--device", context.device, *options, *BATCHES,
             "--max-steps", 1000000, "--checkpoint-every", 10, "--keep-checkpoints", 0, "--summary-every", 0, ranks=4,
         )
     )  # fmt: skip
@@ -123,19 +123,16 @@ def _diverged(context):
 
 def _refused(context):
     """All ranks reject invalid options with one line, at once."""
-    gpu = "fake_cuda/mnist_train"
-    for title, program, device, options, said in (
-        ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
-        ("batch norm in a network without any", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
-        ("a network without batch norms to freeze", "mnist_train", "cpu", ("--freeze-batch-norm",), "--freeze-batch-norm"),
-        ("no variable to exclude", "mnist_train", "cpu", ("--decay-exclude", "fc/*"), "--decay-exclude: 'fc/*' matches no"),
-        ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "found no hidden matrix"),
-        ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
+    for title, options, said in (
+        ("batch norm in a network without any", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("a network without batch norms to freeze", ("--freeze-batch-norm",), "--freeze-batch-norm"),
+        ("no variable to exclude", ("--decay-exclude", "fc/*"), "--decay-exclude: 'fc/*' matches no"),
+        ("muon without a hidden matrix", ("--optimizer", "muon"), "found no hidden matrix"),
+        ("micro-batches that ranks cannot share", THREE, "3 micro-batches"),
     ):
         run = context.directory("micro")
         done = context.train(
-            *options, data=context.small_set(1000) / "train-*", train_dir=run, program=program, device=device, ranks=2,
-            expect=None,
+            *options, data=context.small_set(1000) / "train-*", train_dir=run, program="mnist_train", ranks=2, expect=None,
         )  # fmt: skip
         wrong = done.complaint(USAGE, [said]) or ("a train directory is left" if run.exists() else "")
         yield Result(f"micro-batches: rejected: {title}", not wrong, wrong or done.lines[0])

@@ -1,5 +1,8 @@
-// NCCL's communicator on a fake of NCCL, in which all ranks have equal values.
+// NCCL's communicator on a fake of NCCL, in which all ranks of a reduction have equal values.
 #include <array>
+#include <vector>
+
+#include "carillon/core/sum_in_order.h"
 
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
@@ -48,6 +51,40 @@ TEST_F(NcclTest, MeansOfSmallArraysAreMeans) {
   device.upload(values_.data(), memory.data(), sizeof values_);
   nccl->mean({static_cast<float*>(memory.data()), values_.size()});
   EXPECT_EQ(downloaded(device, memory), values_);
+}
+
+/// The values of a rank: their sum depends on its order.
+std::vector<float> values_of(int rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>((i * 31 + static_cast<std::size_t>(rank) * 17) % 101) / 7.0f;
+  }
+  return values;
+}
+
+TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
+  const int ranks = mpi_world().size();
+  CudaDevice device(0);
+  const auto nccl = make_nccl_communicator(mpi_world(), device, {.order = SumOrder::tree, .divisor = 3 * ranks});
+  constexpr std::size_t count = 1000;
+  const Buffer memory = nccl->allocate(count * sizeof(float));
+  const std::span all(static_cast<float*>(memory.data()), count);
+  std::vector<std::vector<float>> parts;
+  std::vector<const float*> pointers;
+  for (int rank = 0; rank < ranks; ++rank) pointers.push_back(parts.emplace_back(values_of(rank, count)).data());
+  std::vector<float> expected(count), found(count);
+  const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);  // one rank has divided already
+  sum_in_order(pointers, count, factor, expected.data(), SumOrder::tree);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    device.upload(parts[static_cast<std::size_t>(mpi_world().rank())].data(), memory.data(), count * sizeof(float));
+    for (const auto& bucket : {all.first(16), all.subspan(16, 4), all.subspan(20)}) {
+      nccl->start_allreduce_mean(bucket, device.stream());
+    }
+    nccl->finish(device.stream());
+    device.download(memory.data(), found.data(), count * sizeof(float));
+    EXPECT_EQ(nccl->result_scale(), 1.0f);
+    EXPECT_EQ(found, expected);
+  }
 }
 
 }  // namespace

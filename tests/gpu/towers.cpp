@@ -124,6 +124,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   };
   Tower tower(training.network, task_of(training.network),
               {.batch_size = training.batch_size,
+               .micro_batch = training.micro_batch,
                .arithmetic = training.arithmetic,
                .optimizer = {.rule = training.rule,
                              .learning_rate = Schedule(rate),

@@ -28,6 +28,7 @@ class NoiseRecords {
 struct Training {
   Network network = small_network();
   std::int64_t batch_size = 8;
+  std::int64_t micro_batch = 0;  ///< as TowerSettings::micro_batch
   int steps = 150;
   float learning_rate = 0.05f;
   bool capture = true;

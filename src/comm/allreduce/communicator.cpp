@@ -42,7 +42,7 @@ std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, 
                                                 WaitLimit limit, Averaging averaging) {
   require_one_kind(mpi, device);
   if (device.kind() == DeviceKind::cuda) {
-    if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice, limit);
+    if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice, limit, averaging);
   }
   mpi.run_on_all([&] {
     if (choice == "nccl") fail(ExitCode::no_device, "--comm nccl requires GPUs; this rank uses a CPU");

@@ -18,16 +18,17 @@ std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<c
 
 /// For GPUs; `choice` as in make_communicator. cuda_communicators.cpp, in builds with CUDA. Collective.
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
-                                                     WaitLimit limit);
+                                                     WaitLimit limit, Averaging averaging);
 
 /// The NCCL version of the build; nccl_communicator.cpp.
 LibraryVersion nccl_version();
 
 /// For ranks with one GPU each, through NCCL; nccl_communicator.cpp. Collective.
-std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device);
+std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging = {});
 
 /// For GPUs that average through host memory; cuda_staged_communicator.cpp. Collective.
-std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit);
+std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
+                                                            Averaging averaging);
 
 /// The GPU that a rank drives.
 struct GpuPlace {

@@ -23,7 +23,7 @@ std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
 std::string shared_cuda_gpus(const Mpi& mpi, Device& device) { return shared_gpus(gather_gpus(mpi, as_cuda(device))); }
 
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
-                                                     WaitLimit limit) {
+                                                     WaitLimit limit, Averaging averaging) {
   const std::vector<GpuPlace> gpus = gather_gpus(mpi, as_cuda(device));
   GpuPlan plan;
   mpi.run_on_all([&] { plan = plan_gpu_averaging(gpus, choice); });
@@ -34,9 +34,9 @@ std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& dev
     case GpuAveraging::self:
       return make_self_communicator(device);
     case GpuAveraging::nccl:
-      return make_nccl_communicator(mpi, device);
+      return make_nccl_communicator(mpi, device, averaging);
     case GpuAveraging::staged:
-      return make_cuda_staged_communicator(mpi, device, limit);
+      return make_cuda_staged_communicator(mpi, device, limit, averaging);
   }
   fail(ExitCode::failed, "unknown GpuAveraging");
 }

@@ -68,9 +68,10 @@ class CudaStagingCopies final : public StagingCopies {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit) {
+std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
+                                                            Averaging averaging) {
   auto memory = std::make_unique<CpuDevice>(omp_get_max_threads());
-  auto host = make_host_communicator(mpi, mpi.hosts(), limit);
+  auto host = make_host_communicator(mpi, mpi.hosts(), limit, averaging);
   return make_staged_communicator({std::move(memory), std::move(host)}, device,
                                   std::make_unique<CudaStagingCopies>(as_cuda(device)));
 }

@@ -1,5 +1,9 @@
 // NCCL communicator: averages between GPUs, one per rank, in place on the side stream.
 //
+// With SumOrder::tree, gradients are summed in the tree of core/sum_in_order.h, as by the other communicators:
+// ncclAllReduce fixes no order. Rank r receives slice r of a bucket from all ranks, adds the parts, and sends the
+// result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as in a ring.
+//
 // NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
 // ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels never finish; the error ends
 // all ranks (abort_on_own_error).
@@ -9,9 +13,11 @@
 #include <memory>
 #include <source_location>
 
+#include "kernels/shared/tree_sum.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/allreduce/side_work.h"
 #include "src/comm/stall/bounded_wait.h"
+#include "src/comm/transport/group.h"
 #include "src/device/cuda_device.h"
 #include "src/device/poll.h"
 
@@ -38,8 +44,13 @@ ncclUniqueId shared_id(const Mpi& mpi) {
 class NcclCommunicator final : public Communicator {
  public:
   /// Not in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it. Its error ends all ranks.
-  NcclCommunicator(const Mpi& mpi, CudaDevice& device)
-      : device_(device), rank_(mpi.rank()), size_(mpi.size()), side_work_(device.side_stream()) {
+  NcclCommunicator(const Mpi& mpi, CudaDevice& device, Averaging how)
+      : device_(device),
+        rank_(mpi.rank()),
+        size_(mpi.size()),
+        sums_as_tree_(how.order == SumOrder::tree && size_ > 1),
+        divisor_(static_cast<float>(how.divisor > 0 ? how.divisor : size_)),
+        side_work_(device.side_stream()) {
     const ncclUniqueId id = shared_id(mpi);
     check_nccl(ncclCommInitRank(&nccl_, size_, id, rank_));
   }
@@ -76,15 +87,25 @@ class NcclCommunicator final : public Communicator {
     check_cuda(cudaMemsetAsync(data, 0, bytes, device_.compute_stream().get()));
     device_.stream().synchronize();
     check_nccl(ncclCommWindowRegister(nccl_, data, bytes, window.get(), NCCL_WIN_COLL_SYMMETRIC));
+    if (sums_as_tree_) {
+      constexpr std::size_t unit = 16;  // of slices, which differ by at most one
+      parts_ = device_.allocate(bytes + (static_cast<std::size_t>(size_) + 1) * unit * sizeof(float));
+    }
     return buffer;
   }
 
   /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
   void acquire(Stream& /*stream*/) override {}
 
-  /// Returns sums, because not all NCCL kernels can average.
-  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override { reduce(bucket, ncclSum, stream); }
-  float result_scale() const override { return 1.0f / static_cast<float>(size_); }
+  /// Returns sums, because not all NCCL kernels can average. Sums as a tree are scaled to means.
+  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
+    if (sums_as_tree_) {
+      average_as_tree(bucket, stream);
+    } else {
+      reduce(bucket, ncclSum, stream);
+    }
+  }
+  float result_scale() const override { return sums_as_tree_ ? 1.0f : 1.0f / static_cast<float>(size_); }
 
   void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }
 
@@ -118,6 +139,41 @@ class NcclCommunicator final : public Communicator {
                              side_work_.side().get()));
   }
 
+  std::span<float> slice(std::span<float> bucket, int owner) const {
+    const Slice part = reduction_slice(bucket.size(), owner, size_);
+    return bucket.subspan(part.begin, part.end - part.begin);
+  }
+
+  void average_as_tree(std::span<float> bucket, Stream& stream) {
+    side_work_.fork(as_cuda(stream));
+    const std::span<float> own = slice(bucket, rank_);
+    auto* const parts = static_cast<float*>(parts_.data());  // [ranks][own]
+    exchange([&](int peer) { return slice(bucket, peer); },
+             [&](int peer) { return std::span(parts + static_cast<std::size_t>(peer) * own.size(), own.size()); });
+    sum_ranks_as_tree_cuda({.own = own.data(),
+                            .others = parts,
+                            .count = static_cast<std::int64_t>(own.size()),
+                            .rank = static_cast<std::uint32_t>(rank_),
+                            .ranks = static_cast<std::uint32_t>(size_),
+                            .factor = 1.0f / divisor_},
+                           device_.side_stream());
+    exchange([&](int /*peer*/) { return own; }, [&](int peer) { return slice(bucket, peer); });
+  }
+
+  /// Enqueues a message to each other rank and one from it. Empty messages are not sent.
+  template <typename ToPeer, typename FromPeer>
+  void exchange(const ToPeer& to_peer, const FromPeer& from_peer) {
+    const cudaStream_t side = side_work_.side().get();
+    check_nccl(ncclGroupStart());
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      const std::span<float> sent = to_peer(peer), received = from_peer(peer);
+      if (!sent.empty()) check_nccl(ncclSend(sent.data(), sent.size(), ncclFloat32, peer, nccl_, side));
+      if (!received.empty()) check_nccl(ncclRecv(received.data(), received.size(), ncclFloat32, peer, nccl_, side));
+    }
+    check_nccl(ncclGroupEnd());
+  }
+
   void finish_at_once() {
     side_work_.join(device_.compute_stream());
     CudaEvent done;
@@ -127,6 +183,9 @@ class NcclCommunicator final : public Communicator {
 
   CudaDevice& device_;
   int rank_, size_;
+  bool sums_as_tree_;
+  float divisor_;  // of sums as a tree
+  Buffer parts_;   // the other ranks' parts of a slice, for sums as a tree
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
   int exceptions_before_ = std::uncaught_exceptions();
@@ -136,8 +195,8 @@ class NcclCommunicator final : public Communicator {
 
 LibraryVersion nccl_version() { return {"NCCL", dotted(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)}; }
 
-std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device) {
-  return std::make_unique<NcclCommunicator>(mpi, as_cuda(device));
+std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging) {
+  return std::make_unique<NcclCommunicator>(mpi, as_cuda(device), averaging);
 }
 
 }  // namespace carillon

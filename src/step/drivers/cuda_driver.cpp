@@ -54,7 +54,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
         communicator_(tower.communicator),
         input_stage_(as_cuda(tower.input_stage)),
         step_(tower.step),
-        form_(ring_form(form.batch_size, form.image_bytes)),
+        form_(ring_of(form.slots)),
         captures_(capture && tower.communicator.capturable()),
         queue_(*this, form_) {
     check(form.slots == form_.capacity(), "the input stage has another number of slots than its driver");

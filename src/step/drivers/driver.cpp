@@ -48,8 +48,9 @@ class CpuStepDriver final : public StepDriver {
 
 }  // namespace
 
-std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes) {
-  return device == DeviceKind::cpu ? 1 : ring_form(batch_size, image_bytes).capacity();
+std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
+                                std::uint32_t passes) {
+  return device == DeviceKind::cpu ? 1 : ring_form(batch_size, image_bytes, passes).capacity();
 }
 
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture) {

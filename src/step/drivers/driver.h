@@ -63,8 +63,9 @@ class StepDriver {
 };
 
 /// The number of input stage slots that the device's driver requires. Depends only on the arguments, so that all ranks
-/// launch the same blocks of steps.
-std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes);
+/// launch the same blocks of steps. `passes`: forward and backward passes of a step.
+std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
+                                std::uint32_t passes = 1);
 
 /// The parts that a driver runs. They outlive the driver.
 struct DrivenTower {

@@ -5,13 +5,22 @@
 
 namespace carillon {
 
-StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes) {
-  constexpr std::uint32_t blocks = 4, max_block = 16;
+namespace {
+
+constexpr std::uint32_t blocks = 4;
+
+}  // namespace
+
+StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes) {
+  constexpr std::uint32_t max_passes = 16;
+  const std::uint32_t max_block = std::max(max_passes / passes, 1u);
   constexpr std::size_t max_staging_bytes = std::size_t{128} << 20;
   const std::size_t bytes_of_single_steps = blocks * batch_size * image_bytes;
   const std::size_t fitting = max_staging_bytes / std::max<std::size_t>(bytes_of_single_steps, 1);
   return {std::bit_floor(std::clamp(static_cast<std::uint32_t>(fitting), 1u, max_block)), blocks};
 }
+
+StepRingForm ring_of(std::uint32_t slots) { return {slots / blocks, blocks}; }
 
 void StepQueue::push(const StepRequest& request, bool at_once) {
   if (request.before_update) flush();

@@ -34,8 +34,11 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// The ring for such steps. Limits the steps per block so that the staging memory for images stays small.
-StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes);
+/// The ring for such steps, each of `passes` forward and backward passes. Limits the steps per block so that the
+/// staging memory for images stays small and a captured block has at most 16 passes.
+StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
+/// The ring with that many slots.
+StepRingForm ring_of(std::uint32_t slots);
 
 class StepQueue {
  public:

@@ -6,7 +6,8 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: whole_batch.h (one pass over the batch), micro_batches.h (the batch in parts, on CPUs).
+// Implementations: whole_batch.h (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
+// cuda_micro_batches.h (on a GPU).
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,6 @@ ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
           .values = Buffer(values.data(), values.size_bytes(), [](void*) {})};
 }
 
-std::span<float> buffers_among(std::span<float> step_sums) { return step_sums.subspan(step_sum_count); }
-
 }  // namespace
 
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers) {
@@ -27,6 +25,29 @@ std::size_t step_sums_with(const std::vector<BufferSpec>& buffers) {
   for (const BufferSpec& spec : buffers)
     count += aligned_float_count(static_cast<std::size_t>(spec.shape.element_count()));
   return count;
+}
+
+std::span<float> buffers_among(std::span<float> step_sums) { return step_sums.subspan(step_sum_count); }
+
+void check_can_average(const GradientSourceContext& context) {
+  check(buffers_among(context.parameters.step_sums()).size() == context.buffers.values().size(),
+        "the step sums have no room for the buffers");
+  check(
+      std::ranges::none_of(context.buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::first; }),
+      "micro-batches require buffers that are averaged over ranks");
+}
+
+std::vector<BufferMeans> buffer_means(const GradientSourceContext& context) {
+  const std::span<const float> sums = buffers_among(context.parameters.step_sums());
+  const BufferStore& buffers = context.buffers;
+  std::vector<BufferMeans> means;
+  for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
+    if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;
+    const std::span<float> values = buffers.tensor(static_cast<int>(i)).floats();
+    const auto offset = static_cast<std::size_t>(values.data() - buffers.values().data());
+    means.push_back({sums.subspan(offset, values.size()), values});
+  }
+  return means;
 }
 
 /// A thread's executable with its own gradients, buffers and inputs.
@@ -63,11 +84,7 @@ MicroBatches::MicroBatches(const GradientSourceContext& context, const MicroBatc
       image_bytes_(image_bytes),
       sum_(static_cast<int>(form.own_count), context.parameters.gradients_and_sums().size(), context.device) {
   check(context.device.kind() == DeviceKind::cpu, "micro-batches require a CPU");
-  check(buffers_among(context.parameters.step_sums()).size() == context.buffers.values().size(),
-        "the step sums have no room for the buffers");
-  check(
-      std::ranges::none_of(context.buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::first; }),
-      "micro-batches require buffers that are averaged over ranks");
+  check_can_average(context);
   lanes_.resize(std::min(context.device.workers().size(), static_cast<std::size_t>(form.own_count)));
   rebuild();
 }
@@ -105,20 +122,12 @@ void MicroBatches::enqueue(GradientSink& sink) {
   Stream& stream = context_.device.stream();
   compute();
   sink.acquire(stream);
-  const bool one_rank = form_.own_count == form_.total_count;  // else the communicator divides
-  sum_.finish(one_rank ? 1.0f / static_cast<float>(form_.total_count) : 1.0f, context_.parameters.gradients_and_sums());
+  sum_.finish(form_.own_factor(), context_.parameters.gradients_and_sums());
   for (const int parameter : context_.parameters.layout().order()) sink.gradient_complete(parameter, stream);
 }
 
 void MicroBatches::finish() {
-  const std::span<const float> means = buffers_among(context_.parameters.step_sums());
-  const BufferStore& buffers = context_.buffers;
-  for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
-    if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;  // their mean may round differently
-    const std::span<float> values = buffers.tensor(static_cast<int>(i)).floats();
-    const auto offset = static_cast<std::size_t>(values.data() - buffers.values().data());
-    std::ranges::copy(means.subspan(offset, values.size()), values.begin());
-  }
+  for (const BufferMeans& means : buffer_means(context_)) std::ranges::copy(means.from, means.to.begin());
 }
 
 std::size_t MicroBatches::activation_bytes() const { return lanes_.front()->executable.memory_bytes(); }

@@ -1,5 +1,5 @@
-// MicroBatches: the GradientSource that divides a rank's batch into micro-batches. Each thread of the CPU computes one
-// at a time.
+// MicroBatches: the GradientSource that divides a rank's batch into micro-batches on a CPU. Each thread computes one at
+// a time. On a GPU: cuda_micro_batches.h.
 //
 // A micro-batch passes through the network alone, as if it were a batch. So its gradients, its loss and its running
 // statistics (computed from those before the step) depend neither on the rank nor on the thread count. They are summed
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/step/gradients/gradient_source.h"
@@ -26,10 +27,26 @@ struct MicroBatchForm {
   std::int64_t samples = 1;      ///< per micro-batch
   std::int64_t own_count = 1;    ///< micro-batches of this rank
   std::int64_t total_count = 1;  ///< micro-batches of all ranks
+
+  /// Factor of the sum over the rank's micro-batches: it becomes a mean if there is one rank. Otherwise the
+  /// communicator divides.
+  float own_factor() const { return own_count == total_count ? 1.0f / static_cast<float>(total_count) : 1.0f; }
 };
 
 /// The number of step sums with room for these buffers.
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
+/// The part of the step sums for the buffers, with the layout of BufferStore::values.
+std::span<float> buffers_among(std::span<float> step_sums);
+/// Errors: failed (the step sums have no room for the buffers; a buffer with AcrossRanks::first).
+void check_can_average(const GradientSourceContext& context);
+
+/// The averaged step sums of a buffer, and its values.
+struct BufferMeans {
+  std::span<const float> from;
+  std::span<float> to;
+};
+/// Of all buffers, except those that no op changes: their mean may round differently.
+std::vector<BufferMeans> buffer_means(const GradientSourceContext& context);
 
 class MicroBatches final : public GradientSource {
  public:

@@ -70,8 +70,10 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // Training runs a micro-batch on one thread, too. Dense layers may round differently with another number of threads.
-  const bool is_cut = step.settings.batch_size < static_cast<std::int64_t>(step.batch.size());
+  // On a CPU, training runs a micro-batch on one thread, too. Dense layers may round differently with another number of
+  // threads.
+  const bool is_cut =
+      step.settings.batch_size < static_cast<std::int64_t>(step.batch.size()) && !step.device.workers().empty();
   Device& device = is_cut ? *step.device.workers().front() : step.device;
   const auto on_device = [&](const auto& find) {
     std::optional<NotFinite> found;

@@ -8,7 +8,7 @@
 //
 // Not emulated: the default stream, the additional rights of relaxed captures, timing, several processes on one device,
 // concurrent threads of a block (see tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp replaces them),
-// NCCL between ranks with different values.
+// NCCL's reductions of different values.
 #pragma once
 
 #include <cuda_runtime_api.h>

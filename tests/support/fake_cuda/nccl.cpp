@@ -1,9 +1,12 @@
-// NCCL for ranks with equal values: a sum multiplies by the number of ranks, means and broadcasts do not change values.
-// During an operation its memory contains garbage.
+// NCCL: broadcasts and messages go through MPI when their turn in the stream comes. All-reduces are for ranks with
+// equal values: a sum multiplies by the number of ranks, a mean does not change values. During an operation its memory
+// contains garbage.
+#include <mpi.h>
 #include <nccl.h>
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "memory.h"
@@ -13,6 +16,7 @@ struct ncclComm {
   int ranks;
   bool finalized = false;
   int windows = 0;
+  MPI_Comm mpi = MPI_COMM_NULL;  ///< of several ranks
 };
 
 struct ncclWindow {
@@ -23,12 +27,77 @@ using namespace fake_cuda;
 
 namespace {
 
+void require_on_device(const void* memory, std::size_t bytes) {
+  if (place_of(memory, bytes) != Place::device) misuse("NCCL is given memory that is not the device's");
+}
+
+/// A message of a group.
+struct Message {
+  std::byte* memory;
+  std::size_t bytes;
+  int peer;
+  bool is_sent;
+  ncclComm_t communicator;
+  cudaStream_t stream;
+};
+std::vector<Message>& group() {
+  static std::vector<Message> instance;
+  return instance;
+}
+int& open_groups() {
+  static int count = 0;
+  return count;
+}
+
+using Kept = std::vector<std::vector<std::byte>>;
+
+/// All messages are in flight at the same time.
+void exchange(const std::vector<Message>& messages, Kept& sent) {
+  std::vector<MPI_Request> requests(messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const int bytes = static_cast<int>(message.bytes);
+    if (message.is_sent) {
+      MPI_Isend(sent[i].data(), bytes, MPI_BYTE, message.peer, 0, message.communicator->mpi, &requests[i]);
+    } else {
+      MPI_Irecv(message.memory, bytes, MPI_BYTE, message.peer, 0, message.communicator->mpi, &requests[i]);
+    }
+  }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+}
+
+ncclResult_t enqueue_exchange(const std::vector<Message>& messages) {
+  if (messages.empty()) return ncclSuccess;
+  const cudaStream_t stream = messages.front().stream;
+  const auto sent = std::make_shared<Kept>(messages.size());
+  const auto begin = [=] {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const Message& message = messages[i];
+      if (message.is_sent) (*sent)[i].assign(message.memory, message.memory + message.bytes);
+    }
+    for (const Message& message : messages) {
+      if (!message.is_sent) std::memset(message.memory, 0xff, message.bytes);
+    }
+  };
+  const bool began = enqueue_kernel(stream, begin, "nccl_begin") == cudaSuccess;
+  const bool ended = enqueue_kernel(
+                         stream, [=] { exchange(messages, *sent); }, "nccl_end") == cudaSuccess;
+  return began && ended ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t add_message(const Message& message) {
+  const Guard guard(api_mutex());
+  require_on_device(message.memory, message.bytes);
+  if (open_groups() == 0) misuse("a message outside of a group may wait for ever");
+  group().push_back(message);
+  return ncclSuccess;
+}
+
 ncclResult_t enqueue_product(const void* from, void* to, std::size_t count, float factor, cudaStream_t stream) {
   const Guard guard(api_mutex());
   const std::size_t bytes = count * sizeof(float);
-  if (place_of(from, bytes) != Place::device || place_of(to, bytes) != Place::device) {
-    misuse("NCCL is given memory that is not the device's");
-  }
+  require_on_device(from, bytes);
+  require_on_device(to, bytes);
   const auto kept = std::make_shared<std::vector<std::byte>>(bytes);
   const bool began = enqueue_kernel(
                          stream,
@@ -60,6 +129,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int /*rank*/) {
   ++library_objects();
   *communicator = new ncclComm{.ranks = ranks};
+  if (ranks > 1) MPI_Comm_dup(MPI_COMM_WORLD, &(*communicator)->mpi);
   return ncclSuccess;
 }
 
@@ -99,6 +169,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   if (!communicator->finalized) misuse("ncclCommDestroy before ncclCommFinalize");
   if (!executables().all.empty()) misuse("ncclCommDestroy waits for captured graphs, which are still there");
   --library_objects();
+  if (communicator->mpi != MPI_COMM_NULL) MPI_Comm_free(&communicator->mpi);
   delete communicator;
   return ncclSuccess;
 }
@@ -120,7 +191,41 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
   return enqueue_product(from, to, count, factor, stream);
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/, int /*root*/,
-                           ncclComm_t /*communicator*/, cudaStream_t stream) {
-  return enqueue_product(from, to, count, 1.0f, stream);
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  int rank = 0;
+  if (communicator->mpi != MPI_COMM_NULL) MPI_Comm_rank(communicator->mpi, &rank);
+  if (rank != root) {
+    ncclGroupStart();
+    ncclRecv(to, count, type, root, communicator, stream);
+    return ncclGroupEnd();
+  }
+  ncclGroupStart();
+  for (int peer = 0; peer < communicator->ranks; ++peer) {
+    if (peer != root) ncclSend(from, count, type, peer, communicator, stream);
+  }
+  const ncclResult_t sent = ncclGroupEnd();
+  return sent == ncclSuccess ? enqueue_product(from, to, count, 1.0f, stream) : sent;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++open_groups();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  const Guard guard(api_mutex());
+  if (--open_groups() > 0) return ncclSuccess;
+  return enqueue_exchange(std::exchange(group(), {}));
+}
+
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  auto* const memory = static_cast<std::byte*>(const_cast<void*>(from));
+  return add_message({memory, count * sizeof(float), peer, true, communicator, stream});
+}
+
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  return add_message({static_cast<std::byte*>(to), count * sizeof(float), peer, false, communicator, stream});
 }

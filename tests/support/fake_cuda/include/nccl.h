@@ -1,4 +1,5 @@
-// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda. All ranks must have equal values.
+// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda. Reductions require that all ranks have
+// equal values.
 #pragma once
 
 #define NCCL_MAJOR 2
@@ -36,3 +37,9 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
                            ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream);
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream);

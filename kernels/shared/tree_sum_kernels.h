@@ -1,0 +1,59 @@
+// The kernels of tree_sum.h, by element. `i` counts elements.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour. A
+/// leaf completes as many sums as its number has trailing ones. The last leaf completes all of them.
+struct AddTreeLeaf {
+  const float* values = nullptr;  ///< [count] the leaf
+  float* waiting = nullptr;       ///< [levels][count]
+  float* result = nullptr;        ///< [count] factor * sum, written with the last leaf; may be `values`
+  std::int64_t count = 0;
+  std::uint32_t leaf = 0;
+  bool is_last = false;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    float sum = values[i];
+    float* level = waiting + i;
+    for (std::uint32_t rest = leaf; is_last ? rest != 0 : rest % 2 == 1; rest /= 2, level += count) {
+      if (rest % 2 == 1) sum = *level + sum;
+    }
+    if (is_last) {
+      result[i] = sum * factor;
+    } else {
+      *level = sum;
+    }
+  }
+};
+
+/// own = factor * the sum of the parts of all ranks in the tree.
+struct SumRanksAsTree {
+  static constexpr int max_depth = 32;  ///< of a tree over at most 2^31 ranks
+
+  float* own = nullptr;           ///< [count] the part of rank `rank`; receives the result
+  const float* others = nullptr;  ///< [ranks][count] the parts of the other ranks; row `rank` is not read
+  std::int64_t count = 0;
+  std::uint32_t rank = 0, ranks = 1;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    float waiting[max_depth];  // sums, the largest first
+    int height = 0;
+    for (std::uint32_t part = 0; part < ranks; ++part) {
+      float sum = part == rank ? own[i] : others[static_cast<std::int64_t>(part) * count + i];
+      for (std::uint32_t rest = part; rest % 2 == 1; rest /= 2) sum = waiting[--height] + sum;
+      waiting[height++] = sum;
+    }
+    float sum = waiting[--height];
+    while (height > 0) sum = waiting[--height] + sum;
+    own[i] = sum * factor;
+  }
+};
+
+}  // namespace carillon
