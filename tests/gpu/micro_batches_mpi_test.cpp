@@ -1,6 +1,4 @@
 // Micro-batches on a GPU, at 1, 2 and 4 ranks that share it.
-#include <algorithm>
-
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
@@ -48,6 +46,18 @@ class MicroBatchesOnAGpu : public GpuTest {
     return train(divided(training, ranks), records(), device,
                  *make_communicator(mpi_world(), device, "auto", {}, averaging));
   }
+  static void expect_near_the_cpu(const Training& training) {
+    Training nothing = training;
+    nothing.steps = 0;
+    const Trained cpu = alone_on_cpu(training), start = alone_on_cpu(nothing), gpu = together(training);
+    EXPECT_LT(distance(cpu.values, gpu.values), 1e-3 * distance(cpu.values, start.values));
+    EXPECT_LT(distance(cpu.averages, gpu.averages), 1e-3 * distance(cpu.values, start.values));
+    EXPECT_LE(distance(cpu.buffers, gpu.buffers), 1e-3 * distance(cpu.buffers, start.buffers));
+    ASSERT_EQ(cpu.results.size(), gpu.results.size());
+    for (std::size_t i = 0; i < cpu.results.size(); ++i) {
+      EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, 1e-3 * cpu.results[i].loss) << "step " << i;
+    }
+  }
 };
 
 TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsAtAnyNumberOfRanks) {
@@ -71,16 +81,13 @@ TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsWithALookahead) {
   EXPECT_FALSE(equal_bits(expected.buffers, alone_on_gpu(normalized(7)).buffers));
 }
 
-TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpu) {
-  const Training training = normalized(12);
-  const Trained cpu = alone_on_cpu(training), start = alone_on_cpu(normalized(0)), gpu = together(training);
-  EXPECT_LT(distance(cpu.values, gpu.values), 1e-3 * distance(cpu.values, start.values));
-  EXPECT_LT(distance(cpu.averages, gpu.averages), 1e-3 * distance(cpu.values, start.values));
-  EXPECT_LT(distance(cpu.buffers, gpu.buffers), 1e-3 * distance(cpu.buffers, start.buffers));
-  ASSERT_EQ(cpu.results.size(), gpu.results.size());
-  for (std::size_t i = 0; i < cpu.results.size(); ++i) {
-    EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, 1e-3 * cpu.results[i].loss) << "step " << i;
-  }
+TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpu) { expect_near_the_cpu(normalized(12)); }
+
+/// The blending weights are drawn from sample positions.
+TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpuIfTheirSamplesAreMixed) {
+  Training training = normalized(12);
+  training.network = mixed_network();
+  expect_near_the_cpu(training);
 }
 
 TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsIfTheStepIsCaptured) {

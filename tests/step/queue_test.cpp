@@ -171,5 +171,12 @@ TEST(StepRingForm, HasAPowerOfTwoOfSlotsThatFit) {
   EXPECT_EQ(ring_form(1024, 3072).block, 8u);  // 10 would fit
 }
 
+TEST(StepRingForm, ABlockHasAtMost16PassesAndAtLeastOneStep) {
+  EXPECT_EQ(ring_form(32, 784, 1).block, 16u);
+  EXPECT_EQ(ring_form(32, 784, 3).block, 4u);
+  EXPECT_EQ(ring_form(32, 784, 16).block, 1u);
+  EXPECT_EQ(ring_form(32, 784, 100).block, 1u);
+}
+
 }  // namespace
 }  // namespace carillon::testing
