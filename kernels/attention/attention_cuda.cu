@@ -19,19 +19,21 @@
 namespace carillon {
 namespace {
 
-/// The division of the workspace: the products' own workspace, then S, dP, P and dS of a group of samples, each
-/// [samples, tokens, row_stride].
+/// The division of the workspace: the products' own workspace, then S, dP, P and dS of one head of a group of samples,
+/// each [samples, tokens, row_stride]. Errors: failed (one sample does not fit).
 struct AttentionScratch {
   static constexpr std::size_t product_bytes = std::size_t{32} << 20;
 
-  std::int64_t tokens, row_stride, samples;  ///< samples: of a group, at most
-  std::int64_t groups;
+  std::int64_t tokens, row_stride;
+  std::int64_t samples;  ///< of a group, at most
+  bool has_gradients;    ///< dP and dS exist
   std::byte* first;
   std::size_t element_bytes;
 
   AttentionScratch(const AttentionShape& shape, DType type, bool training, std::span<std::byte> workspace)
       : tokens(shape.tokens),
         row_stride((shape.tokens + 7) / 8 * 8),  // rows start at multiples of 16 bytes, which tensor cores need
+        has_gradients(training),
         first(workspace.data() + product_bytes),
         element_bytes(size_of(type)) {
     const std::size_t sample_bytes = (training ? 2 : 1) * elements_per_sample() * (sizeof(float) + element_bytes);
@@ -40,17 +42,16 @@ struct AttentionScratch {
       fail(ExitCode::failed, "attention on a GPU: {} tokens need more than the workspace of {} MiB", tokens,
            workspace.size() >> 20);
     }
-    groups = (shape.batch + most - 1) / most;
+    const std::int64_t groups = (shape.batch + most - 1) / most;
     samples = (shape.batch + groups - 1) / groups;
   }
 
   float* scores() const { return reinterpret_cast<float*>(first); }
-  float* weight_gradients() const { return scores() + array_elements(); }  ///< in training
-  /// P. In evaluation it follows S.
-  std::byte* weights(bool training) const {
-    return reinterpret_cast<std::byte*>(scores() + (training ? 2 : 1) * array_elements());
+  float* weight_gradients() const { return scores() + array_elements(); }
+  std::byte* weights() const {
+    return reinterpret_cast<std::byte*>(scores() + (has_gradients ? 2 : 1) * array_elements());
   }
-  std::byte* score_gradients() const { return weights(true) + array_elements() * element_bytes; }
+  std::byte* score_gradients() const { return weights() + array_elements() * element_bytes; }
 
  private:
   std::size_t elements_per_sample() const { return static_cast<std::size_t>(tokens * row_stride); }
@@ -84,10 +85,10 @@ class AttentionCuda final : public Op {
     for_heads([&](const Group& group, const Products& products, std::int64_t head) {
       products.scores.run(stream, {query(x_, group, head), key(x_, group, head), scratch_.scores()});
       with_float_type(x_.type, [&]<typename T>(std::type_identity<T>) {
-        T* const weights = reinterpret_cast<T*>(scratch_.weights(training_));
+        T* const weights = reinterpret_cast<T*>(scratch_.weights());
         launch(AttentionWeights<T>{rows_of(group, head), weights}, stream);
       });
-      products.output.run(stream, {scratch_.weights(training_), value(x_, group, head), output(y_, group, head)});
+      products.output.run(stream, {scratch_.weights(), value(x_, group, head), output(y_, group, head)});
     });
   }
 
@@ -95,13 +96,13 @@ class AttentionCuda final : public Op {
     if (!training_) return;
     for_heads([&](const Group& group, const Products& products, std::int64_t head) {
       const void* const dy = output(dy_, group, head);
-      const void* const weights = scratch_.weights(true);
+      const void* const weights = scratch_.weights();
       const void* const gradients = scratch_.score_gradients();
       products.scores.run(stream, {query(x_, group, head), key(x_, group, head), scratch_.scores()});
       products.weight_gradients->run(stream, {dy, value(x_, group, head), scratch_.weight_gradients()});
       with_float_type(x_.type, [&]<typename T>(std::type_identity<T>) {
         launch(AttentionScoreGradients<T>{rows_of(group, head), scratch_.weight_gradients(),
-                                          reinterpret_cast<T*>(scratch_.weights(true)),
+                                          reinterpret_cast<T*>(scratch_.weights()),
                                           reinterpret_cast<T*>(scratch_.score_gradients())},
                stream);
       });
@@ -126,7 +127,7 @@ class AttentionCuda final : public Op {
     const std::int64_t tokens = shape_.tokens, size = shape_.head_size(), width = shape_.width;
     const std::int64_t square = tokens * scratch_.row_stride;
     const std::size_t head_bytes = static_cast<std::size_t>(size) * size_of(x_.type);
-    const Tensor scores{scratch_.scores(), {}, DType::f32}, weights{scratch_.weights(training_), {}, x_.type};
+    const Tensor scores{scratch_.scores(), {}, DType::f32}, weights{scratch_.weights(), {}, x_.type};
     const auto of_x = [&](const Tensor& tensor, bool transposed = false) {
       const RowMajorMatrix matrix{transposed ? size : tokens, transposed ? tokens : size, transposed, 3 * width};
       return MatrixOperand{&tensor, matrix, 3 * tokens * width, head_bytes};

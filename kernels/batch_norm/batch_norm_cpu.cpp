@@ -79,11 +79,7 @@ class BatchNormCpu final : public Op {
     if (!tensors_.input_gradients[0]) return;
     for_slices_backwards([&](std::size_t slice) {
       const std::size_t at = slices_.at(slice), rows = slices_.rows_of(slice);
-      if (has_addend_gradient()) {
-        find_gradients_from(addend_gradient() + at, x() + at, norm(), gradient(), rows, slices_.width, dy() + at);
-      } else {
-        find_gradients(x() + at, norm(), gradient(), activation_of_gradient(), rows, slices_.width, dy() + at);
-      }
+      find_gradients(x() + at, dz() + at, norm(), gradient(), activation_of_gradient(), rows, slices_.width, dy() + at);
     });
   }
 
@@ -91,8 +87,10 @@ class BatchNormCpu final : public Op {
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
   ElementPointer dy() const { return tensors_.output_gradients[0]; }  ///< dx has its memory
-  bool has_addend_gradient() const { return form_.has_addend && tensors_.input_gradients[1]; }
-  ElementPointer addend_gradient() const { return tensors_.input_gradients[1]; }
+  /// dz: the gradient of an addend, if it is wanted; otherwise in the place of dy.
+  ElementPointer dz() const {
+    return form_.has_addend && tensors_.input_gradients[1] ? ElementPointer(tensors_.input_gradients[1]) : dy();
+  }
   /// The activation that backward has not applied yet to the gradients that it reads: with an addend, pass_sum has.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
@@ -149,9 +147,8 @@ class BatchNormCpu final : public Op {
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
       const std::size_t at = slices_.at(slice) + row * slices_.width;
-      const ElementPointer dz = has_addend_gradient() ? addend_gradient() : dy();
-      if (form_.has_addend) pass_sum(y() + at, dy() + at, form_.activation, rows * slices_.width, dz + at);
-      sum_gradients(x() + at, dz + at, norm(), activation_of_gradient(), rows, slices_.width, block);
+      if (form_.has_addend) pass_sum(y() + at, dy() + at, form_.activation, rows * slices_.width, dz() + at);
+      sum_gradients(x() + at, dz() + at, norm(), activation_of_gradient(), rows, slices_.width, block);
       add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
     });
   }

@@ -112,41 +112,25 @@ template <typename Activation, typename T>
   }
 }
 
+/// dy may be dz: the compiler's check of aliases permits equal addresses.
 template <typename T>
-[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, const T* __restrict dy, std::size_t count,
-                                             T* __restrict dz) {
+[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, const T* dy, std::size_t count, T* dz) {
   for (std::size_t i = 0; i < count; ++i) dz[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
 }
-template <typename T>
-[[gnu::always_inline]] inline void pass_relu_in_place(const T* __restrict y, std::size_t count, T* __restrict dy) {
-  for (std::size_t i = 0; i < count; ++i) dy[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
-}
 
-template <typename T>
-[[gnu::always_inline]] inline void find_gradients_from_as(const T* __restrict dz, const T* __restrict x,
-                                                          const NormRows& norm, const GradientRows& gradient,
-                                                          std::size_t rows, std::size_t width, T* __restrict dx) {
-  const float* __restrict centre = norm.centre, * __restrict direct = gradient.direct,
-                          * __restrict slope = gradient.slope, * __restrict constant = gradient.constant;
-  for (std::size_t row = 0; row < rows; ++row, x += width, dz += width, dx += width) {
-    for (std::size_t c = 0; c < width; ++c) {
-      dx[c] = stored_as<T>(gradient_at(to_float(dz[c]), to_float(x[c]) - centre[c], direct[c], slope[c], constant[c]));
-    }
-  }
-}
-
+/// dy may be dx, as in pass_relu.
 template <typename Activation, typename T>
-[[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const NormRows& norm,
+[[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const T* dy, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
-                                                     T* __restrict dy) {
+                                                     T* dx) {
   const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
   const float *__restrict direct = gradient.direct, *__restrict slope = gradient.slope,
                          *__restrict constant = gradient.constant;
-  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
+  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     for (std::size_t c = 0; c < width; ++c) {
       const float distance = to_float(x[c]) - centre[c], given = to_float(dy[c]);
       const float dz = Activation::gradient(norm_at(distance, scale[c], offset[c]), given);
-      dy[c] = stored_as<T>(gradient_at(dz, distance, direct[c], slope[c], constant[c]));
+      dx[c] = stored_as<T>(gradient_at(dz, distance, direct[c], slope[c], constant[c]));
     }
   }
 }
@@ -245,34 +229,23 @@ CARILLON_SIMD void pass_sum(ElementPointer y, ElementPointer dy, ActivationKind 
                             ElementPointer dz) {
   with_float_type(
       dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
-        const bool is_in_place = dy.as<T>() == dz.as<T>();
-        if (activation == ActivationKind::none) {
-          if (!is_in_place) std::copy_n(dy.as<T>(), count, dz.as<T>());
-        } else if (is_in_place) {
-          pass_relu_in_place(y.as<T>(), count, dz.as<T>());
-        } else {
+        if (activation == ActivationKind::relu) {
           pass_relu(y.as<T>(), dy.as<T>(), count, dz.as<T>());
+        } else if (dy.as<T>() != dz.as<T>()) {
+          std::copy_n(dy.as<T>(), count, dz.as<T>());
         }
       });
 }
 
-CARILLON_SIMD void find_gradients_from(ElementPointer dz, ElementPointer x, const NormRows& norm,
-                                       const GradientRows& gradient, std::size_t rows, std::size_t width,
-                                       ElementPointer dx) {
-  with_float_type(
-      x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
-        find_gradients_from_as(dz.as<T>(), x.as<T>(), norm, gradient, rows, width, dx.as<T>());
-      });
-}
-
-CARILLON_SIMD void find_gradients(ElementPointer x, const NormRows& norm, const GradientRows& gradient,
-                                  ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dy) {
+CARILLON_SIMD void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm,
+                                  const GradientRows& gradient, ActivationKind activation, std::size_t rows,
+                                  std::size_t width, ElementPointer dx) {
   with_float_type(
       x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
         if (activation == ActivationKind::relu) {
-          find_gradients_as<Relu>(x.as<T>(), norm, gradient, rows, width, dy.as<T>());
+          find_gradients_as<Relu>(x.as<T>(), dy.as<T>(), norm, gradient, rows, width, dx.as<T>());
         } else {  // dy holds dz, unless there is no activation
-          find_gradients_as<Identity>(x.as<T>(), norm, gradient, rows, width, dy.as<T>());
+          find_gradients_as<Identity>(x.as<T>(), dy.as<T>(), norm, gradient, rows, width, dx.as<T>());
         }
       });
 }

@@ -51,12 +51,9 @@ void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation
 void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
                        std::size_t rows, std::size_t width, ElementPointer y);
 
-/// Writes dx to dy, which holds what sum_gradients left there.
-void find_gradients(ElementPointer x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
-                    std::size_t rows, std::size_t width, ElementPointer dy);
-
-/// Computes dx from dz, both in memory of their own.
-void find_gradients_from(ElementPointer dz, ElementPointer x, const NormRows& norm, const GradientRows& gradient,
-                         std::size_t rows, std::size_t width, ElementPointer dx);
+/// dx from what sum_gradients left in dy; with an addend, from dz in its place and without an activation. May work in
+/// place.
+void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, const GradientRows& gradient,
+                    ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dx);
 
 }  // namespace carillon::batch_norm_loops
