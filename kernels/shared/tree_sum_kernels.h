@@ -32,27 +32,24 @@ struct AddTreeLeaf {
   }
 };
 
-/// own = factor * the sum of the parts of all ranks in the tree.
+/// own = factor * the sum of the parts of all ranks in the tree. Sums of 2, 4, ... parts replace the first of them.
 struct SumRanksAsTree {
-  static constexpr int max_depth = 32;  ///< of a tree over at most 2^31 ranks
-
-  float* own = nullptr;           ///< [count] the part of rank `rank`; receives the result
-  const float* others = nullptr;  ///< [ranks][count] the parts of the other ranks; row `rank` is not read
+  float* own = nullptr;     ///< [count] the part of rank `rank`; receives the result
+  float* others = nullptr;  ///< [ranks][count] the parts of the other ranks, overwritten; row `rank` is not used
   std::int64_t count = 0;
   std::uint32_t rank = 0, ranks = 1;
   float factor = 1.0f;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    float waiting[max_depth];  // sums, the largest first
-    int height = 0;
-    for (std::uint32_t part = 0; part < ranks; ++part) {
-      float sum = part == rank ? own[i] : others[static_cast<std::int64_t>(part) * count + i];
-      for (std::uint32_t rest = part; rest % 2 == 1; rest /= 2) sum = waiting[--height] + sum;
-      waiting[height++] = sum;
+    for (std::uint32_t width = 1; width < ranks; width *= 2) {
+      for (std::uint32_t first = 0; first + width < ranks; first += 2 * width) part(first, i) += part(first + width, i);
     }
-    float sum = waiting[--height];
-    while (height > 0) sum = waiting[--height] + sum;
-    own[i] = sum * factor;
+    own[i] = part(0, i) * factor;
+  }
+
+ private:
+  CARILLON_HOST_DEVICE float& part(std::uint32_t of, std::int64_t i) const {
+    return of == rank ? own[i] : others[of * count + i];
   }
 };
 
