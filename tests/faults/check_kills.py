@@ -194,6 +194,7 @@ class Chain:
 
     def _killed_at(self, step):
         """Kills a rank once `step` steps are logged. Returns what is wrong afterwards; empty: nothing."""
+        step = max(step, self._logged() + 1)  # the last kill may have come later than this step; then no rank runs yet
         process = self._context.start(self._command(self._run), self._environment())
         deadline = time.monotonic() + TIMEOUT
         while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
