@@ -236,6 +236,15 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
 
 }  // namespace
 
+void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
+                              const std::vector<std::string>& words) {
+  EvalOptions options;
+  OptionSet set = option_set(program, options, program_spec);
+  std::vector<const char*> arguments{program.c_str()};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  set.parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   const auto manual = [&] {
     EvalOptions options;

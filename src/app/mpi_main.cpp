@@ -14,19 +14,21 @@
 #include "src/core/printable.h"
 #include "src/core/signal_thread.h"
 #include "src/core/standard_descriptors.h"
+#include "src/processes/mpi_launch.h"
 #include "src/train/control/equal_on_all_ranks.h"
 
 namespace carillon {
 namespace {
 
-/// Appends the line to the file that the environment variable CARILLON_ERROR_FILE names, if there is one. The job
-/// scripts print it again after mpirun's own messages.
-void keep_for_job_script(std::string_view line) {
-  const char* const path = std::getenv("CARILLON_ERROR_FILE");
+/// Appends the line to the file that the environment variable names. Returns false if there is none, for example on
+/// another host, or it cannot be written.
+bool append_for_launcher(const char* variable, std::string_view line) {
+  const char* const path = std::getenv(variable);
   const int file = path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-  if (file < 0) return;  // also on other hosts, which do not have the script's file
-  static_cast<void>(!write(file, line.data(), line.size()));
+  if (file < 0) return false;
+  const bool done = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   close(file);
+  return done;
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ void print_error(std::string_view program, const Mpi* mpi, std::string_view mess
   const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), shown)
                                : fmt::format("{}: {}\n", program, shown);
   print_text(STDERR_FILENO, line);
-  keep_for_job_script(line);
+  append_for_launcher("CARILLON_ERROR_FILE", line);  // printed again after mpirun's own messages
 }
 
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body) {
@@ -103,6 +105,8 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
     print_error(program, mpi ? &*mpi : nullptr, error.what());
   }
   std::fflush(stdout);
+  // mpirun would take another exit code than 0 for a failure and say so in ten lines.
+  if (code == ExitCode::stopped && append_for_launcher("CARILLON_STOP_FILE", stopped_line)) return 0;
   return static_cast<int>(code);
 }
 

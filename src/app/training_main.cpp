@@ -10,8 +10,8 @@
 #include "src/app/own_ranks.h"
 #include "src/app/picture_options.h"
 #include "src/app/precision.h"
+#include "src/app/program_options.h"
 #include "src/app/startup.h"
-#include "src/app/training_options.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/stall/stall_detector.h"
@@ -361,10 +361,11 @@ std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& 
 }  // namespace
 
 void check_training_options(const std::string& program, const ProgramSpec& program_spec,
-                            const std::vector<std::string>& words) {
+                            const std::vector<std::string>& words, const std::vector<std::string>& also_suggested) {
   TrainOptions options;
   PictureOptions pictures;
   OptionSet set = option_set(program, options, pictures, program_spec);
+  set.also_suggest(also_suggested);
   std::vector<const char*> arguments{program.c_str()};
   for (const std::string& word : words) arguments.push_back(word.c_str());
   set.parse(static_cast<int>(arguments.size()), arguments.data());

@@ -135,11 +135,7 @@ PictureFolder look_through(const fs::path& folder) {
 }
 
 std::vector<std::string> conversion_command(const PictureFolder& pictures, const Conversion& conversion) {
-  std::vector<std::string> command{(programs_folder() / "tfrecord_convert").string(),
-                                   "images",
-                                   "--input",
-                                   pictures.path,
-                                   "--output",
+  std::vector<std::string> command{program_word("tfrecord_convert"), "images", "--input", pictures.path, "--output",
                                    conversion.data.string()};
   command.insert(command.end(), conversion.options.begin(), conversion.options.end());
   return command;

@@ -139,6 +139,7 @@ fs::path or_default(const std::string& given, const fs::path& other) { return gi
 
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
     : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
+  check_class_folders(pictures_.path);
   const fs::path name = fs::path(pictures_.path).filename();
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
   if (!request_.from.empty()) {
@@ -186,7 +187,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   }
   if (request_.ranks > 0) plan->ranks = request_.ranks;
   if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
-    say(fmt::format("continues the plan of {:.3g} minutes in {}; --fresh makes a new one", plan->minutes,
+    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", minutes_text(plan->minutes),
                     train_dir_.string()));
   }
   return plan;
@@ -253,6 +254,7 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
                                   .steps = steps,
                                   .directory = train_dir_ / ".trial"});
   if (!speed) return std::nullopt;
+  say(fmt::format("the trial trained {:.3g} pictures/s", static_cast<double>(choice.batch_size) / speed->step_seconds));
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
   const double evaluation = forward_share * speed->step_seconds / static_cast<double>(choice.batch_size) *
@@ -282,7 +284,6 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
          request_.ranks);
   }
-  check_class_folders(pictures_.path);
   read_weights();
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
                   printable(pictures_.path), cores_));

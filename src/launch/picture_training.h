@@ -34,8 +34,8 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the budget counts from there. Errors: those of look_through; usage (--from is
-  /// in the train directory).
+  /// `started`: when the program started; the budget counts from there. Errors: those of look_through and
+  /// check_class_folders; usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }

@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/app/program_options.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
@@ -113,6 +114,7 @@ int report_command(const std::vector<std::string>& words) {
   if (!run.others.empty() && !run.others.front().starts_with("-")) {
     fail(ExitCode::usage, "report: '{}' belongs to no option (see carillon --help)", printable(run.others.front()));
   }
+  check_evaluation_options("image_eval", image_program(), run.others);  // before anything is printed
   print_evaluations(folder);
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));

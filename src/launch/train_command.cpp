@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/app/training_options.h"
+#include "src/app/program_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
@@ -80,21 +80,26 @@ int stopped_early() {
 }
 
 void print_next_steps(const fs::path& folder, const TrainingRequest& request, const fs::path& train_dir) {
-  const std::string run = shell_line({train_dir.string()});
-  std::vector<std::string> again{"carillon", "train", folder.string()};
+  const std::string run = shell_line({train_dir.string()}), carillon = shell_line({program_word("carillon")});
+  std::vector<std::string> again{program_word("carillon"), "train", folder.string()};
   if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
   if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
   if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
   const std::pair<std::string, std::string_view> steps[] = {
-      {"carillon predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
-      {"carillon report " + run, "accuracy by class, and confused classes"},
-      {"carillon export " + run + " --onnx FILE.onnx", "the network for other programs"},
+      {carillon + " predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
+      {carillon + " report " + run, "accuracy by class, and confused classes"},
+      {carillon + " export " + run + " --onnx FILE.onnx", "the network for other programs"},
       {"tensorboard --logdir " + run, "curves"},
       {shell_line(again) + " --fresh --minutes N", "a longer training"}};
   std::size_t width = 0;
   for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
   say("done. Next:");
   for (const auto& [command, purpose] : steps) fmt::print("  {:<{}}   {}\n", command, width, purpose);
+}
+
+void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
+  fmt::print("{}", training.command_lines(plan));
+  std::fflush(stdout);
 }
 
 int train(const fs::path& folder, const TrainingRequest& request, const Execution& execution) {
@@ -108,18 +113,17 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   std::optional<TrainingPlan> plan = training.earlier_plan();
   if (plan) {
-    say(fmt::format("continues the training in {}. The commands of the whole training:",
-                    training.train_dir().string()));
+    say(fmt::format("continues the training in {}", training.train_dir().string()));
     if (!training.restore_records(*plan)) return stopped_early();
+    if (execution.is_dry) print_commands(training, *plan);
   } else {
     plan = training.make_plan();
     if (!plan) return stopped_early();
     say(plan->minutes > 0.0
-            ? fmt::format("about {:.2g} minutes; --minutes N sets another budget. The commands:", plan->minutes)
+            ? fmt::format("about {}; --minutes N sets another budget. The commands:", minutes_text(plan->minutes))
             : "the commands:");
+    print_commands(training, *plan);
   }
-  fmt::print("{}", training.command_lines(*plan));
-  std::fflush(stdout);
   if (execution.is_dry) return 0;
   if (stop_requested()) return stopped_early();
   const Launch launch = training.launch(*plan);
@@ -154,7 +158,7 @@ void check_passed(const std::vector<std::string>& passed) {
          name);
   }
   if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
-  check_training_options("image_train", image_program(), passed);
+  check_training_options("image_train", image_program(), passed, joined(own_options, flags));
 }
 
 }  // namespace

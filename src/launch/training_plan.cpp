@@ -1,5 +1,7 @@
 #include "src/launch/training_plan.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -20,6 +22,11 @@ void write_text(const std::filesystem::path& path, const std::string& text, std:
 }
 
 }  // namespace
+
+std::string minutes_text(double minutes) {
+  const std::string number = fmt::format("{:.3g}", minutes);
+  return number + (number == "1" ? " minute" : " minutes");
+}
 
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
 

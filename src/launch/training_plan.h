@@ -22,6 +22,9 @@ struct TrainingPlan {
   double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };
 
+/// "1 minute", "2.5 minutes".
+std::string minutes_text(double minutes);
+
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 

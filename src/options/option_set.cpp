@@ -198,8 +198,8 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
   if (const auto found = explanations_.find(name); found != explanations_.end()) {
     return fmt::format("--{}{}: {}", name, where, found->second);
   }
-  std::vector<std::string> names;
-  if (where.empty()) names = {"help", "version", "config"};
+  std::vector<std::string> names = also_suggested_;
+  if (where.empty()) names.insert(names.end(), {"help", "version", "config"});
   for (const Option& option : options_) names.push_back(option.name);
   const Option* const positive = name.starts_with("no-") ? find(std::string_view(name).substr(3)) : nullptr;
   if (positive != nullptr && positive->is_flag) {

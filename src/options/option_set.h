@@ -95,6 +95,9 @@ class OptionSet {
   /// The answer to `name`, an option of other programs but not of this one.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
 
+  /// The error for an unknown option may suggest these names, too.
+  void also_suggest(const std::vector<std::string>& names) { also_suggested_ = names; }
+
   static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
 
   /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
@@ -152,6 +155,7 @@ class OptionSet {
   std::string version_;
   bool asks_version_ = false;
   std::map<std::string, std::string> explanations_;
+  std::vector<std::string> also_suggested_;
   std::vector<Option> options_;
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};

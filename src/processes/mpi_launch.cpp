@@ -19,6 +19,15 @@ namespace fs = std::filesystem;
 
 fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
+std::string program_word(const std::string& program) {
+  const fs::path own = program_invocation_name, file = programs_folder() / program;
+  const bool is_in_path = !own.has_parent_path();
+  const fs::path named = is_in_path ? find_in_path(program) : own.parent_path() / program;
+  std::error_code absent;
+  if (!fs::equivalent(named, file, absent)) return file.string();
+  return is_in_path ? program : named.string();
+}
+
 int usable_cores() {
   const CpuTopology topology;
   return std::max(1, topology.core_count(topology.allowed_cpus()));
@@ -52,13 +61,14 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
   std::vector<std::string> words;
   if (ranks > 1) {
     words = {"mpirun", "-np", std::to_string(ranks)};
+    if (geteuid() == 0) words.emplace_back("--allow-run-as-root");  // for example in a container
     if (ranks > cores) {
       words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
     } else {
       words.insert(words.end(), {"--map-by", fmt::format("slot:PE={}", cores / ranks), "--bind-to", "core"});
     }
   }
-  words.push_back((programs_folder() / program).string());
+  words.push_back(program_word(program));
   words.insert(words.end(), options.begin(), options.end());
   return words;
 }
@@ -66,8 +76,6 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
   settings.is_mpirun = ranks > 1;
-  // Open MPI starts as root, for example in a container, only if both are set.
-  if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
   // In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
@@ -85,10 +93,17 @@ ChildResult Launch::run(const std::vector<std::string>& words, std::string* erro
   const Descriptor file(unknown ? -1 : mkostemp(path.data(), O_CLOEXEC));
   if (!file) return run_child(words, with_error);  // without repeating the error at the end
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
-  const ChildResult result = run_child(words, with_error);
+  if (ranks > 1) with_error.environment.push_back("CARILLON_STOP_FILE=" + path);
+  ChildResult result = run_child(words, with_error);
   std::string last;
+  bool has_stopped = false;
   std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) last = line;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_stop = line + '\n' == stopped_line;
+    has_stopped = has_stopped || is_stop;
+    if (!is_stop) last = line;
+  }
+  if (has_stopped && result.exit_code == 0) result.exit_code = static_cast<int>(ExitCode::stopped);
   std::error_code ignored;
   fs::remove(path, ignored);
   if (ranks > 1 && result.exit_code != 0 && !last.empty()) print_text(STDERR_FILENO, last + "\n");

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/processes/child_process.h"
@@ -13,6 +14,10 @@ namespace carillon {
 
 /// The folder of the running program; it also holds the other programs.
 std::filesystem::path programs_folder();
+
+/// The program of this name in programs_folder(), in the form in which the user named the running program: a name in
+/// PATH, or a relative or absolute path. An absolute path is returned unchanged.
+std::string program_word(const std::string& program);
 
 /// The number of physical cores that this process may use.
 int usable_cores();
@@ -24,20 +29,24 @@ std::string launcher_variable();
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.
 std::filesystem::path find_in_path(const std::string& name);
 
+/// The line that a rank that stopped after a checkpoint appends to the file that CARILLON_STOP_FILE names.
+inline constexpr std::string_view stopped_line = "stopped\n";
+
 /// How a training or an evaluation starts.
 struct Launch {
   int ranks = 1;  ///< 1: without mpirun
   int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
-  /// `program` with `options` under mpirun, each rank bound to its share of the cores. `program`: a name in
-  /// programs_folder(), or an absolute path.
+  /// `program` with `options` under mpirun, each rank bound to its share of the cores. `program`: as in
+  /// program_word.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save. If a rank ends, mpirun gives the
   /// others 30 s to save, unless the environment says otherwise. CARILLON_RANKS does not reach the program.
   ChildSettings settings() const;
   /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
-  /// program's own error line. `error_line` receives this line, or nothing if there is none. Errors: those of
-  /// run_child.
+  /// program's own error line. Ranks that stop after a checkpoint write stopped_line and exit with 0, so that mpirun
+  /// prints nothing; the result then has the exit code 75. `error_line` receives this line, or nothing if there is
+  /// none. Errors: those of run_child.
   ChildResult run(const std::vector<std::string>& words, std::string* error_line = nullptr) const;
 };
 

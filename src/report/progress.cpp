@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "carillon/core/error.h"
 #include "src/core/dumb_terminal.h"
 #include "src/report/terminal.h"
@@ -12,6 +14,9 @@ namespace {
 
 constexpr std::chrono::milliseconds redraw_period{100};
 constexpr std::chrono::seconds first_line_after{10}, line_period{60};
+
+std::atomic<bool> bar_stands = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 }  // namespace
 
@@ -37,7 +42,7 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
   const std::string left = duration_text(spent.count() * steps_left / steps_done) + " left";
   if (output_.form == Form::bar) {
     print_text(output_.descriptor, "\r\033[K" + bar(step, loss, left));
-    bar_drawn_ = true;
+    bar_drawn_ = bar_stands = true;
     due_ = now + redraw_period;
   } else {
     print_text(output_.descriptor, fmt::format("step {}/{}, {}\n", step, last_step_, left));
@@ -55,8 +60,10 @@ std::string Progress::bar(std::int64_t step, std::optional<double> loss, const s
 void Progress::clear() {
   if (!bar_drawn_) return;
   print_text(output_.descriptor, "\r\033[K");
-  bar_drawn_ = false;
+  bar_drawn_ = bar_stands = false;
 }
+
+bool Progress::has_bar() { return bar_stands; }
 
 Progress::Output progress_output() {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {

@@ -32,6 +32,9 @@ class Progress {
   /// Removes the bar before other output; the next update may draw it again.
   void clear();
 
+  /// Whether a bar of this process stands on the terminal, without a line end. A signal handler may call it.
+  static bool has_bar();
+
  private:
   std::string bar(std::int64_t step, std::optional<double> loss, const std::string& left) const;
 

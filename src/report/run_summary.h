@@ -35,7 +35,8 @@ std::string best_checkpoint_line(const std::string& path, const StepScore& best)
 struct RunSummary {
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step)
   std::int64_t global_batch = 0;
-  std::optional<StepScore> best;  ///< the best evaluation, the first one of equals
+  /// The evaluation of the best checkpoint, or without one, the best of this run: the first one of equals.
+  std::optional<StepScore> best;
   PhaseSeconds seconds;
   std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown
 };

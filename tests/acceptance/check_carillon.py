@@ -115,6 +115,7 @@ def _options(context):
     for words, names in (
         (("--no-such-option", 1), ("--no-such-option",)),
         (("--minutes", "soon"), ("--minutes", "soon")),
+        (("--minute", 1), ("--minute", "--minutes")),
         (("--image-size", 1), ("--image-size",)),
         (("--data", "data/x"), ("--data",)),
     ):
@@ -174,9 +175,12 @@ def _one_class(context):
     (pictures / "dark").mkdir(parents=True)
     for source in (_pictures(context) / "dark").iterdir():
         (pictures / "dark" / source.name).write_bytes(source.read_bytes())
-    done = context.run_command(command(context, *_places(context), *QUICK, pictures=pictures))
+    run, data = _places(context)
+    done = context.run_command(command(context, run, data, *QUICK, pictures=pictures))
     wrong = done.complaint(DATA, ("contains only the class 'dark'",)) or ("measuring" in done.output and "measured first")
     yield _result("a folder of one class is refused before the speed is measured", wrong)
+    left = [str(place) for place in (run, data) if place.exists()]
+    yield _result("nothing is left of a refused training", left and f"found {left}")
 
 
 def _own_folder(context):

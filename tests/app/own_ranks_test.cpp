@@ -34,13 +34,13 @@ TEST_F(OwnRanks, TheCommandLinePrecedesTheConfigurationFile) {
   const std::string config = write("ranks.cfg", "ranks = 3\n");
   const Outcome outcome = run(train("two", "--ranks 2 --config " + config));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("; 2 towers on CPU:0"));
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on CPU:0"));
 }
 
 TEST_F(OwnRanks, TrainAsUnderMpirun) {
   const Outcome own = run(train("own", "--ranks 2"));
   ASSERT_EQ(own.code, 0) << own.output;
-  EXPECT_THAT(own.output, HasSubstr("; 2 towers on CPU:0"));
+  EXPECT_THAT(own.output, HasSubstr("; 2 ranks on CPU:0"));
   const Outcome by_hand = run(train("by-hand", ""), std::string(as_root) + "mpirun --oversubscribe -np 2 ");
   ASSERT_EQ(by_hand.code, 0) << by_hand.output;
   const Outcome compared = run("checkpoint_tool diff " + path("own") + " " + path("by-hand"));
@@ -56,13 +56,13 @@ TEST_F(OwnRanks, TrainAsUnderMpirun) {
 TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
   const Outcome file = run(train("file", "--config " + write("ranks.cfg", "ranks = 2\n")));
   EXPECT_EQ(file.code, 0) << file.output;
-  EXPECT_THAT(file.output, HasSubstr("; 2 towers on"));
+  EXPECT_THAT(file.output, HasSubstr("; 2 ranks on"));
   const Outcome environment = run(train("environment", ""), "CARILLON_RANKS=2 ");
   EXPECT_EQ(environment.code, 0) << environment.output;
-  EXPECT_THAT(environment.output, HasSubstr("; 2 towers on"));
+  EXPECT_THAT(environment.output, HasSubstr("; 2 ranks on"));
   const Outcome overridden = run(train("overridden", "--ranks 1"), "CARILLON_RANKS=2 ");
   EXPECT_EQ(overridden.code, 0) << overridden.output;
-  EXPECT_THAT(overridden.output, HasSubstr("; 1 tower on"));
+  EXPECT_THAT(overridden.output, HasSubstr("; 1 rank on"));
 }
 
 /// Of one task on this host: mpirun would find one slot, for two ranks.
@@ -71,7 +71,7 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
       "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_TASKS_PER_NODE=1 SLURM_NNODES=1 ";
   const Outcome outcome = run(train("allocated", "--ranks 2"), allocation);
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("; 2 towers on"));
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
 }
 
 TEST_F(OwnRanks, AreRefusedUnderALauncher) {
@@ -100,6 +100,14 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
   expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
 }
 
+TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
+  const Outcome stopped = run(train("stopped", "--ranks 2 --time-limit 1 --time-margin 0", 100'000'000));
+  EXPECT_EQ(stopped.code, 75) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr("stopped by --time-limit"));
+  EXPECT_THAT(stopped.output, Not(HasSubstr("Primary job"))) << "as mpirun says after an exit code of a rank";
+  EXPECT_THAT(stopped.output, Not(HasSubstr("mpirun detected")));
+}
+
 TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
                   "mnist_train: --ranks 2: no folder of PATH contains mpirun");
@@ -108,7 +116,7 @@ TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   EXPECT_EQ(run(train("run", "--ranks 2"), instead).code, 3);
   const Outcome one = run(train("run", "--ranks 1"), instead);
   EXPECT_EQ(one.code, 0) << one.output;
-  EXPECT_THAT(one.output, HasSubstr("; 1 tower on"));
+  EXPECT_THAT(one.output, HasSubstr("; 1 rank on"));
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ def _rounded(context, data, hosts):
         for last in steps:
             options = ("--max-steps", last, "--wire", wire, "--check-replicas", 1)
             done = context.finish(_start(context, data, hosts, 4, run, *options), TIMEOUT)
-            if done.code or done.lines or ("communicator mpi, bf16" in done.output) != (wire == "bf16"):
+            if done.code or done.lines or ("averaged over mpi, bf16" in done.output) != (wire == "bf16"):
                 raise ProgramFailed(done.explain())
         ends[name] = checkpoint(run, 40)
     wrong = same_bits(ends["whole"], ends["resumed"]) or ("" if same_bits(ends["whole"], ends["exact"]) else "not rounded")

@@ -31,10 +31,12 @@ class OptionsTest : public ::testing::Test {
     return set_.parse(static_cast<int>(arguments.size()), arguments.data());
   }
   void write_config(const std::string& text) { std::ofstream(config_) << text; }
-  void expect_refused(const std::vector<const char*>& arguments, const std::string& named) {
+  void expect_refused(const std::vector<const char*>& arguments, const std::string& named,
+                      const std::vector<std::string>& also_suggested = {}) {
     OptionSet set;
     TrainOptions options;
     declare(set, options);
+    set.also_suggest(also_suggested);
     std::vector<const char*> all{"program"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     try {
@@ -118,6 +120,10 @@ TEST_F(OptionsTest, HelpAndVersionAreAnswered) {
   EXPECT_FALSE(parse({"--batch-size", "9", "--version"}));
   EXPECT_EQ(options_.data.batch_size, 100);
   EXPECT_EQ(set_.answer(), "program 1.2.3\n");
+}
+
+TEST_F(OptionsTest, ASlipIsAnsweredWithAnOptionOfTheProgramThatPassesItOn) {
+  expect_refused({"--minute", "4"}, "--minute: unknown option; did you mean --minutes?", {"minutes"});
 }
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {

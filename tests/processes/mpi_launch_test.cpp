@@ -47,14 +47,54 @@ TEST_F(LauncherVariable, AShellOfSrunIsNoLauncher) {
   EXPECT_EQ(launcher_variable(), "OMPI_COMM_WORLD_SIZE");
 }
 
+/// A command that begins with mpirun. Only root needs, and may give, Open MPI's consent to run as root.
+std::vector<std::string> of_mpirun(const std::string& ranks, const std::vector<std::string>& more) {
+  std::vector<std::string> words{"mpirun", "-np", ranks};
+  if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 TEST(Launch, BindsRanksToTheirShareOfTheCores) {
-  EXPECT_THAT(
-      (Launch{.ranks = 2, .cores = 5}.command("/own/train", {"--seed", "3"})),
-      ElementsAre("mpirun", "-np", "2", "--map-by", "slot:PE=2", "--bind-to", "core", "/own/train", "--seed", "3"));
-  EXPECT_THAT((Launch{.ranks = 3, .cores = 2}.command("/own/train", {})),
-              ElementsAre("mpirun", "-np", "3", "--oversubscribe", "--bind-to", "none", "/own/train"));
+  EXPECT_EQ((Launch{.ranks = 2, .cores = 5}.command("/own/train", {"--seed", "3"})),
+            of_mpirun("2", {"--map-by", "slot:PE=2", "--bind-to", "core", "/own/train", "--seed", "3"}));
+  EXPECT_EQ((Launch{.ranks = 3, .cores = 2}.command("/own/train", {})),
+            of_mpirun("3", {"--oversubscribe", "--bind-to", "none", "/own/train"}));
   EXPECT_THAT((Launch{.ranks = 1, .cores = 2}.command("/own/train", {})), ElementsAre("/own/train"));
 }
+
+/// The name of the running program in another form, until its end.
+class CalledAs {
+ public:
+  explicit CalledAs(std::string name) : name_(std::move(name)) { program_invocation_name = name_.data(); }
+  ~CalledAs() { program_invocation_name = before_; }
+  CalledAs(const CalledAs&) = delete;
+  CalledAs& operator=(const CalledAs&) = delete;
+
+ private:
+  std::string name_;
+  char* before_ = program_invocation_name;
+};
+
+TEST(ProgramWord, NamesAProgramAsTheUserNamedTheRunningOne) {
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string program = own.filename();
+  const auto called_as = [&](const std::string& name) {
+    const CalledAs called(name);
+    return program_word(program);
+  };
+  const std::string relative = "./" + std::filesystem::relative(own).string();
+  EXPECT_EQ(called_as(relative), relative);
+  EXPECT_EQ(called_as(own.string()), own.string());
+  EXPECT_EQ(called_as("carillon"), own.string()) << "PATH does not contain the folder";
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (path + ":" + own.parent_path().string()).c_str(), 1);
+  EXPECT_EQ(called_as("carillon"), program);
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(called_as("/usr/bin/carillon"), own.string()) << "a link in another folder";
+}
+
+TEST(ProgramWord, KeepsAnAbsolutePath) { EXPECT_EQ(program_word("/own/train"), "/own/train"); }
 
 }  // namespace
 }  // namespace carillon

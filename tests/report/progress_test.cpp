@@ -46,7 +46,9 @@ TEST_F(ProgressTest, TakesTheBarAwayForOtherLines) {
   bar.clear();
   EXPECT_EQ(written(), "");
   bar.update(200, 1.0, start_ + seconds(1));
+  EXPECT_TRUE(Progress::has_bar());
   bar.clear();
+  EXPECT_FALSE(Progress::has_bar());
   bar.clear();
   EXPECT_TRUE(written().ends_with(" left\r\033[K"));
   EXPECT_EQ(std::ranges::count(written(), '\r'), 2);

@@ -9,6 +9,7 @@
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
 #include "src/report/histogram.h"
+#include "src/train/loop/announcement.h"
 #include "tests/support/metrics.h"
 #include "tests/train/run_test.h"
 
@@ -41,6 +42,31 @@ class RecorderTest : public RunTest {
   Task task_ = accuracy_task();
   Recorder recorder_{options_, task_, description_, mpi_};
 };
+
+/// A run that evaluates once and ends, long enough for a summary.
+TEST_F(RecorderTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
+  options_.checkpoint.keep_best = true;
+  for (const std::int64_t step : {1, 5}) {
+    Recorder recorder(options_, task_, description_, mpi_, Recorder::Clock::now() - std::chrono::minutes(1));
+    recorder.open_directory();
+    recorder.open_logs(step - 1);
+    recorder.start_clock();
+    recorder.log_evaluation(step, accuracy_of(2, 4), {});
+    recorder.keep_if_best({.step = step}, accuracy_of(2, 4), tower_);
+    ::testing::internal::CaptureStdout();
+    recorder.finish({.step = step}, ExitCode::done);
+    const std::string told = ::testing::internal::GetCapturedStdout();
+    if (first()) {
+      EXPECT_THAT(told, ::testing::ContainsRegex("best accuracy +0.5000  2/4 at step 1\n"));
+    }
+  }
+}
+
+TEST(LabelSmoothing, IsToldWithTheSmallestLoss) {
+  EXPECT_EQ(label_smoothing_line(0.2, 10),
+            "--label-smoothing 0.2: with 10 classes, the training loss stays above 0.86");
+  EXPECT_EQ(label_smoothing_line(1.0, 2), "--label-smoothing 1: with 2 classes, the training loss stays above 0.69");
+}
 
 TEST_F(RecorderTest, WritesOnTheFirstRankOnly) {
   recorder_.open_directory();

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <functional>
 
+#include "src/report/progress.h"
+
 namespace carillon::testing {
 namespace {
 
@@ -137,6 +139,20 @@ TEST(StopNotice, IsOneLineForTheFirstSignal) {
   EXPECT_EXIT(notice_twice(), ::testing::ExitedWithCode(stopped),
               "^caught INT in step 8: the run saves a checkpoint after this step and ends; no checkpoint is complete "
               "yet\n$");
+}
+
+void notice_beside_bar() {
+  catch_stop_signals();
+  const StopNotice notice(
+      8, [] { return 4; }, [] { return false; });
+  Progress bar(0, 10, {STDERR_FILENO, Progress::Form::bar});
+  bar.update(8, std::nullopt);
+  std::raise(SIGINT);
+  end();
+}
+
+TEST(StopNotice, BeginsItsOwnLineBelowABar) {
+  EXPECT_EXIT(notice_beside_bar(), ::testing::ExitedWithCode(stopped), "left\ncaught INT in step 8: [^\n]*\n$");
 }
 
 void notice_late() {

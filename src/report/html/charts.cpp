@@ -33,8 +33,9 @@ double tick_step(double range, int count) {
 Range range_around(double low, double high) {
   if (!(high > low)) {
     const double margin = low == 0.0 ? 1.0 : std::abs(low) * 0.1;
+    const bool is_share = low >= 0.0 && high <= 1.0;  // an accuracy, for example
     low -= margin;
-    high += margin;
+    high = is_share ? std::min(high + margin, 1.0) : high + margin;
   }
   constexpr int ticks = 5;
   const double step = tick_step(high - low, ticks);

@@ -19,6 +19,8 @@
 #include <string_view>
 #include <thread>
 
+#include "src/report/progress.h"
+
 namespace carillon {
 namespace {
 
@@ -146,6 +148,7 @@ std::atomic<int> readers = 0;
 
 void write_line(const Caught& of) {
   Line line;
+  if (Progress::has_bar()) line << "\n";
   line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal)) << " in step "
        << notice_step.load() << ": the run saves a checkpoint after this step and ends; ";
   const std::int64_t saved = notice_state.saved_step();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "src/options/device_choices.h"
 
 namespace carillon {
@@ -19,22 +21,31 @@ void print_captured_step(const std::vector<std::string>& nodes, Console& console
   for (std::size_t i = 0; i < nodes.size(); ++i) console.print(fmt::format("{:>4}  {}", i + 1, nodes[i]));
 }
 
-std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int towers) {
+std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int ranks) {
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
-  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}",
-                                 options.model.name, parameters, towers, towers == 1 ? "" : "s", parts.device.name(),
-                                 parts.thread_count, parts.thread_count == 1 ? "" : "s", parts.communicator);
+  std::string line =
+      fmt::format("{}: {} parameters; {} rank{} on {}, {} thread{} each", options.model.name, parameters, ranks,
+                  ranks == 1 ? "" : "s", parts.device.name(), parts.thread_count, parts.thread_count == 1 ? "" : "s");
+  if (ranks > 1) line += fmt::format(", gradients averaged over {}", parts.communicator);
   const std::optional<Arithmetic> precision = options.device.precision;
   if (precision != Arithmetic::fp32) line += fmt::format(", precision {}", text_of(precision_choices, precision));
   if (parts.dataset != nullptr) {
     line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
-                        parts.dataset->in_memory() ? "in memory" : "read ahead", options.data.batch_size * towers);
+                        parts.dataset->in_memory() ? "in memory" : "read ahead", options.data.batch_size * ranks);
     if (options.data.micro_batch > 0) line += fmt::format(" in micro-batches of {}", options.data.micro_batch);
     const OptimizerOptions& length = options.optimizer;
     if (length.epochs > 0.0) line += fmt::format("; --epochs {}: {} steps", length.epochs, length.max_steps);
   }
   return line;
+}
+
+std::string label_smoothing_line(double smoothing, std::int64_t classes) {
+  const double other = smoothing / static_cast<double>(classes), own = 1.0 - smoothing + other;
+  const auto part = [](double share) { return share > 0.0 ? -share * std::log(share) : 0.0; };
+  const double smallest = part(own) + static_cast<double>(classes - 1) * part(other);
+  return fmt::format("--label-smoothing {}: with {} classes, the training loss stays above {:.2f}", smoothing, classes,
+                     std::floor(100.0 * smallest) / 100.0);
 }
 
 }  // namespace carillon

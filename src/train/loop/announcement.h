@@ -15,7 +15,10 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
 /// Prints the nodes of a captured step, one line each.
 void print_captured_step(const std::vector<std::string>& nodes, Console& console);
 
-/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
-std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int towers);
+/// "mnist: 397510 parameters; 2 ranks on CPU:0, 1 thread each, gradients averaged over mpi shared memory; ..."
+std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int ranks);
+
+/// The smallest cross-entropy with smoothed labels, for users who wait for 0. `smoothing`: above 0 and at most 1.
+std::string label_smoothing_line(double smoothing, std::int64_t classes);
 
 }  // namespace carillon

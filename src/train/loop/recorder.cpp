@@ -251,6 +251,10 @@ void Recorder::announce(const Parts& parts) {
   if (first_->options.device.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
   const TrainOptions& options = first_->options;
   console.print(description_line(parts, options, first_->tower_count));
+  const TaskOptions& task = options.task;
+  if (task.label_smoothing > 0.0 && !task.weighs_classes() && task.focal_gamma == 0.0) {
+    console.print(label_smoothing_line(task.label_smoothing, options.data.record_form.schema.class_count));
+  }
   first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer.update.rule, first_->tower_count);
   if (options.logging.summary_every == 0) return;
   std::vector<Field> settings = first_->description.fields();
@@ -380,9 +384,11 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
   const std::int64_t memory = peak_memory_mib(mpi_);
   if (!first_) return;
   Console& console = first_->log->console();
-  const RunSummary summary = first_->summary(position.step, std::move(rank_work));
+  RunSummary summary = first_->summary(position.step, std::move(rank_work));
+  const std::optional<StepScore>& best = first_->checkpoints->best();
+  if (best) summary.best = best;  // of the whole training; the summary knows this run only
   for (const std::string& line : summary_lines(summary)) console.print(line);
-  if (const std::optional<StepScore>& best = first_->checkpoints->best()) {
+  if (best) {
     console.print(best_checkpoint_line(best_checkpoint_path(first_->options.checkpoint.train_dir).string(), *best));
   }
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",

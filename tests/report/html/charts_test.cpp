@@ -37,6 +37,12 @@ TEST(HtmlCharts, MarkASinglePoint) {
   EXPECT_THAT(svg, HasSubstr(R"(<circle class="a" cx="52.0")")) << "at step 0, the begin of the axis";
 }
 
+TEST(HtmlCharts, HaveNoTickAboveAPerfectAccuracy) {
+  const std::string svg = line_chart({.title = "Accuracy", .lines = {{"validation", {{0.0, 1.0}, {10.0, 1.0}}}}});
+  EXPECT_THAT(svg, HasSubstr(">1.00</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr(">1.02</text>")));
+}
+
 TEST(HtmlCharts, AreEmptyWithoutPoints) {
   EXPECT_EQ(line_chart({.title = "Loss", .lines = {{"training", {}}}}), "");
   EXPECT_EQ(scatter_chart("age", {}), "");
