@@ -14,6 +14,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/checkpoint_directory.h"
+#include "src/core/free_memory.h"
 
 namespace carillon {
 
@@ -33,7 +34,7 @@ struct CheckpointWriter::Worker {
   void encode() {
     CheckpointState taken = std::move(*state);
     state.reset();
-    bytes = {};
+    free_memory(bytes);
     step = taken.global_step;
     encoding_error = nullptr;
     try {
@@ -47,7 +48,7 @@ struct CheckpointWriter::Worker {
     if (encoding_error) std::rethrow_exception(encoding_error);
     write_bytes(step, bytes);
     newest_complete = step;
-    bytes = {};
+    free_memory(bytes);
   }
 };
 

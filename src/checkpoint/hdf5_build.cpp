@@ -7,6 +7,7 @@
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/hdf5_image.h"
 #include "src/checkpoint/hdf5_support.h"
+#include "src/core/free_memory.h"
 
 namespace carillon {
 namespace {
@@ -108,7 +109,7 @@ class Builder {
     for (NamedArray& array : arrays) {
       add_array(group.get(), array);
       freed_bytes_ += array.values.size() * sizeof(float);
-      array.values = {};
+      free_memory(array.values);
       if (freed_bytes_ < bytes_to_trim) continue;
       malloc_trim(0);  // else the freed arrays stay in the process beside the growing file
       freed_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "src/core/free_memory.h"
 #include "src/core/shell_word.h"
 #include "src/data/convert/picture_formats.h"
 #include "src/images/formats.h"
@@ -41,7 +42,7 @@ std::string png_of(DecodedPart whole) {
   const auto count = static_cast<std::size_t>(whole.height * whole.width);
   picture.pixels.resize(count * 3);
   for (std::size_t i = 0; i < count; ++i) std::copy_n(whole.pixels.data() + i * 4, 3, picture.pixels.data() + i * 3);
-  whole.pixels = {};  // frees memory for the encoder
+  free_memory(whole.pixels);  // the encoder needs memory, too
   return encode_png(picture);
 }
 

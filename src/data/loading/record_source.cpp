@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "src/core/free_memory.h"
 #include "src/data/records/gzip_stream.h"
 #include "src/data/records/mapped_copy.h"
 
@@ -94,7 +95,7 @@ void RecordSource::skip(std::uint64_t bytes) {
 }
 
 void RecordSource::close() {
-  buffer_ = {};
+  free_memory(buffer_);
   begin_ = end_ = 0;
 }
 

@@ -1,0 +1,92 @@
+// The memory that writing a checkpoint needs, each in a process of its own.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_bytes.h"
+#include "tests/support/io_fixtures.h"
+
+namespace carillon::testing {
+namespace {
+
+constexpr double mebibytes_of_state = 96.0;
+/// A file holds the arrays once more, and each array is freed when it is in the file.
+constexpr double most_mebibytes = 1.4 * mebibytes_of_state;
+
+/// Many arrays, none of them a large part.
+CheckpointState large_state() {
+  CheckpointState state = small_state();
+  constexpr std::int64_t arrays = 48, values = std::int64_t{1} << 19;  // 2 MiB
+  state.variables.clear();
+  for (std::int64_t i = 0; i < arrays; ++i) {
+    state.variables.push_back({"array" + std::to_string(100 + i), {values}, std::vector<float>(values, 1.0f)});
+  }
+  state.moving_averages = {};
+  state.optimizer.clear();
+  return state;
+}
+
+/// A line of /proc/self/status in MiB: VmRSS, resident memory; VmHWM, its maximum.
+double mebibytes(std::string_view name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return std::stod(line.substr(name.size() + 1)) / 1024.0;
+  }
+  return 1e9;
+}
+
+/// Ends the process. Code 0 if `used` is at most `most`.
+[[noreturn]] void end(double used, double most) {
+  std::fprintf(stderr, "%.0f MiB, of at most %.0f\n", used, most);
+  _exit(used <= most ? 0 : 1);
+}
+
+void encode() {
+  const double before = mebibytes("VmRSS");
+  const std::vector<std::byte> bytes = encode_checkpoint(large_state());
+  end(mebibytes("VmHWM") - before, most_mebibytes);
+}
+
+void write_twice(const std::filesystem::path& directory) {
+  const double before = mebibytes("VmRSS");
+  CheckpointWriter writer(directory, {});
+  for (int i = 0; i < 2; ++i) {
+    writer.start(large_state());
+    writer.wait();
+  }
+  end(mebibytes("VmHWM") - before, most_mebibytes);
+}
+
+void write_once(const std::filesystem::path& directory) {
+  const double before = mebibytes("VmRSS");
+  CheckpointWriter writer(directory, {});
+  writer.start(large_state());
+  writer.wait();
+  end(mebibytes("VmRSS") - before, 0.25 * mebibytes_of_state);
+}
+
+#ifndef __SANITIZE_ADDRESS__  // it keeps freed memory
+
+TEST(CheckpointMemory, OfAFileIsLittleMoreThanThatOfItsArrays) {
+  EXPECT_EXIT(encode(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(CheckpointMemory, DoesNotGrowWithTheNumberOfCheckpoints) {
+  const TemporaryDirectory directory;
+  EXPECT_EXIT(write_twice(directory.path()), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(CheckpointMemory, IsFreeAfterTheWrite) {
+  const TemporaryDirectory directory;
+  EXPECT_EXIT(write_once(directory.path()), ::testing::ExitedWithCode(0), "");
+}
+
+#endif
+
+}  // namespace
+}  // namespace carillon::testing
