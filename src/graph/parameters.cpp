@@ -83,7 +83,7 @@ ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device,
       memory_(std::move(memory)) {
   const std::size_t bytes = value_bytes(layout_), slot_bytes = slots_.size() * bytes;
   if (memory_.values.data() == nullptr) memory_.values = device.allocate(bytes);
-  if (memory_.slots.data() == nullptr) memory_.slots = device.allocate(slot_bytes);
+  if (memory_.slots.data() == nullptr && slot_bytes > 0) memory_.slots = device.allocate(slot_bytes);
   check(memory_.values.bytes() >= bytes, "the memory of the variables is too small");
   check(memory_.slots.bytes() >= slot_bytes, "the memory of the slots is too small");
   check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_, sum_count_),

@@ -23,7 +23,10 @@ void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, s
 }
 
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
-  std::vector<Slot> slots{{.name = std::string(moving_average_slot), .starts_as_values = true}};
+  std::vector<Slot> slots;
+  if (settings.moving_average_decay > 0.0) {
+    slots.push_back({.name = std::string(moving_average_slot), .starts_as_values = true});
+  }
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {
     for (const std::string_view name : Rule::slots) slots.push_back({.name = std::string(name)});
   });

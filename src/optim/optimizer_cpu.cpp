@@ -2,6 +2,7 @@
 // per element, so memory bandwidth bounds its speed.
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
@@ -20,19 +21,21 @@ template <std::size_t slot_count>
 struct UpdateArrays {
   std::size_t count;
   const float* gradient;
-  float *value, *average;
+  float* value;
+  float* average;  ///< null without moving averages
   std::array<float*, slot_count> slots;
   float* slow;  ///< null in steps without lookahead
 
   UpdateArrays part(std::size_t begin, std::size_t size) const {
-    UpdateArrays part{size, gradient + begin, value + begin, average + begin, slots, slow};
+    UpdateArrays part{size, gradient + begin, value + begin, average, slots, slow};
+    if (average != nullptr) part.average += begin;
     for (float*& slot : part.slots) slot += begin;
     if (slow != nullptr) part.slow += begin;
     return part;
   }
 };
 
-template <typename Rule, bool ahead>
+template <typename Rule, bool averages, bool ahead>
 CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
                                    const UpdateArrays<Rule::slots.size()>& arrays) {
   const StepScalars scalars = scalars_of_variable;
@@ -42,7 +45,8 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   for (std::size_t i = 0; i < arrays.count; ++i) {
     float slots[Rule::slots.size() + 1];  // + 1: an array needs an element
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
-    update_element<Rule>(scalars, factors, gradient[i], value[i], average[i], slots, ahead ? slow + i : nullptr);
+    update_element<Rule>(scalars, factors, gradient[i], value[i], averages ? average + i : nullptr, slots,
+                         ahead ? slow + i : nullptr);
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) arrays.slots[k][i] = slots[k];
   }
 }
@@ -69,11 +73,24 @@ CARILLON_SIMD void multiply(const float* __restrict values, float factor, std::s
   for (std::size_t i = 0; i < count; ++i) products[i] = values[i] * factor;
 }
 
-template <bool ahead>
+template <bool averages, bool ahead>
 CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t count, float* __restrict values,
-                                    float* __restrict averages, float* __restrict slow) {
+                                    float* __restrict average, float* __restrict slow) {
   const StepScalars scalars = step_scalars;
-  for (std::size_t i = 0; i < count; ++i) update_copies(scalars, values[i], averages[i], ahead ? slow + i : nullptr);
+  for (std::size_t i = 0; i < count; ++i) {
+    update_copies(scalars, values[i], averages ? average + i : nullptr, ahead ? slow + i : nullptr);
+  }
+}
+
+/// Calls `function` with std::bool_constant: whether the arrays have moving averages, and whether the step looks ahead.
+template <std::size_t slot_count, typename Function>
+void with_copies(const UpdateArrays<slot_count>& arrays, const Function& function) {
+  const auto with = [&](auto averages) {
+    if (arrays.slow != nullptr) return function(averages, std::true_type());
+    return function(averages, std::false_type());
+  };
+  if (arrays.average != nullptr) return with(std::true_type());
+  return with(std::false_type());
 }
 
 /// The update of parts of single variables, and what it works on.
@@ -84,7 +101,8 @@ class VariableUpdate {
       : parameters_(parameters),
         factors_(update_factors(settings, parameters.specs())),
         inputs_(inputs),
-        average_slot_(parameters.slot_named(moving_average_slot)) {
+        average_slot_(settings.moving_average_decay > 0.0 ? std::optional(parameters.slot_named(moving_average_slot))
+                                                          : std::nullopt) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
     if (settings.clip_norm > 0.0) norm_.emplace(settings, parameters, inputs);
@@ -120,8 +138,9 @@ class VariableUpdate {
   /// `arrays`: elements of one variable, whose gradients are not yet clipped, or its orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
-      const auto update = arrays.slow != nullptr ? update_copies_of<true> : update_copies_of<false>;
-      return update(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
+      return with_copies(arrays, [&](auto averages, auto ahead) {
+        update_copies_of<averages, ahead>(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
+      });
     }
     if (clipped_.factor == 1.0f || factors.orthogonal) return update_trained(factors, arrays);
     float products[sum_block_floats];
@@ -137,9 +156,10 @@ class VariableUpdate {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
                                             .value = parameters_.values().data() + begin,
-                                            .average = parameters_.slot(average_slot_).data() + begin,
+                                            .average = nullptr,
                                             .slots = {},
                                             .slow = nullptr};
+    if (average_slot_) arrays.average = parameters_.slot(*average_slot_).data() + begin;
     if (slow_slot_ && looks_ahead(scalars())) arrays.slow = parameters_.slot(*slow_slot_).data() + begin;
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
       arrays.slots[k] = parameters_.slot(rule_slots_[k]).data() + begin;
@@ -149,15 +169,16 @@ class VariableUpdate {
 
  private:
   void update_trained(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
-    const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
-    update(scalars_of<Rule>(scalars(), factors), factors, arrays);
+    with_copies(arrays, [&](auto averages, auto ahead) {
+      update_elements<Rule, averages, ahead>(scalars_of<Rule>(scalars(), factors), factors, arrays);
+    });
   }
 
   const ParameterStore& parameters_;
   std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
-  int average_slot_;
-  std::optional<int> slow_slot_;  ///< with a lookahead only
+  std::optional<int> average_slot_;  ///< with moving averages only
+  std::optional<int> slow_slot_;     ///< with a lookahead only
   std::array<int, Rule::slots.size()> rule_slots_{};
   std::optional<GradientNorm> norm_;  ///< with clip_norm only
   ClippedNorm clipped_;

@@ -195,13 +195,15 @@ class OptimizerCuda final : public Optimizer {
         block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
-                .averages = parameters.slot(parameters.slot_named(moving_average_slot)).data(),
                 .factors = {static_cast<const std::uint32_t*>(variables_.data()),
                             static_cast<const UpdateFactors*>(factors_.data())},
                 .block_sums = static_cast<double*>(block_sums_.data()),
                 .table = inputs.table} {
     if (!parameters.compute_copies().empty())
       update_.compute_copies = static_cast<const ComputeCopyIndex*>(compute_copies_.data());
+    if (settings.moving_average_decay > 0.0) {
+      update_.averages = parameters.slot(parameters.slot_named(moving_average_slot)).data();
+    }
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();

@@ -123,10 +123,11 @@ struct UpdateKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;              ///< [share.count], means up to end.result_scale
-  float *values = nullptr, *averages = nullptr;  ///< [share.count]
-  float* slots[slot_places] = {};                ///< [slot_count][share.count]
-  float* slow = nullptr;                         ///< [share.count]; null: no lookahead
+  const float* gradients = nullptr;  ///< [share.count], means up to end.result_scale
+  float* values = nullptr;           ///< [share.count]
+  float* averages = nullptr;         ///< [share.count]; null: no moving averages
+  float* slots[slot_places] = {};    ///< [slot_count][share.count]
+  float* slow = nullptr;             ///< [share.count]; null: no lookahead
   FactorTable factors;
   const float* ratios = nullptr;         ///< [variable]: ratios (NormedRule) or UpdateFactors::kept (MatrixRule)
   const float* directions = nullptr;     ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
@@ -203,17 +204,19 @@ struct UpdateKernel {
       for (int k = 0; k < n && !by_direction; ++k) {
         gradient.at[k] = rounded_product(end.mean(gradient.at[k]), clip);
       }
-      Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places], behind;
+      Pack<float, n> value = load<n>(values + i), average, kept[slot_places], behind;
+      if (averages != nullptr) average = load<n>(averages + i);
       if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
       for (int k = 0; k < n; ++k) {
         float of_element[slot_places] = {};
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
         float* const slow_one = ahead ? &behind.at[k] : nullptr;
+        float* const average_one = averages != nullptr ? &average.at[k] : nullptr;
         if (trains) {
-          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average.at[k], of_element, slow_one);
+          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average_one, of_element, slow_one);
         } else {
-          update_copies(scalars, value.at[k], average.at[k], slow_one);
+          update_copies(scalars, value.at[k], average_one, slow_one);
         }
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
@@ -222,7 +225,7 @@ struct UpdateKernel {
         const ComputeCopyIndex& compute_copy = compute_copies[factors.variables[i / line_floats]];
         if (compute_copy.data != nullptr) compute_copy.write(value, i);
       }
-      store(average, averages + i);
+      if (averages != nullptr) store(average, averages + i);
       if (ahead) store(behind, slow + i);
       for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
     });

@@ -112,16 +112,17 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-/// Lookahead and moving average of one element. A frozen variable gets nothing else. `slow`: null unless looks_ahead.
-CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float& average, float* slow) {
+/// Lookahead and moving average of one element. A frozen variable gets nothing else. `average`: null without moving
+/// averages. `slow`: null unless looks_ahead.
+CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float* average, float* slow) {
   if (slow != nullptr) look_ahead(scalars, value, *slow);
-  average = std::fma(scalars.at[average_decay_scalar] - 1.0f, average - value, average);
+  if (average != nullptr) *average = std::fma(scalars.at[average_decay_scalar] - 1.0f, *average - value, *average);
 }
 
 /// Rule, lookahead and moving average of one element.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline void update_element(const StepScalars& scalars, const UpdateFactors& factors,
-                                                float gradient, float& value, float& average, float* slots,
+                                                float gradient, float& value, float* average, float* slots,
                                                 float* slow = nullptr) {
   Rule::update(scalars, factors, gradient, value, slots);
   update_copies(scalars, value, average, slow);

@@ -154,7 +154,7 @@ class Tower {
   const std::vector<Slot>& slots() const { return slots_; }
   /// As UpdateStrategy::slot.
   std::span<float> slot(int slot) const { return update_->slot(slot); }
-  /// The slot of the moving averages. After `synchronize_buffers`.
+  /// The slot of the moving averages, or the variables if there are none. After `synchronize_buffers`.
   std::span<float> moving_averages() const;
   /// As UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }
@@ -175,6 +175,7 @@ class Tower {
   /// Sets slots and slow copies to their initial values, from the present variables and buffers.
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
+  bool has_averages() const;
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
   /// With `checks_memory`: compares the buffers with those of the last completed step. Errors: ChangedInMemory.

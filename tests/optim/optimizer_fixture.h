@@ -29,7 +29,9 @@ class OptimizerTest : public ::testing::Test {
       const std::size_t size = layout.count(i);
       upload_floats(device_, random_values(size, 1), parameters_->gradient(i));
       upload_floats(device_, random_values(size, 2), parameters_->value(i));
-      upload_floats(device_, random_values(size, 3), parameters_->slot(0, i));
+      if (settings_.moving_average_decay == 0.0) continue;
+      upload_floats(device_, random_values(size, 3),
+                    parameters_->slot(parameters_->slot_named(moving_average_slot), i));
     }
     inputs_.scalars = step_scalars(settings_, first_step_);
     optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);

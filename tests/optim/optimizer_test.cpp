@@ -32,6 +32,31 @@ TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   }
 }
 
+/// Also for a frozen variable, and with a lookahead, which changes the variables.
+TEST_F(OptimizerTest, WithoutAveragesKeepsNoneAndChangesTheVariablesAlike) {
+  settings_.lookahead = {.every = 2, .decay = 0.25};
+  for (const RuleName& rule : update_rules()) {
+    if (rule.name.starts_with("muon")) continue;  // requires a matrix
+    settings_.rule = rule.name;
+    for (const bool plain_trains : {true, false}) {
+      plain_trains_ = plain_trains;
+      std::vector<std::vector<float>> values;
+      for (const double decay : {0.2, 0.0}) {
+        settings_.moving_average_decay = decay;
+        build(1000, 1);
+        upload_floats(device_, random_values(1000, 4), slow(0));
+        upload_floats(device_, random_values(size_of_plain, 5), slow(1));
+        apply_steps(3);
+        values.emplace_back(parameters_->values().begin(), parameters_->values().end());
+        const bool has_slot = std::ranges::any_of(parameters_->slots(),
+                                                  [](const Slot& slot) { return slot.name == moving_average_slot; });
+        EXPECT_EQ(has_slot, decay > 0.0);
+      }
+      EXPECT_EQ(values[0], values[1]) << rule.name;
+    }
+  }
+}
+
 TEST_F(OptimizerTest, MomentumIsThatOfTheGradientsWithL2AtEverySizeAndThreadCount) {
   settings_.rule = "momentum";
   settings_.momentum = 0.5;
@@ -122,7 +147,8 @@ TEST_F(OptimizerTest, AdamWCorrectsItsMomentsForTheirAgeAndDecaysApartFromThem) 
 }
 
 TEST_F(OptimizerTest, LooksAheadWhereThatIsDueAtEverySizeAndThreadCount) {
-  settings_ = {.learning_rate = constant_rate(0.1), .moving_average_decay = 0.0};
+  constexpr double almost_none = 1e-9;
+  settings_ = {.learning_rate = constant_rate(0.1), .moving_average_decay = almost_none};
   settings_.groups = {{.pattern = "plain", .frozen_after = 5}};
   settings_.lookahead = {.every = 2, .decay = 0.25};
   for (const std::int64_t count : {1, 17, 100003}) {

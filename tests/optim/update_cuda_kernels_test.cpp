@@ -18,6 +18,15 @@ TEST_F(UpdateKernels, EqualTheFormulaToTheBitAndKeepGapsZero) {
   }
 }
 
+TEST_F(UpdateKernels, WithoutAveragesChangeTheVariablesAlike) {
+  build({25, 4097, 1, 15, 3100});
+  Arrays expected = of_elements(arrays_, 0);
+  expected.averages = arrays_.averages;
+  has_averages_ = false;
+  run_kernel(1.0f);
+  EXPECT_EQ(arrays_, expected);
+}
+
 TEST_F(UpdateKernels, AThreadTakesSeveralPacksOfALargeArray) {
   build({SgdKernel{}.share.max_blocks * FlatShare::threads * FlatShare::pack + 1234, 17});
   const Arrays expected = of_elements(arrays_, 0);
@@ -132,7 +141,7 @@ class RulesInUpdateKernels : public UpdateKernels {
         for (std::size_t s = 0; s < slot_count; ++s) kept[s] = slots[s][k];
         if (factors.trains_at(step)) Rule::update(own, factors, arrays.gradients[k], arrays.values[k], kept);
         float* const slow = step % 2 == 1 ? &slots[slot_count][k] : nullptr;
-        update_copies(own, arrays.values[k], arrays.averages[k], slow);
+        update_copies(own, arrays.values[k], &arrays.averages[k], slow);
         for (std::size_t s = 0; s < slot_count; ++s) slots[s][k] = kept[s];
       }
     }

@@ -79,7 +79,7 @@ class UpdateKernels : public ::testing::Test {
     sums_[sync_sum] = sync;
     SgdKernel kernel{.gradients = arrays_.gradients.data(),
                      .values = arrays_.values.data(),
-                     .averages = arrays_.averages.data(),
+                     .averages = has_averages_ ? arrays_.averages.data() : nullptr,
                      .factors = table(),
                      .block_sums = block_sums_.data(),
                      .table = ring_.table(),
@@ -93,12 +93,13 @@ class UpdateKernels : public ::testing::Test {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
         update_element<Sgd>(header(step).scalars, factors_[static_cast<std::size_t>(i)], before.gradients[k],
-                            before.values[k], before.averages[k], nullptr);
+                            before.values[k], &before.averages[k], nullptr);
       }
     }
     return before;
   }
 
+  bool has_averages_ = true;
   std::vector<ParameterSpec> specs_;
   std::optional<ParameterLayout> layout_;
   std::vector<std::uint32_t> variables_;

@@ -201,6 +201,40 @@ TEST(Tower, SlotsAreSavedAndRestored) {
 }
 
 /// Its buffers' slow copies, too, are saved, and joined as the buffers are.
+/// sgd then has no slots at all.
+TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) {
+  const Mpi& mpi = mpi_world();
+  CpuDevice device(1);
+  for (const char* const rule : {"sgd", "momentum"}) {
+    CheckpointState with, without;
+    for (const double decay : {0.5, 0.0}) {
+      const auto communicator = make_communicator(mpi, device);
+      TowerSettings settings = settings_of(8, 0.1);
+      settings.optimizer.rule = rule;
+      settings.optimizer.moving_average_decay = decay;
+      Tower tower(mnist(), ten_classes(), settings, device, *communicator);
+      begin(tower);
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        take_step(tower, NoiseBatch(8 * (step * 4 + static_cast<std::uint64_t>(mpi.rank())), 8, 784));
+      }
+      tower.synchronize_buffers();
+      CheckpointState& state = decay > 0.0 ? with : without;
+      tower.save(state);
+      EXPECT_GE(tower.saved_floats(), 2 * tower.parameters().values().size());
+      if (decay > 0.0) continue;
+      EXPECT_TRUE(std::ranges::equal(tower.moving_averages(), tower.parameters().values()));
+      if (mpi.rank() == 0) tower.restore({.path = "with averages", .state = with});
+      mpi.barrier();
+    }
+    const auto equal = [](const std::vector<NamedArray>& a, const std::vector<NamedArray>& b) {
+      return std::ranges::equal(a, b, {}, &NamedArray::values, &NamedArray::values);
+    };
+    EXPECT_TRUE(equal(with.variables, without.variables)) << rule;
+    EXPECT_TRUE(equal(without.moving_averages, without.variables)) << rule;
+    EXPECT_FALSE(equal(with.moving_averages, with.variables)) << rule;
+  }
+}
+
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);
