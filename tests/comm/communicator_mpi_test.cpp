@@ -306,6 +306,36 @@ TEST_P(CommunicatorTest, StagedBroadcastAndMeanTakeTheDevicesValuesBehindWorkUnd
   EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
 }
 
+/// Within a step, as a batch norm over all ranks does.
+TEST_P(CommunicatorTest, StagedGatherTakesEveryRanksSliceBehindWorkUnderWay) {
+  const auto ranks = static_cast<std::size_t>(mpi_world().size()), rank = static_cast<std::size_t>(mpi_world().rank());
+  constexpr std::size_t part = 32, count = 100;
+  FakeGpu gpu(static_cast<unsigned>(rank));
+  const auto staged = staged_on(gpu);
+  const Buffer bucket_memory = staged->allocate(count * sizeof(float));
+  const Buffer memory = gpu.allocate(part * ranks * sizeof(float));
+  const std::span<float> bucket{static_cast<float*>(bucket_memory.data()), count};
+  const std::span<float> all{static_cast<float*>(memory.data()), part * ranks};
+  for (int step = 0; step < 4; ++step) {
+    staged->acquire(gpu.compute);
+    gpu.compute.give([=, mine = contribution(staged->rank(), step, count)] {
+      std::memcpy(bucket.data(), mine.data(), bucket.size_bytes());
+      std::fill(all.begin(), all.end(), -1.0f);
+      std::copy_n(mine.begin(), part, all.begin() + static_cast<std::ptrdiff_t>(part * rank));
+    });
+    staged->start_allreduce_mean(bucket, gpu.compute);
+    be_late(step % mpi_world().size());
+    staged->all_gather(all, gpu.compute);
+    for (std::size_t of = 0; of < ranks; ++of) {
+      const std::vector<float> expected = contribution(static_cast<int>(of), step, part);
+      EXPECT_TRUE(equal_bits(all.subspan(part * of, part), expected)) << "rank " << of << ", step " << step;
+    }
+    staged->finish(gpu.compute);
+    gpu.compute.synchronize();
+    EXPECT_TRUE(equal_bits(bucket, expected_mean(hosts_, step, count)));
+  }
+}
+
 TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
   const Mpi& mpi = mpi_world();
   const int last = mpi.size() - 1;

@@ -1,4 +1,4 @@
-// NCCL's communicator on a fake of NCCL, in which all ranks of a reduction have equal values.
+// NCCL's communicator on a fake of NCCL, which adds in rank order.
 #include <array>
 #include <vector>
 

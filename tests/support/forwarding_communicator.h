@@ -41,7 +41,7 @@ class ForwardingCommunicator : public Communicator {
   void finish(Stream& stream) override { ranks_->finish(stream); }
   void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
   void mean(std::span<float> values) override { ranks_->mean(values); }
-  void all_gather(std::span<float> values) override { ranks_->all_gather(values); }
+  void all_gather(std::span<float> values, Stream& stream) override { ranks_->all_gather(values, stream); }
   SharedHostMemory* shared_host_memory() override { return ranks_->shared_host_memory(); }
 
  private:

@@ -71,16 +71,17 @@ class Communicator {
   /// statistics. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
-  /// Copies every rank's slice of `values` (reduction_slice) to all ranks. Collective and blocking; also allowed
-  /// between acquire() and finish(). Errors: failed on a GPU.
-  virtual void all_gather(std::span<float> values);
+  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, for values anywhere in device
+  /// memory. Collective; also allowed between acquire() and finish(). Blocks on a CPU. On a GPU all slices must have
+  /// equal lengths. Moves any bits.
+  virtual void all_gather(std::span<float> values, Stream& stream);
 
   /// Memory that the ranks share, or null (GPUs, several hosts). Lives as long as the communicator. A step that
   /// averages through it needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
-  /// True if acquire(), start_allreduce_mean() and finish() may be captured in a CUDA graph. Their host code then runs
-  /// once, at the capture. Such graphs must be destroyed before the communicator.
+  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
+  /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
   virtual bool capturable() const { return false; }
 
   /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device.

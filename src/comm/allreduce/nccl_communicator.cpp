@@ -121,6 +121,15 @@ class NcclCommunicator final : public Communicator {
     finish_at_once();
   }
 
+  void all_gather(std::span<float> values, Stream& stream) override {
+    const std::size_t own = slice(values, rank_).size();
+    check(own * static_cast<std::size_t>(size_) == values.size(), "NCCL gathers slices of equal lengths only");
+    side_work_.fork(as_cuda(stream));
+    check_nccl(
+        ncclAllGather(slice(values, rank_).data(), values.data(), own, ncclFloat32, nccl_, side_work_.side().get()));
+    side_work_.join(as_cuda(stream));
+  }
+
   void check_peers() override {
     progress_mpi();
     ncclResult_t state = ncclSuccess;

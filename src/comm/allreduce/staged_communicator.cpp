@@ -3,6 +3,8 @@
 #include <thread>
 #include <vector>
 
+#include "src/comm/transport/group.h"
+
 namespace carillon {
 namespace {
 
@@ -58,6 +60,15 @@ class StagedCommunicator final : public Communicator {
     std::vector<float> copy(values.size());
     device_.download(values.data(), copy.data(), values.size_bytes());
     host_->mean(copy);
+    device_.upload(copy.data(), values.data(), values.size_bytes());
+  }
+
+  /// Blocks: the values are needed within a pass.
+  void all_gather(std::span<float> values, Stream& stream) override {
+    std::vector<float> copy(values.size());
+    const Slice own = reduction_slice(values.size(), rank(), size());
+    device_.download(values.data() + own.begin, copy.data() + own.begin, (own.end - own.begin) * sizeof(float));
+    host_->all_gather(copy, stream);
     device_.upload(copy.data(), values.data(), values.size_bytes());
   }
 
