@@ -34,6 +34,7 @@ class ForwardingCommunicator : public Communicator {
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }
   Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
+  void prepare(std::size_t largest_bucket) override { ranks_->prepare(largest_bucket); }
   void acquire(Stream& stream) override { ranks_->acquire(stream); }
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     ranks_->start_allreduce_mean(bucket, stream);

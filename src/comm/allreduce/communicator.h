@@ -41,12 +41,16 @@ class Communicator {
   /// call once. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
 
+  /// Allocates what start_allreduce_mean() needs for buckets of up to `largest_bucket` elements. Collective; call once,
+  /// before the first bucket.
+  virtual void prepare(std::size_t /*largest_bucket*/) {}
+
   /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the
   /// previous step.
   virtual void acquire(Stream& stream) = 0;
 
   /// Enqueues the averaging of `bucket` over all ranks. The result must be multiplied by result_scale(). `bucket` is
-  /// part of the memory from allocate().
+  /// part of the memory from allocate(), at most as large as the argument of prepare().
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
 
   /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.

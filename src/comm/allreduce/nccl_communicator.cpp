@@ -87,11 +87,15 @@ class NcclCommunicator final : public Communicator {
     check_cuda(cudaMemsetAsync(data, 0, bytes, device_.compute_stream().get()));
     device_.stream().synchronize();
     check_nccl(ncclCommWindowRegister(nccl_, data, bytes, window.get(), NCCL_WIN_COLL_SYMMETRIC));
-    if (sums_as_tree_) {
-      constexpr std::size_t unit = 16;  // of slices, which differ by at most one
-      parts_ = device_.allocate(bytes + (static_cast<std::size_t>(size_) + 1) * unit * sizeof(float));
-    }
     return buffer;
+  }
+
+  void prepare(std::size_t largest_bucket) override {
+    check(largest_bucket_ == 0, "buckets are prepared twice");
+    largest_bucket_ = largest_bucket;
+    if (!sums_as_tree_) return;
+    constexpr std::size_t unit = 16;  // of slices, which differ by at most one
+    parts_ = device_.allocate((largest_bucket + (static_cast<std::size_t>(size_) + 1) * unit) * sizeof(float));
   }
 
   /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
@@ -154,6 +158,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void average_as_tree(std::span<float> bucket, Stream& stream) {
+    check(bucket.size() <= largest_bucket_, "a bucket is larger than prepared");
     side_work_.fork(as_cuda(stream));
     const std::span<float> own = slice(bucket, rank_);
     auto* const parts = static_cast<float*>(parts_.data());  // [ranks][own]
@@ -194,7 +199,8 @@ class NcclCommunicator final : public Communicator {
   int rank_, size_;
   bool sums_as_tree_;
   float divisor_;  // of sums as a tree
-  Buffer parts_;   // the other ranks' parts of a slice, for sums as a tree
+  std::size_t largest_bucket_ = 0;
+  Buffer parts_;  // the other ranks' parts of a slice, for sums as a tree
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
   int exceptions_before_ = std::uncaught_exceptions();

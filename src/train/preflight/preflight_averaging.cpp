@@ -21,6 +21,7 @@ class Averager {
         bucket_(std::max<std::size_t>(1, subject.bucket_bytes / sizeof(float))),
         divisor_(static_cast<float>(subject.divisor)),
         memory_(communicator.allocate(std::max<std::size_t>(1, subject.gradients) * sizeof(float))) {
+    communicator.prepare(std::min(bucket_, std::max<std::size_t>(1, subject.gradients)));
     device_.check_while_waiting([&communicator] { communicator.check_peers(); });
   }
   ~Averager() { device_.check_while_waiting({}); }
