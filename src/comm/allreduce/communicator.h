@@ -32,7 +32,7 @@ class Communicator {
   virtual ~Communicator() = default;
 
   /// "self", "mpi shared memory" (one host), "mpi" (several hosts), "nccl". ", bf16" is appended if gradients are
-  /// rounded between hosts, ", staged" if GPU data goes through host memory.
+  /// rounded (rounds()), ", staged" if GPU data goes through host memory.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -93,7 +93,7 @@ class Communicator {
   virtual void check_peers() {}
 };
 
-/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several CPU ranks. mean() uses the same
+/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() uses the same
 /// order but always divides by the number of ranks.
 struct Averaging {
   SumOrder order = SumOrder::sequential;
