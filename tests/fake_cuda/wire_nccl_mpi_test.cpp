@@ -5,6 +5,7 @@
 #include "src/comm/allreduce/communicators.h"
 #include "src/core/bf16.h"
 #include "src/device/cuda_device.h"
+#include "src/train/preflight/preflight_averaging.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -81,6 +82,15 @@ TEST_F(WireOfBf16, RefusesABucketThatIsLargerThanPrepared) {
   const Buffer memory = nccl->allocate(64 * sizeof(float));
   nccl->prepare(32);
   EXPECT_ANY_THROW(nccl->start_allreduce_mean({static_cast<float*>(memory.data()), 48}, device.stream()));
+}
+
+TEST_F(WireOfBf16, PassesThePreflight) {
+  begin(1);
+  CudaDevice device(rank_);
+  const auto nccl = make_nccl_communicator(mpi_world(), device, rounding);
+  const std::string text = try_averaging({.network = "net", .gradients = 1000, .bucket_bytes = 512, .divisor = ranks_},
+                                         mpi_world(), device, *nccl);
+  EXPECT_TRUE(ranks_ == 1 || text.find("averaging by nccl, bf16: ") == 0) << text;
 }
 
 TEST_F(WireOfBf16, TrainsNearlyAsFloat32) {

@@ -126,6 +126,7 @@ class NcclCommunicator final : public Communicator {
     reduce(bucket, ncclSum, stream);
   }
   bool rounds() const override { return rounds_; }
+  int roundings() const override { return size_; }  // of the own value, then of each partial sum
   float result_scale() const override { return sums_as_tree_ ? 1.0f : 1.0f / static_cast<float>(size_); }
 
   void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }
