@@ -4,10 +4,10 @@
 // ncclAllReduce fixes no order. Rank r receives slice r of a bucket from all ranks, adds the parts, and sends the
 // result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as in a ring.
 //
-// With Wire::bf16, a bucket is rounded to bfloat16, NCCL adds and rounds the sums of ranks, and the sum is converted to
-// float32. This halves the bytes between any two ranks. Unlike the host communicator, NCCL also rounds partial sums,
-// and between the ranks of a host. An exchange as for the tree would sum in float32, but would send a bucket between
-// hosts once for each rank of a host.
+// With Wire::bf16, each rank rounds a bucket to bfloat16, NCCL adds the ranks' buckets in bfloat16, and each rank
+// converts the sum to float32. This halves the bytes that NCCL sends. Unlike the host communicator, NCCL also rounds
+// partial sums, and gradients within a host. An exchange as for the tree would sum in float32, but would send up to g
+// times the bytes between hosts of g ranks.
 //
 // NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
 // ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels never finish; the error ends
@@ -56,7 +56,7 @@ class NcclCommunicator final : public Communicator {
         rank_(mpi.rank()),
         size_(mpi.size()),
         sums_as_tree_(how.order == SumOrder::tree && size_ > 1),
-        rounds_(how.wire == Wire::bf16 && size_ > 1),
+        rounds_(how.wire == Wire::bf16 && !sums_as_tree_ && size_ > 1),
         divisor_(static_cast<float>(how.divisor > 0 ? how.divisor : size_)),
         side_work_(device.side_stream()) {
     const ncclUniqueId id = shared_id(mpi);
@@ -113,17 +113,18 @@ class NcclCommunicator final : public Communicator {
 
   /// Returns sums, because not all NCCL kernels can average. Sums as a tree are scaled to means.
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
-    if (sums_as_tree_) {
-      average_as_tree(bucket, stream);
-    } else if (rounds_) {
+    if (rounds_) {
       sum_rounded(bucket, stream);
     } else {
-      reduce(bucket, ncclSum, stream);
+      start_exact_allreduce_mean(bucket, stream);
     }
   }
   void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) override {
-    check(!sums_as_tree_, "a tree of sums rounds no bucket");
-    reduce(bucket, ncclSum, stream);
+    if (sums_as_tree_) {
+      average_as_tree(bucket, stream);
+    } else {
+      reduce(bucket, ncclSum, stream);
+    }
   }
   bool rounds() const override { return rounds_; }
   int roundings() const override { return size_; }  // of the own value, then of each partial sum
