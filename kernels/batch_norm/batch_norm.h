@@ -30,8 +30,8 @@
 // finds f' from y, which the next op keeps anyway, and never reads the addend.
 //
 // Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
-// backward exchanges its two sums, 2 channels float64 values each. dgamma and dbeta are the rank's own; the ranks
-// average them with all gradients. The batches of all ranks have equal sizes.
+// backward exchanges its two sums, 2 channels float64 values each. Each rank combines them in rank order. dgamma and
+// dbeta are the rank's own; the ranks average them with all gradients. The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
 // dy. That is the minimum for a tensor larger than the caches, because a first pass must see all rows; a write of y

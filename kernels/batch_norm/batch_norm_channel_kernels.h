@@ -26,7 +26,19 @@ struct BatchNormChannels {
     norm.scale[c] = values.scale;
     norm.offset[c] = values.offset;
   }
+  /// Normalises with the moments of a batch, and updates the moving statistics.
+  CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const Moments& batch) const {
+    set_norm(c, take_batch(batch, epsilon, momentum, moving_mean[c], moving_variance[c]));
+  }
+  /// `of`: sums over `count` rows.
+  CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const GradientSums& of) const {
+    if (frozen) return frozen_channel_gradient(statistics[c], gamma_of(c), of.sum, of.product);
+    return channel_gradient(statistics[c], gamma_of(c), count, of.sum, of.product);
+  }
 };
+
+/// Of this rank, [columns] each.
+using OwnSums = ColumnParts;
 
 /// Computes the batch's mean and variance from the blocks' moments.
 struct CombineMoments : ColumnLanes {
@@ -37,6 +49,7 @@ struct CombineMoments : ColumnLanes {
   };
 
   BatchNormChannels channels;
+  OwnSums own = {};  ///< receives means and squares for NormOfRanks; null: normalise with those of this rank
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -56,8 +69,9 @@ struct CombineMoments : ColumnLanes {
       });
     } else if (thread < lanes && column < cut.columns) {
       const Moments batch{count, shared.mean[thread], sum_groups(shared.sums, thread)};
-      channels.set_norm(column, take_batch(batch, channels.epsilon, channels.momentum, channels.moving_mean[column],
-                                           channels.moving_variance[column]));
+      if (own.first == nullptr) return channels.set_norm(column, batch);
+      own.first[column] = batch.mean;
+      own.second[column] = batch.squares;
     }
   }
 };
@@ -72,6 +86,7 @@ struct CombineGradients : ColumnLanes {
   BatchNormChannels channels;
   ChannelGradients gradient;
   float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
+  OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: compute the coefficients from them
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -81,18 +96,37 @@ struct CombineGradients : ColumnLanes {
     } else {
       const std::int64_t c = column_of(block, thread);
       if (thread >= lanes || c >= cut.columns) return;
-      const double sum = sum_groups(shared.sums, thread), product = sum_groups(shared.products, thread);
-      const ChannelStatistics& statistics = channels.statistics[c];
-      const ChannelGradient of =
-          channels.frozen
-              ? frozen_channel_gradient(statistics, channels.gamma_of(c), sum, product)
-              : channel_gradient(statistics, channels.gamma_of(c), static_cast<double>(cut.rows), sum, product);
-      gradient.direct[c] = of.direct;
-      gradient.slope[c] = of.slope;
-      gradient.constant[c] = of.constant;
+      const GradientSums sums{sum_groups(shared.sums, thread), sum_groups(shared.products, thread)};
+      const ChannelGradient of = channels.gradient_of(c, static_cast<double>(cut.rows), sums);
       if (dgamma != nullptr) dgamma[c] = of.dgamma;
       if (dbeta != nullptr) dbeta[c] = of.dbeta;
+      if (own.first == nullptr) return gradient.set(c, of);
+      own.first[c] = sums.sum;
+      own.second[c] = sums.product;
     }
+  }
+};
+
+/// For ForEachElement over channels: the normalisation with the batches of all ranks.
+struct NormOfRanks {
+  ValuesOfRanks moments;  ///< OwnSums of CombineMoments
+  double rows = 0.0;      ///< of a rank
+  BatchNormChannels channels;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    channels.set_norm(c, moments_of_ranks(moments.of(c), rows));
+  }
+};
+
+/// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
+struct GradientsOfRanks {
+  ValuesOfRanks sums;  ///< OwnSums of CombineGradients
+  double rows = 0.0;   ///< of a rank
+  BatchNormChannels channels;
+  ChannelGradients gradient;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    gradient.set(c, channels.gradient_of(c, rows * sums.ranks, sums_of_ranks(sums.of(c))));
   }
 };
 

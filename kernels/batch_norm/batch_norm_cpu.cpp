@@ -194,19 +194,18 @@ class BatchNormCpu final : public Op {
   /// Combines the means and squares of all ranks, in rank order.
   void join_moments() {
     if (towers_ == nullptr) return;
-    const std::size_t channels = slices_.channels;
-    const double count = static_cast<double>(slices_.short_rows), towers = towers_->size();
     const std::vector<double> all = towers_->gather(totals_);
-    std::ranges::fill(totals_, 0.0);
-    for (std::size_t at = 0; at < all.size(); at += totals_.size()) {
-      for (std::size_t c = 0; c < channels; ++c) totals_[c] += all[at + c] / towers;
+    for (std::size_t c = 0; c < slices_.channels; ++c) {
+      const Moments joined = moments_of_ranks(values_of_ranks(all).of(static_cast<std::int64_t>(c)),
+                                              static_cast<double>(slices_.short_rows));
+      totals_[c] = joined.mean;
+      totals_[slices_.channels + c] = joined.squares;
     }
-    for (std::size_t at = 0; at < all.size(); at += totals_.size()) {
-      for (std::size_t c = 0; c < channels; ++c) {
-        const double distance = all[at + c] - totals_[c];
-        totals_[channels + c] += all[at + channels + c] + count * distance * distance;
-      }
-    }
+  }
+
+  /// `all`: the totals of all ranks.
+  ValuesOfRanks values_of_ranks(std::span<const double> all) const {
+    return {all.data(), all.data() + slices_.channels, static_cast<std::int64_t>(totals_.size()), towers_->size()};
   }
 
   void take_moving_statistics() {
@@ -261,8 +260,11 @@ class BatchNormCpu final : public Op {
   void join_gradients() {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);
-    std::ranges::fill(totals_, 0.0);
-    for (std::size_t i = 0; i < all.size(); ++i) totals_[i % totals_.size()] += all[i];
+    for (std::size_t c = 0; c < slices_.channels; ++c) {
+      const GradientSums joined = sums_of_ranks(values_of_ranks(all).of(static_cast<std::int64_t>(c)));
+      totals_[c] = joined.sum;
+      totals_[slices_.channels + c] = joined.product;
+    }
   }
 
   BatchNormForm form_;

@@ -1,4 +1,5 @@
-// batch_norm on a GPU: three kernels forward and three backward; two forward in evaluation, or if it is frozen.
+// batch_norm on a GPU: three kernels forward and three backward; two forward in evaluation, or if it is frozen. Over
+// all ranks: an exchange and a kernel more in each direction.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -10,11 +11,16 @@ namespace {
 class BatchNormCuda final : public Op {
  public:
   BatchNormCuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors)
-      : form_(form), training_(context.training), tensors_(tensors) {
+      : form_(form),
+        training_(context.training),
+        towers_(form.over_all_towers && form.takes_batch(context.training) ? context.towers : nullptr),
+        tensors_(tensors) {
     check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "batch_norm on a GPU: more than 2^32 elements");
     const std::size_t width = static_cast<std::size_t>(columns());
     statistics_ = context.device->allocate(width * sizeof(ChannelStatistics));
     norm_ = context.device->allocate(3 * width * sizeof(float));
+    if (towers_ != nullptr && towers_->size() == 1) towers_ = nullptr;
+    if (towers_ != nullptr) sums_of_ranks_ = context.device->allocate(row_floats() * ranks() * sizeof(float));
     if (!training_) return;
     gradient_ = context.device->allocate(3 * width * sizeof(float));
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
@@ -27,7 +33,11 @@ class BatchNormCuda final : public Op {
       const T* const x_data = static_cast<const T*>(x().data);
       if (form_.takes_batch(training_)) {
         launch(ColumnSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
-        launch(CombineMoments{{cut(n), parts(n)}, channels()}, stream);
+        launch(CombineMoments{{cut(n), parts(n)}, channels(), own_sums()}, stream);
+        if (towers_ != nullptr) {
+          gather_sums(stream);
+          launch(ForEachElement{NormOfRanks{sums_of_ranks(), rows_as_double(), channels()}, columns()}, stream);
+        }
       } else {
         launch(ForEachElement{MovingNorm{channels()}, columns()}, stream);
       }
@@ -50,9 +60,15 @@ class BatchNormCuda final : public Op {
                               channels(),
                               gradient(),
                               form_.params.trains_scale ? floats(tensors_.parameter_gradients[0]) : nullptr,
-                              floats(tensors_.parameter_gradients.back())},
+                              floats(tensors_.parameter_gradients.back()),
+                              own_sums()},
              stream);
       if (!tensors_.input_gradients[0]) return;
+      if (towers_ != nullptr) {
+        gather_sums(stream);
+        const GradientsOfRanks kernel{sums_of_ranks(), rows_as_double(), channels(), gradient()};
+        launch(ForEachElement{kernel, columns()}, stream);
+      }
       const ActivationKind not_applied = form_.has_addend ? ActivationKind::none : form_.activation;
       with_activation(not_applied, [&]<typename A>(A) {
         const BatchNormGradient<T, n, A> kernel{packed_rows<n>(),
@@ -70,6 +86,7 @@ class BatchNormCuda final : public Op {
   const Tensor& x() const { return tensors_.inputs[0]; }
   std::int64_t columns() const { return x().shape.extents().back(); }
   std::int64_t rows() const { return x().shape.element_count() / columns(); }
+  double rows_as_double() const { return static_cast<double>(rows()); }
   ColumnCut cut(int pack_size) const { return column_cut(rows(), columns(), pack_size); }
   static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
 
@@ -99,6 +116,26 @@ class BatchNormCuda final : public Op {
             .epsilon = form_.params.epsilon,
             .momentum = form_.params.momentum,
             .frozen = form_.frozen};
+  }
+
+  // The sums of the ranks: [ranks][row], and in a row [2, columns] as float64.
+  std::size_t ranks() const { return static_cast<std::size_t>(towers_->size()); }
+  std::size_t row_floats() const {
+    return aligned_float_count(2 * static_cast<std::size_t>(columns()) * (sizeof(double) / sizeof(float)));
+  }
+  ValuesOfRanks sums_of_ranks() const {
+    const auto* const first = static_cast<const double*>(sums_of_ranks_.data());
+    return {first, first + columns(), static_cast<std::int64_t>(row_floats() * sizeof(float) / sizeof(double)),
+            towers_->size()};
+  }
+  /// Null if the statistics are those of this rank.
+  OwnSums own_sums() const {
+    if (towers_ == nullptr) return {};
+    double* const first = static_cast<double*>(sums_of_ranks_.data()) + sums_of_ranks().row * towers_->rank();
+    return {first, first + columns()};
+  }
+  void gather_sums(Stream& stream) const {
+    towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
   template <typename T>
@@ -158,9 +195,11 @@ class BatchNormCuda final : public Op {
 
   BatchNormForm form_;
   bool training_;
+  TowerLink* towers_;  ///< null: the statistics are those of this rank
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
   Buffer parts_;                         ///< ColumnParts
+  Buffer sums_of_ranks_;                 ///< ValuesOfRanks: of forward, then of backward
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
 //   backward   ColumnSums<BatchGradients>, CombineGradients, BatchNormGradient
 //              with an addend: ColumnSums<SumGradients> writes dz, and BatchNormGradient reads it
+//   all ranks  the ranks exchange the results of CombineMoments and CombineGradients; then NormOfRanks and
+//              GradientsOfRanks
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,12 @@ struct ChannelNorms {
 };
 struct ChannelGradients {
   float *direct = nullptr, *slope = nullptr, *constant = nullptr;
+
+  CARILLON_HOST_DEVICE void set(std::int64_t c, const ChannelGradient& of) const {
+    direct[c] = of.direct;
+    slope[c] = of.slope;
+    constant[c] = of.constant;
+  }
 };
 
 /// Of a block's rows, summed about the first of them. first: mean; second: sum of squared distances from the mean.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "carillon/core/host_device.h"
 
@@ -24,6 +25,41 @@ struct Moments {
 CARILLON_HOST_DEVICE inline Moments moments_about(double shift, double count, double sum, double square_sum) {
   const double squares = square_sum - sum * sum / count;
   return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // NaN stays NaN
+}
+
+/// Two values of each rank for a channel: those of rank r are first[r * row] and second[r * row].
+struct ValuesOfRanks {
+  const double *first = nullptr, *second = nullptr;
+  std::int64_t row = 0;
+  int ranks = 1;
+
+  /// For channel c, if these are for channel 0.
+  CARILLON_HOST_DEVICE ValuesOfRanks of(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
+};
+
+/// The moments over all ranks, in rank order. `of`: the ranks' means and squares, each of `count` values.
+CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, double count) {
+  double mean = 0.0, squares = 0.0;
+  for (int rank = 0; rank < of.ranks; ++rank) mean += of.first[rank * of.row] / of.ranks;
+  for (int rank = 0; rank < of.ranks; ++rank) {
+    const double distance = of.first[rank * of.row] - mean;
+    squares += of.second[rank * of.row] + count * distance * distance;
+  }
+  return {count * of.ranks, mean, squares};
+}
+
+struct GradientSums {
+  double sum = 0.0, product = 0.0;  ///< of dz; of dz (x - centre)
+};
+
+/// The sums over all ranks, in rank order.
+CARILLON_HOST_DEVICE inline GradientSums sums_of_ranks(const ValuesOfRanks& of) {
+  GradientSums total;
+  for (int rank = 0; rank < of.ranks; ++rank) {
+    total.sum += of.first[rank * of.row];
+    total.product += of.second[rank * of.row];
+  }
+  return total;
 }
 
 /// z of an element. Backward computes it again with the same rounding, to find where a ReLU passes.

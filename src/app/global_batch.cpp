@@ -68,11 +68,9 @@ void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSp
 
 void check_cpu_only_options(const TrainOptions& options, const Device& device) {
   if (device.kind() == DeviceKind::cpu) return;
-  const char* const option = options.model.sync_batch_norm       ? "--sync-batch-norm"
-                             : options.device.wire != Wire::fp32 ? "--wire bf16"
-                             : options.faults.check_memory       ? "--check-memory"
-                             : options.faults.audit > 0          ? "--audit"
-                                                                 : nullptr;
+  const char* const option = options.faults.check_memory ? "--check-memory"
+                             : options.faults.audit > 0  ? "--audit"
+                                                         : nullptr;
   if (option != nullptr)
     fail(ExitCode::usage, "{} requires CPUs; the device of this rank is {}", option, device.name());
 }

@@ -9,7 +9,7 @@ namespace carillon {
 
 void declare(OptionSet& set, ModelOptions& o) {
   set.begin_group("Training");
-  set.add("sync-batch-norm", o.sync_batch_norm, "batch statistics over the samples of all ranks in batch norms (CPUs)",
+  set.add("sync-batch-norm", o.sync_batch_norm, "batch statistics over the samples of all ranks in batch norms",
           Scope::result);
   set.add("drop-path", o.drop_path, OptionSet::Interval::below_one,
           "stochastic depth: probability that a sample skips the last residual block; grows from 0 in the first block; "

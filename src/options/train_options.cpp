@@ -41,7 +41,7 @@ void check_micro_batches(const TrainOptions& o) {
   if (o.device.wire != Wire::fp32) {
     fail(
         ExitCode::usage,
-        "--wire bf16 rounds sums between hosts, and --micro-batch promises equal bits at any number of ranks: give one "
+        "--wire bf16 rounds sums between ranks, and --micro-batch promises equal bits at any number of ranks: give one "
         "of them");
   }
   if (o.model.sync_batch_norm) {

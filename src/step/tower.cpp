@@ -101,7 +101,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
           settings.checks_memory && device.kind() == DeviceKind::cpu
               ? std::optional(BufferCheck({buffers_, buffer_lookahead_.slow()}, {completed_buffers_, completed_slow_}))
               : std::nullopt),
-      link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
+      link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator, device) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
                                     .device = device,
@@ -117,8 +117,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       trains_(graph().parameters().size(), true),
       step_(*source_, *update_, buffer_lookahead_, buffer_check_ ? &*buffer_check_ : nullptr),
       driver_(make_step_driver({device, communicator, *input_stage_, step_}, input_stage_spec_, settings.capture)) {
-  check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
-        "sync_batch_norm requires CPUs without micro-batches");
+  check(!network.sync_batch_norm || settings.micro_batch == 0, "sync_batch_norm requires whole batches");
   device_.check_while_waiting([&communicator] { communicator.check_peers(); });
 }
 

@@ -13,9 +13,10 @@ namespace carillon {
 
 class CommunicatorLink final : public TowerLink {
  public:
-  /// `communicator` outlives this.
-  explicit CommunicatorLink(Communicator& communicator) : communicator_(communicator) {}
+  /// Both outlive this.
+  CommunicatorLink(Communicator& communicator, Device& device) : communicator_(communicator), device_(device) {}
 
+  int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
   /// From now on, rank r works on the batch of rank batches[r]. Empty: on its own.
   void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
@@ -26,7 +27,7 @@ class CommunicatorLink final : public TowerLink {
     const auto towers = static_cast<std::size_t>(size());
     floats_.resize(part * towers);
     std::memcpy(floats_.data() + part * static_cast<std::size_t>(communicator_.rank()), own.data(), own.size_bytes());
-    communicator_.all_gather(floats_);
+    communicator_.all_gather(floats_, device_.stream());
     std::vector<double> all(own.size() * towers);
     for (std::size_t tower = 0; tower < towers; ++tower) {
       const std::size_t batch = batches_.empty() ? tower : static_cast<std::size_t>(batches_[tower]);
@@ -35,8 +36,11 @@ class CommunicatorLink final : public TowerLink {
     return all;
   }
 
+  void gather_rows(std::span<float> rows, Stream& stream) override { communicator_.all_gather(rows, stream); }
+
  private:
   Communicator& communicator_;
+  Device& device_;
   std::vector<float> floats_;
   std::vector<int> batches_;
 };

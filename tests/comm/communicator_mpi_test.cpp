@@ -64,9 +64,10 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
   CpuDevice device_{1};
   std::unique_ptr<Communicator> communicator_ = make_host_communicator(mpi_world(), hosts_);
 
-  std::unique_ptr<Communicator> staged_on(FakeGpu& gpu) const {
-    return make_staged_communicator({std::make_unique<CpuDevice>(1), make_host_communicator(mpi_world(), hosts_)}, gpu,
-                                    std::make_unique<FakeStagingCopies>(gpu));
+  std::unique_ptr<Communicator> staged_on(FakeGpu& gpu, Averaging how = {}) const {
+    return make_staged_communicator(
+        {std::make_unique<CpuDevice>(1), make_host_communicator(mpi_world(), hosts_, {}, how)}, gpu,
+        std::make_unique<FakeStagingCopies>(gpu));
   }
 };
 
@@ -290,6 +291,30 @@ TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
   }
 }
 
+TEST_P(CommunicatorTest, StagedMeansAreRoundedAsTheHostsUnlessTheyAreToBeExact) {
+  constexpr std::size_t count = 1003, exact = 100;
+  FakeGpu gpu(static_cast<unsigned>(mpi_world().rank()));
+  const auto staged = staged_on(gpu, {.wire = Wire::bf16});
+  const bool several = *std::max_element(hosts_.begin(), hosts_.end()) > 0;
+  EXPECT_EQ(staged->rounds(), several);
+  const Buffer buffer = staged->allocate((count + exact) * sizeof(float));
+  const std::span<float> array{static_cast<float*>(buffer.data()), count + exact};
+  for (int step = 0; step < 3; ++step) {
+    staged->acquire(gpu.compute);
+    gpu.compute.give([=, of_bucket = contribution(staged->rank(), step, count),
+                      of_exact = contribution(staged->rank(), step, exact)] {
+      std::ranges::copy(of_bucket, array.begin());
+      std::ranges::copy(of_exact, array.begin() + count);
+    });
+    staged->start_allreduce_mean(array.first(count), gpu.compute);
+    staged->start_exact_allreduce_mean(array.subspan(count), gpu.compute);
+    staged->finish(gpu.compute);
+    gpu.compute.synchronize();
+    ASSERT_TRUE(equal_bits(array.first(count), expected_rounded_mean(hosts_, step, count))) << step;
+    ASSERT_TRUE(equal_bits(array.subspan(count), expected_mean(hosts_, step, exact))) << step;
+  }
+}
+
 TEST_P(CommunicatorTest, StagedBroadcastAndMeanTakeTheDevicesValuesBehindWorkUnderWay) {
   FakeGpu gpu(static_cast<unsigned>(mpi_world().rank()));
   const auto staged = staged_on(gpu);
@@ -304,6 +329,36 @@ TEST_P(CommunicatorTest, StagedBroadcastAndMeanTakeTheDevicesValuesBehindWorkUnd
   });
   staged->mean(values);
   EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
+}
+
+/// Within a step, as a batch norm over all ranks does.
+TEST_P(CommunicatorTest, StagedGatherTakesEveryRanksSliceBehindWorkUnderWay) {
+  const auto ranks = static_cast<std::size_t>(mpi_world().size()), rank = static_cast<std::size_t>(mpi_world().rank());
+  constexpr std::size_t part = 32, count = 100;
+  FakeGpu gpu(static_cast<unsigned>(rank));
+  const auto staged = staged_on(gpu);
+  const Buffer bucket_memory = staged->allocate(count * sizeof(float));
+  const Buffer memory = gpu.allocate(part * ranks * sizeof(float));
+  const std::span<float> bucket{static_cast<float*>(bucket_memory.data()), count};
+  const std::span<float> all{static_cast<float*>(memory.data()), part * ranks};
+  for (int step = 0; step < 4; ++step) {
+    staged->acquire(gpu.compute);
+    gpu.compute.give([=, mine = contribution(staged->rank(), step, count)] {
+      std::memcpy(bucket.data(), mine.data(), bucket.size_bytes());
+      std::fill(all.begin(), all.end(), -1.0f);
+      std::copy_n(mine.begin(), part, all.begin() + static_cast<std::ptrdiff_t>(part * rank));
+    });
+    staged->start_allreduce_mean(bucket, gpu.compute);
+    be_late(step % mpi_world().size());
+    staged->all_gather(all, gpu.compute);
+    for (std::size_t of = 0; of < ranks; ++of) {
+      const std::vector<float> expected = contribution(static_cast<int>(of), step, part);
+      EXPECT_TRUE(equal_bits(all.subspan(part * of, part), expected)) << "rank " << of << ", step " << step;
+    }
+    staged->finish(gpu.compute);
+    gpu.compute.synchronize();
+    EXPECT_TRUE(equal_bits(bucket, expected_mean(hosts_, step, count)));
+  }
 }
 
 TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {

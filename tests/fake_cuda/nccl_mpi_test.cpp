@@ -1,4 +1,4 @@
-// NCCL's communicator on a fake of NCCL, in which all ranks of a reduction have equal values.
+// NCCL's communicator on a fake of NCCL, which adds in rank order.
 #include <array>
 #include <vector>
 
@@ -69,6 +69,8 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   constexpr std::size_t count = 1000;
   const Buffer memory = nccl->allocate(count * sizeof(float));
   const std::span all(static_cast<float*>(memory.data()), count);
+  const auto buckets = {all.first(16), all.subspan(16, 4), all.subspan(20)};
+  nccl->prepare(count - 20);
   std::vector<std::vector<float>> parts;
   std::vector<const float*> pointers;
   for (int rank = 0; rank < ranks; ++rank) pointers.push_back(parts.emplace_back(values_of(rank, count)).data());
@@ -77,9 +79,7 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   sum_in_order(pointers, count, factor, expected.data(), SumOrder::tree);
   for (int repetition = 0; repetition < 2; ++repetition) {
     device.upload(parts[static_cast<std::size_t>(mpi_world().rank())].data(), memory.data(), count * sizeof(float));
-    for (const auto& bucket : {all.first(16), all.subspan(16, 4), all.subspan(20)}) {
-      nccl->start_allreduce_mean(bucket, device.stream());
-    }
+    for (const auto& bucket : buckets) nccl->start_allreduce_mean(bucket, device.stream());
     nccl->finish(device.stream());
     device.download(memory.data(), found.data(), count * sizeof(float));
     EXPECT_EQ(nccl->result_scale(), 1.0f);

@@ -1,4 +1,4 @@
-// A program on a GPU rejects CPU options and an old cuDNN.
+// Programs on GPUs reject CPU options and an old cuDNN, and accept options for several ranks.
 #include "carillon/core/error.h"
 #include "src/device/cuda_device.h"
 #include "tests/data/program_fixture.h"
@@ -26,6 +26,21 @@ TEST_F(StartupOnGpu, TheProgramsForCifar10AndPicturesTrain) {
         run(command + " --device cuda --data synthetic --max-steps 1 --train-dir " + path("run") + " --fresh");
     EXPECT_EQ(outcome.code, 0) << outcome.output;
     EXPECT_THAT(outcome.output, testing::HasSubstr("GPU:0"));
+    EXPECT_THAT(outcome.output, testing::HasSubstr("step 0, loss = "));
+  }
+}
+
+TEST_F(StartupOnGpu, ExchangesStatisticsAndRoundedGradientsBetweenGpus) {
+  for (const bool shared : {false, true}) {
+    const Outcome outcome = run(
+        "fake_cuda/cifar10_train --model airbench94 --sync-batch-norm --wire bf16 --batch-size 1 --device cuda --data "
+        "synthetic --max-steps 1 --train-dir " +
+            path("run") + " --fresh",
+        std::string("CARILLON_FAKE_CUDA_DEVICES=") + (shared ? "1" : "2") +
+            " mpirun --allow-run-as-root --oversubscribe -np 2 ");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    // Ranks of one host that share a GPU round nothing, like ranks of CPUs.
+    EXPECT_THAT(outcome.output, testing::HasSubstr(shared ? "mpi shared memory, staged" : "nccl, bf16"));
     EXPECT_THAT(outcome.output, testing::HasSubstr("step 0, loss = "));
   }
 }

@@ -64,7 +64,7 @@ class ShardedOverRanks final : public UpdateStrategy {
     whole_slots_.assign(parameters_.slots().size(), std::vector<float>(parameters_.layout().total()));
     for (std::size_t i = 0; i < whole_slots_.size(); ++i) {
       std::ranges::copy(own_part(parameters_.slot(static_cast<int>(i))), own_part(whole_slots_[i]).begin());
-      communicator_.all_gather(whole_slots_[i]);
+      communicator_.all_gather(whole_slots_[i], device_.stream());
     }
   }
 
@@ -77,7 +77,7 @@ class ShardedOverRanks final : public UpdateStrategy {
     if (!end_.allows_update()) return;
     if (norm_) optimizer_->clip(norm_->of_gradients());
     update_on_all_threads(*optimizer_, shard_.begin, own_part(parameters_.gradients_and_sums()));
-    communicator_.all_gather(parameters_.values());
+    communicator_.all_gather(parameters_.values(), device_.stream());
   }
   bool holds_whole_step() const override { return false; }  // no rank has the whole slots
 

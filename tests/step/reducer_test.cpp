@@ -20,6 +20,7 @@ class RecordingCommunicator final : public Communicator {
     base_ = static_cast<float*>(buffer.data());
     return buffer;
   }
+  void prepare(std::size_t largest_bucket) override { largest = largest_bucket; }
   void acquire(Stream&) override { calls.emplace_back("acquire"); }
   void start_allreduce_mean(std::span<float> bucket, Stream&) override {
     calls.push_back(fmt::format("start {} {}", bucket.data() - base_, bucket.size()));
@@ -34,6 +35,7 @@ class RecordingCommunicator final : public Communicator {
 
   std::vector<std::string> calls;
   bool rounds_to_bf16 = false;
+  std::size_t largest = 0;
 
  private:
   Device& device_;
@@ -87,6 +89,18 @@ TEST_F(ReducerTest, WhereGradientsAreRoundedTheStepSumsAreNot) {
   EXPECT_EQ(calls_of_a_step(1),
             (std::vector<std::string>{"acquire", "complete 2", "start 0 16", "complete 1", "start 16 16", "complete 0",
                                       "start 32 16", "start exactly 48 16", "finish"}));
+}
+
+TEST_F(ReducerTest, PreparesTheCommunicatorForTheLargestBucket) {
+  const auto largest = [&](std::size_t bucket_bytes) {
+    Reducer(communicator_, store_, bucket_bytes);
+    return communicator_.largest;
+  };
+  EXPECT_EQ(largest(1), 32u);  // the last one, with the step sums
+  EXPECT_EQ(largest(1 << 20), 64u);
+  communicator_.rounds_to_bf16 = true;  // the step sums are alone
+  EXPECT_EQ(largest(1), 16u);
+  EXPECT_EQ(largest(1 << 20), 48u);
 }
 
 TEST_F(ReducerTest, EveryElementIsInExactlyOneBucketAtAnySize) {

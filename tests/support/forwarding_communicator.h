@@ -34,6 +34,7 @@ class ForwardingCommunicator : public Communicator {
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }
   Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
+  void prepare(std::size_t largest_bucket) override { ranks_->prepare(largest_bucket); }
   void acquire(Stream& stream) override { ranks_->acquire(stream); }
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     ranks_->start_allreduce_mean(bucket, stream);
@@ -41,7 +42,7 @@ class ForwardingCommunicator : public Communicator {
   void finish(Stream& stream) override { ranks_->finish(stream); }
   void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
   void mean(std::span<float> values) override { ranks_->mean(values); }
-  void all_gather(std::span<float> values) override { ranks_->all_gather(values); }
+  void all_gather(std::span<float> values, Stream& stream) override { ranks_->all_gather(values, stream); }
   SharedHostMemory* shared_host_memory() override { return ranks_->shared_host_memory(); }
 
  private:

@@ -58,6 +58,22 @@ inline Network normalized_network() {
           }};
 }
 
+/// A residual block: its batch norms take over a ReLU, nothing, or an addition with its ReLU.
+inline Network residual_network() {
+  Network network = normalized_network();
+  network.name = "residual";
+  network.build_layers = [](Graph& graph, Purpose /*purpose*/) {
+    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3});
+    x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 2});
+    Value y = conv_norm_relu(graph, "a", x, {.filters = 12, .stride = 2});
+    y = conv_norm(graph, "b", y, {.filters = 12});
+    x = end_of_residual_block(graph, "block", x, y, ConvNormParams{.filters = 12, .kernel = 1, .stride = 2});
+    x = global_avg_pool(graph, "average", x);
+    return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(12), .biases = std::nullopt});
+  };
+  return network;
+}
+
 /// Layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
 inline Network attending_network() {
   return {.name = "attending", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {

@@ -39,10 +39,14 @@ struct OpTensors {
 class TowerLink {
  public:
   virtual ~TowerLink() = default;
+  virtual int rank() const = 0;
   virtual int size() const = 0;  ///< number of towers, which is the number of ranks
-  /// Concatenates every rank's `own` in rank order. Collective: all ranks make the same calls in the same order, with
-  /// equal lengths.
+  /// For CPUs: concatenates every rank's `own` in rank order. Collective: all ranks make the same calls in the same
+  /// order, with equal lengths.
   virtual std::vector<double> gather(std::span<const double> own) = 0;
+  /// For GPUs: enqueues a copy of every rank's row to all ranks. Collective, as gather. `rows`: device memory with any
+  /// bits, [size()][row], where a row is a multiple of 16 floats; row rank() is this rank's.
+  virtual void gather_rows(std::span<float> rows, Stream& stream) = 0;
 };
 
 struct OpContext {

@@ -13,7 +13,7 @@ struct ModelOptions {
   MakeNetwork make = nullptr;      ///< the network of that name; not an option
   std::uint64_t seed = 1;          ///< for initial variables, sample order and augmentation
   double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
-  bool sync_batch_norm = false;    ///< batch statistics over all ranks; CPUs only
+  bool sync_batch_norm = false;    ///< batch statistics over all ranks
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics, and keep them
 };
 

@@ -24,8 +24,8 @@ void require_one_kind(const Mpi& mpi, Device& device) {
 
 }  // namespace
 
-void Communicator::all_gather(std::span<float> /*values*/) {
-  fail(ExitCode::failed, "all_gather is not available on GPUs");
+void Communicator::all_gather(std::span<float> /*values*/, Stream& /*stream*/) {
+  fail(ExitCode::failed, "the communicator '{}' has no all_gather", name());
 }
 
 bool sums_as_one_tree(std::span<const int> hosts) {

@@ -32,7 +32,7 @@ class Communicator {
   virtual ~Communicator() = default;
 
   /// "self", "mpi shared memory" (one host), "mpi" (several hosts), "nccl". ", bf16" is appended if gradients are
-  /// rounded between hosts, ", staged" if GPU data goes through host memory.
+  /// rounded (rounds()), ", staged" if GPU data goes through host memory.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -41,12 +41,16 @@ class Communicator {
   /// call once. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
 
+  /// Allocates what start_allreduce_mean() needs for buckets of up to `largest_bucket` elements. Collective; call once,
+  /// before the first bucket.
+  virtual void prepare(std::size_t /*largest_bucket*/) {}
+
   /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the
   /// previous step.
   virtual void acquire(Stream& stream) = 0;
 
   /// Enqueues the averaging of `bucket` over all ranks. The result must be multiplied by result_scale(). `bucket` is
-  /// part of the memory from allocate().
+  /// part of the memory from allocate(), at most as large as the argument of prepare().
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
 
   /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.
@@ -60,6 +64,8 @@ class Communicator {
 
   /// True if start_allreduce_mean() rounds to the wire format.
   virtual bool rounds() const { return false; }
+  /// The most roundings, one after the other, of a value on its way to a mean, if the communicator rounds.
+  virtual int roundings() const { return 2; }
 
   /// Enqueues a wait for all averages that were started.
   virtual void finish(Stream& stream) = 0;
@@ -71,16 +77,17 @@ class Communicator {
   /// statistics. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
-  /// Copies every rank's slice of `values` (reduction_slice) to all ranks. Collective and blocking; also allowed
-  /// between acquire() and finish(). Errors: failed on a GPU.
-  virtual void all_gather(std::span<float> values);
+  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, for values anywhere in device
+  /// memory. Collective; also allowed between acquire() and finish(). Blocks on a CPU. On a GPU all slices must have
+  /// equal lengths. Moves any bits.
+  virtual void all_gather(std::span<float> values, Stream& stream);
 
   /// Memory that the ranks share, or null (GPUs, several hosts). Lives as long as the communicator. A step that
   /// averages through it needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
-  /// True if acquire(), start_allreduce_mean() and finish() may be captured in a CUDA graph. Their host code then runs
-  /// once, at the capture. Such graphs must be destroyed before the communicator.
+  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
+  /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
   virtual bool capturable() const { return false; }
 
   /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device.
@@ -88,7 +95,7 @@ class Communicator {
   virtual void check_peers() {}
 };
 
-/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several CPU ranks. mean() uses the same
+/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() uses the same
 /// order but always divides by the number of ranks.
 struct Averaging {
   SumOrder order = SumOrder::sequential;

@@ -110,7 +110,9 @@ class HostCommunicator final : public Communicator {
     scale(values, 1.0f / static_cast<float>(size()));
   }
 
-  void all_gather(std::span<float> values) override { (ranks_ ? ranks_ : within_)->all_gather(values); }
+  void all_gather(std::span<float> values, Stream& /*stream*/) override {
+    (ranks_ ? ranks_ : within_)->all_gather(values);
+  }
 
   SharedHostMemory* shared_host_memory() override { return several_hosts_ ? nullptr : &memory_; }
   void check_peers() override { progress_mpi(); }

@@ -38,7 +38,7 @@ class SelfCommunicator final : public Communicator {
   void finish(Stream& /*stream*/) override {}
   void broadcast(std::span<float> /*values*/, int /*root*/) override {}
   void mean(std::span<float> /*values*/) override {}
-  void all_gather(std::span<float> /*values*/) override {}
+  void all_gather(std::span<float> /*values*/, Stream& /*stream*/) override {}
   SharedHostMemory* shared_host_memory() override { return device_.kind() == DeviceKind::cpu ? &memory_ : nullptr; }
   bool capturable() const override { return true; }
 

@@ -1,5 +1,7 @@
 #include "src/step/gradients/reducer.h"
 
+#include <algorithm>
+
 #include "carillon/core/error.h"
 
 namespace carillon {
@@ -9,6 +11,16 @@ namespace {
 std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
   const std::vector<int>& order = layout.order();
   return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
+}
+
+/// The length of the largest bucket.
+std::size_t largest(const std::vector<std::size_t>& ends) {
+  std::size_t begin = 0, length = 0;
+  for (const std::size_t end : ends) {
+    length = std::max(length, end - begin);
+    begin = end;
+  }
+  return length;
 }
 
 }  // namespace
@@ -43,6 +55,7 @@ Reducer::Reducer(Communicator& communicator, const ParameterStore& parameters, s
       ends_(bucket_ends(parameters.layout(), bucket_bytes, parameters.step_sums().size())),
       sums_alone_(communicator.rounds()) {
   if (sums_alone_) ends_.insert(ends_.end() - 1, parameters.layout().total());
+  communicator_.prepare(largest(ends_));
 }
 
 void Reducer::begin(Stream& stream) {

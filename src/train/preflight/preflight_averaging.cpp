@@ -21,6 +21,7 @@ class Averager {
         bucket_(std::max<std::size_t>(1, subject.bucket_bytes / sizeof(float))),
         divisor_(static_cast<float>(subject.divisor)),
         memory_(communicator.allocate(std::max<std::size_t>(1, subject.gradients) * sizeof(float))) {
+    communicator.prepare(std::min(bucket_, std::max<std::size_t>(1, subject.gradients)));
     device_.check_while_waiting([&communicator] { communicator.check_peers(); });
   }
   ~Averager() { device_.check_while_waiting({}); }
@@ -44,17 +45,22 @@ class Averager {
     return spent.count();
   }
 
-  /// The means are sums times 1 / divisor, rounded once or twice, between hosts perhaps to bfloat16.
+  /// The means are sums times 1 / divisor, rounded once or twice. A communicator may also round them to bfloat16.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
     const auto towers = static_cast<float>(communicator_.size());
     const float mean = towers * (towers + 1.0f) / 2.0f / divisor_;
-    const float most = mean * (communicator_.rounds() ? 0x1p-6f : 0x1p-20f);
+    const float most = mean * (communicator_.rounds() ? wire_error() : 0x1p-20f);
     const float factor = communicator_.result_scale();
     return std::ranges::all_of(host_, [=](float value) { return std::abs(value * factor - mean) <= most; });
   }
 
  private:
+  /// Relative: at most 2^-9 for each rounding. The limit still finds lost values if many roundings cancel each other.
+  float wire_error() const {
+    return std::clamp(0x1p-9f * static_cast<float>(communicator_.roundings()), 0x1p-6f, 0.25f);
+  }
+
   Device& device_;
   Communicator& communicator_;
   std::size_t bucket_;

@@ -1,6 +1,5 @@
-// NCCL: broadcasts and messages go through MPI when their turn in the stream comes. All-reduces are for ranks with
-// equal values: a sum multiplies by the number of ranks, a mean does not change values. During an operation its memory
-// contains garbage.
+// NCCL: every operation goes through MPI when its turn in the stream comes. During an operation its memory contains
+// garbage. All-reduces add in rank order and round each sum to the type of the elements.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -11,9 +10,10 @@
 
 #include "memory.h"
 #include "objects.h"
+#include "src/core/bf16.h"
 
 struct ncclComm {
-  int ranks;
+  int ranks, rank;
   bool finalized = false;
   int windows = 0;
   MPI_Comm mpi = MPI_COMM_NULL;  ///< of several ranks
@@ -49,7 +49,8 @@ int& open_groups() {
   return count;
 }
 
-using Kept = std::vector<std::vector<std::byte>>;
+using Bytes = std::vector<std::byte>;
+using Kept = std::vector<Bytes>;
 
 /// All messages are in flight at the same time.
 void exchange(const std::vector<Message>& messages, Kept& sent) {
@@ -93,27 +94,46 @@ ncclResult_t add_message(const Message& message) {
   return ncclSuccess;
 }
 
-ncclResult_t enqueue_product(const void* from, void* to, std::size_t count, float factor, cudaStream_t stream) {
+std::size_t size_of(ncclDataType_t type) { return type == ncclBfloat16 ? sizeof(carillon::Bf16) : sizeof(float); }
+
+/// The bytes of all ranks, in rank order. Collective.
+Bytes gathered(const Bytes& own, ncclComm_t communicator) {
+  if (communicator->mpi == MPI_COMM_NULL) return own;
+  Bytes all(own.size() * static_cast<std::size_t>(communicator->ranks));
+  const int bytes = static_cast<int>(own.size());
+  MPI_Allgather(own.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, communicator->mpi);
+  return all;
+}
+
+/// Enqueues end(bytes of all ranks), which writes `to_bytes` to `to`.
+ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::size_t to_bytes,
+                            ncclComm_t communicator, cudaStream_t stream, std::function<void(const Bytes& all)> end) {
   const Guard guard(api_mutex());
-  const std::size_t bytes = count * sizeof(float);
   require_on_device(from, bytes);
-  require_on_device(to, bytes);
-  const auto kept = std::make_shared<std::vector<std::byte>>(bytes);
-  const bool began = enqueue_kernel(
-                         stream,
-                         [=] {
-                           std::memcpy(kept->data(), from, bytes);
-                           std::memset(to, 0xff, bytes);
-                         },
-                         "nccl_begin") == cudaSuccess;
+  require_on_device(to, to_bytes);
+  const auto kept = std::make_shared<Bytes>(bytes);
+  const auto begin = [=] {
+    std::memcpy(kept->data(), from, bytes);
+    std::memset(to, 0xff, to_bytes);
+  };
+  const bool began = enqueue_kernel(stream, begin, "nccl_begin") == cudaSuccess;
   const bool ended = enqueue_kernel(
-                         stream,
-                         [=] {
-                           std::memcpy(to, kept->data(), bytes);
-                           for (std::size_t i = 0; i < count; ++i) static_cast<float*>(to)[i] *= factor;
-                         },
-                         "nccl_end") == cudaSuccess;
+                         stream, [=] { end(gathered(*kept, communicator)); }, "nccl_end") == cudaSuccess;
   return began && ended ? ncclSuccess : ncclInvalidArgument;
+}
+
+/// to[i] = the sum of factor * all[r][i] over the ranks r.
+template <typename T>
+void add_all(const Bytes& all, int ranks, float factor, std::size_t count, T* to) {
+  std::vector<T> values(all.size() / sizeof(T));
+  std::memcpy(values.data(), all.data(), all.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = factor * carillon::to_float(values[i]);
+    for (std::size_t rank = 1; rank < static_cast<std::size_t>(ranks); ++rank) {
+      sum = carillon::to_float(carillon::stored_as<T>(sum + factor * carillon::to_float(values[rank * count + i])));
+    }
+    to[i] = carillon::stored_as<T>(sum);
+  }
 }
 
 }  // namespace
@@ -126,9 +146,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int /*rank*/) {
+ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int rank) {
   ++library_objects();
-  *communicator = new ncclComm{.ranks = ranks};
+  *communicator = new ncclComm{.ranks = ranks, .rank = rank};
   if (ranks > 1) MPI_Comm_dup(MPI_COMM_WORLD, &(*communicator)->mpi);
   return ncclSuccess;
 }
@@ -185,27 +205,33 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t /*communicator*/, ncclResult_t* er
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/,
-                           ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
-  const float factor = operation == ncclSum ? static_cast<float>(communicator->ranks) : 1.0f;
-  return enqueue_product(from, to, count, factor, stream);
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  const int ranks = communicator->ranks;
+  const float factor = operation == ncclSum ? 1.0f : 1.0f / static_cast<float>(ranks);
+  const std::size_t bytes = count * size_of(type);
+  return enqueue_gather(from, bytes, to, bytes, communicator, stream, [=](const Bytes& all) {
+    if (type == ncclBfloat16) {
+      add_all(all, ranks, factor, count, static_cast<carillon::Bf16*>(to));
+    } else {
+      add_all(all, ranks, factor, count, static_cast<float*>(to));
+    }
+  });
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  const std::size_t bytes = count * size_of(type), all_bytes = bytes * static_cast<std::size_t>(communicator->ranks);
+  return enqueue_gather(from, bytes, to, all_bytes, communicator, stream,
+                        [=](const Bytes& all) { std::memcpy(to, all.data(), all.size()); });
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  int rank = 0;
-  if (communicator->mpi != MPI_COMM_NULL) MPI_Comm_rank(communicator->mpi, &rank);
-  if (rank != root) {
-    ncclGroupStart();
-    ncclRecv(to, count, type, root, communicator, stream);
-    return ncclGroupEnd();
-  }
-  ncclGroupStart();
-  for (int peer = 0; peer < communicator->ranks; ++peer) {
-    if (peer != root) ncclSend(from, count, type, peer, communicator, stream);
-  }
-  const ncclResult_t sent = ncclGroupEnd();
-  return sent == ncclSuccess ? enqueue_product(from, to, count, 1.0f, stream) : sent;
+  const std::size_t bytes = count * size_of(type);
+  return enqueue_gather(from, bytes, to, bytes, communicator, stream, [=](const Bytes& all) {
+    std::memcpy(to, all.data() + bytes * static_cast<std::size_t>(root), bytes);
+  });
 }
 
 ncclResult_t ncclGroupStart() {
@@ -219,13 +245,13 @@ ncclResult_t ncclGroupEnd() {
   return enqueue_exchange(std::exchange(group(), {}));
 }
 
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   auto* const memory = static_cast<std::byte*>(const_cast<void*>(from));
-  return add_message({memory, count * sizeof(float), peer, true, communicator, stream});
+  return add_message({memory, count * size_of(type), peer, true, communicator, stream});
 }
 
-ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
-  return add_message({static_cast<std::byte*>(to), count * sizeof(float), peer, false, communicator, stream});
+  return add_message({static_cast<std::byte*>(to), count * size_of(type), peer, false, communicator, stream});
 }

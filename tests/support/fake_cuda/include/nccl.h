@@ -1,5 +1,4 @@
-// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda. Reductions require that all ranks have
-// equal values.
+// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda.
 #pragma once
 
 #define NCCL_MAJOR 2
@@ -11,7 +10,7 @@
 #include <cstddef>
 
 enum ncclResult_t { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInProgress = 7 };
-enum ncclDataType_t { ncclFloat32 = 7 };
+enum ncclDataType_t { ncclFloat32 = 7, ncclBfloat16 = 9 };
 enum ncclRedOp_t { ncclSum = 0, ncclAvg = 4 };
 using ncclComm_t = struct ncclComm*;
 using ncclWindow_t = struct ncclWindow*;
@@ -35,6 +34,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, std::
 ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window);
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t communicator, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream);
 ncclResult_t ncclGroupStart();
