@@ -15,10 +15,10 @@ namespace carillon::testing {
 /// A network of a size for tests on MNIST's records.
 Network small_network();
 
-/// MNIST's records of noise, in memory.
+/// MNIST's records of noise.
 class NoiseRecords {
  public:
-  NoiseRecords(std::size_t count, std::size_t image_bytes);
+  NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode cache = CacheMode::memory);
   const Dataset& dataset() const { return *dataset_; }
 
  private:

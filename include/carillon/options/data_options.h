@@ -37,7 +37,8 @@ struct DataOptions {
   /// blocks of 6 per thread and round the rows of an incomplete block otherwise, so that the result of a record would
   /// depend on its place in the batch and on the number of threads.
   std::int64_t evaluation_batch = 192;
-  bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
+  std::int64_t gpu_evaluation_batch = 1000;  ///< the same on GPUs, with less time per record; not an option
+  bool test_time_augmentation = false;       ///< in evaluations: mean over six views of each image
 
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;

@@ -13,6 +13,18 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .checks_memory = options.faults.check_memory};
 }
 
+EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
+                                     int decode_threads) {
+  const DataOptions& data = options.data;
+  return {.batch_size = device == DeviceKind::cuda ? data.gpu_evaluation_batch : data.evaluation_batch,
+          .arithmetic = options.device.arithmetic,
+          .test_time_augmentation = data.test_time_augmentation,
+          .decode_threads = decode_threads,
+          .prefetch_bytes = static_cast<std::size_t>(data.prefetch_bytes),
+          .capture = options.device.cuda_graph,
+          .repeated = part};
+}
+
 Network network_to_train(const TrainOptions& options, const FoundRecords& found) {
   const DataOptions& data = options.data;
   const std::uint64_t seed = options.model.seed;
