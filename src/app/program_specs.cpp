@@ -138,7 +138,6 @@ ProgramSpec image_program() {
                                                            .image_shape = {.height = 224, .width = 224, .channels = 3},
                                                            .class_count = 1000}},
                                 .evaluation_batch = 48,
-                                .gpu_evaluation_batch = 48,
                                 .batch_size = 32},
                        .optimizer = {.max_steps = 10000,
                                      .regularization = 0.0001,

@@ -35,7 +35,8 @@ ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& e
   check_cuda(cudaGraphUpload(executable, stream.get()));
   return result;
 } catch (const Error& error) {
-  fail(error.code(), "{}; while capturing {} (--cuda-graph=false disables capturing)", error.what(), what);
+  fail(error.code(), "{}; while capturing {} (in a training, --cuda-graph=false disables capturing)", error.what(),
+       what);
 }
 
 }  // namespace carillon

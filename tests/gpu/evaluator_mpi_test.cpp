@@ -60,7 +60,7 @@ class EvaluatorOnAGpu : public GpuTest {
   static EvaluatorSettings settings(Arithmetic arithmetic = Arithmetic::fp32) {
     return {.batch_size = batch_size, .arithmetic = arithmetic};
   }
-  /// Random variables, equal on all devices and ranks.
+  /// Random variables, and buffers that depend on the seed, equal on all devices and ranks.
   static LoadedCheckpoint checkpoint(const Network& network, std::uint64_t seed = 1) {
     CpuDevice device(1);
     const auto communicator = make_self_communicator(device);
@@ -69,6 +69,9 @@ class EvaluatorOnAGpu : public GpuTest {
     tower.broadcast_from_first();
     LoadedCheckpoint loaded{.path = "seed", .state = {}};
     tower.save(loaded.state);
+    for (NamedArray& array : loaded.state.buffers) {
+      for (float& value : array.values) value += 0.1f * static_cast<float>(seed);
+    }
     return loaded;
   }
   static SeenMetric seen(Evaluator& evaluator, const Dataset& dataset = records()) {

@@ -160,6 +160,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.captured_nodes = tower.captured_nodes();
+  trained.keeps_records = tower.keeps_records();
   expect_compute_copies_hold(tower.parameters(), device);
   trained.values = downloaded(tower.parameters().values(), device);
   trained.buffers = downloaded(tower.buffers().values(), device);

@@ -53,6 +53,7 @@ struct Trained {
   std::vector<StepResult> results;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
   std::vector<std::string> captured_nodes;
+  bool keeps_records = false;
 };
 
 /// Steps use `records` in a scattered order. The images passed to a step are overwritten after the call. Rank r of n

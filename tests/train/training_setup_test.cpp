@@ -7,15 +7,18 @@ namespace {
 
 TrainOptions options() {
   TrainOptions options;
-  options.data.evaluation_batch = 5;
-  options.data.gpu_evaluation_batch = 7;
+  options.data.evaluation_batch = 48;
   options.data.prefetch_bytes = 11;
   return options;
 }
 
-TEST(TrainingSetup, EvaluationsOnAGpuTakeLargerBatches) {
-  EXPECT_EQ(evaluator_settings(options(), DeviceKind::cpu, {}, 1).batch_size, 5);
-  EXPECT_EQ(evaluator_settings(options(), DeviceKind::cuda, {}, 1).batch_size, 7);
+TEST(TrainingSetup, EvaluationsOfSmallImagesTakeLargerBatchesOnAGpu) {
+  for (const auto& [extent, on_gpu] : {std::pair{28, 1000}, {32, 1000}, {64, 250}, {224, 48}}) {
+    TrainOptions chosen = options();
+    chosen.data.record_form.schema.image_shape = {extent, extent, 3};
+    EXPECT_EQ(evaluator_settings(chosen, DeviceKind::cuda, {}, 1).batch_size, on_gpu) << extent;
+    EXPECT_EQ(evaluator_settings(chosen, DeviceKind::cpu, {}, 1).batch_size, 48) << extent;
+  }
 }
 
 TEST(TrainingSetup, EvaluationsHaveTheOptionsOfTheTraining) {

@@ -45,6 +45,8 @@ class Evaluator {
  public:
   /// `device` outlives the evaluator.
   Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device);
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
   /// Loads these values of a checkpoint, and its buffers. Errors: data (of another model, or not finite).
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
