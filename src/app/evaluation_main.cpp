@@ -165,11 +165,12 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   mpi.run_on_all([&] {
     check_batch_fits(build_network(network, build), device, mpi.local_size(),
                      {.option = fmt::format("--batch-size {}", options.data.batch_size)});
-    evaluator.emplace(
-        network,
-        EvaluatorSettings{options.data.batch_size, options.device.arithmetic, options.data.test_time_augmentation,
-                          static_cast<int>(options.data.decode_threads)},
-        device);
+    evaluator.emplace(network,
+                      EvaluatorSettings{.batch_size = options.data.batch_size,
+                                        .arithmetic = options.device.arithmetic,
+                                        .test_time_augmentation = options.data.test_time_augmentation,
+                                        .decode_threads = static_cast<int>(options.data.decode_threads)},
+                      device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
     if (loaded) evaluator->load(*loaded, values);
   });

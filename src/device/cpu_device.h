@@ -19,6 +19,7 @@ class CpuDevice final : public Device {
   Stream& stream() override { return stream_; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
+  void copy(const void* from, void* to, std::size_t bytes) override { upload(from, to, bytes); }
   /// One device per thread, each with one thread and its own workspace. Each has one worker itself, so it can run a
   /// whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }

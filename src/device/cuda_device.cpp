@@ -137,6 +137,17 @@ void CudaDevice::download(const void* memory, void* host, std::size_t bytes) {
   compute_.synchronize();
 }
 
+void CudaDevice::copy(const void* from, void* to, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, compute_.get()));
+}
+
+void CudaDevice::wait_for(const CudaEvent& event) const {
+  poll_until([&] { return event.done(); },
+             [&] {
+               if (check_) check_();
+             });
+}
+
 Buffer CudaDevice::allocate_pinned(std::size_t bytes) {
   void* data = nullptr;
   check_cuda(cudaHostAlloc(&data, std::max(bytes, tensor_alignment_bytes), cudaHostAllocPortable));

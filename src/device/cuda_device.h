@@ -67,7 +67,11 @@ class CudaDevice final : public Device {
   Stream& stream() override { return compute_; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
+  void copy(const void* from, void* to, std::size_t bytes) override;
   void check_while_waiting(std::function<void()> check) override { check_ = std::move(check); }
+
+  /// Returns when the work before the event's point is done. Polls, and calls the function of check_while_waiting.
+  void wait_for(const CudaEvent& event) const;
 
   const CudaStream& compute_stream() const { return compute_; }
   CudaStream& side_stream() { return side_; }

@@ -38,9 +38,13 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 
 void copy_floats(Device& device, std::span<float> from, std::span<float> to) {
   check(from.size() == to.size(), "copy between arrays of different sizes");
-  std::vector<float> copied;
-  const auto host = host_floats(device, {from.data(), {static_cast<std::int64_t>(from.size())}}, copied);
-  device.upload(host.data(), to.data(), host.size_bytes());
+  device.copy(from.data(), to.data(), from.size_bytes());
+}
+
+void Device::copy(const void* from, void* to, std::size_t bytes) {
+  std::vector<std::byte> host(bytes);
+  download(from, host.data(), bytes);
+  upload(host.data(), to, bytes);
 }
 
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {

@@ -103,10 +103,10 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   }
   for (const int parameter : node.parameters) {
     tensors.parameters.push_back(context.parameters.value(parameter));
-    if (!training) continue;
     if (!context.parameters.compute_copies().empty()) {
       tensors.parameter_compute_copies.push_back(context.parameters.compute_copies().at(parameter).tensor);
     }
+    if (!training) continue;
     Tensor gradient = context.parameters.gradient(parameter);
     if (tile.own_gradients != nullptr) {
       gradient.data = tile.own_gradients + (gradient.floats().data() - tile.gradients);

@@ -65,6 +65,43 @@ TEST_F(InputStageTest, TargetsOfAnySizeComeWithTheirImages) {
   }
 }
 
+TEST_F(InputStageTest, KeepsAPartOfTheRecords) {
+  CudaDevice device(0);
+  const Dataset set = dataset();
+  InputStageSpec form{.batch_size = batch_size,
+                      .image_bytes = image_bytes,
+                      .target_bytes = spec.bytes(),
+                      .dataset = &set,
+                      .kept = {.begin = 2, .end = 6}};
+  const auto stage = make_input_stage(device, form);
+  ASSERT_TRUE(stage->keeps_records());
+  const std::vector<std::uint32_t> records{5, 2, 4};
+  stage->write(0, {.batch = {.records = records}});
+  stage->upload(0, 1, device.stream());
+  const auto look = [&] { expect_found(stage->inputs().table, records); };
+  ASSERT_EQ(fake_cuda::enqueue_kernel(as_cuda(device.stream()).get(), look, "look"), cudaSuccess);
+  device.stream().synchronize();
+  for (const std::uint32_t absent : {1u, 6u}) {
+    const std::vector<std::uint32_t> others{5, absent, 4};
+    EXPECT_THROW(stage->write(0, {.batch = {.records = others}}), Error);
+  }
+}
+
+TEST_F(InputStageTest, KeepsNoMoreBytesThanItMay) {
+  CudaDevice device(0);
+  const Dataset set = dataset();
+  constexpr std::size_t records = 4, bytes = records * (image_bytes + 5);
+  for (const std::size_t most : {bytes - 1, bytes}) {
+    const auto stage = make_input_stage(device, {.batch_size = batch_size,
+                                                 .image_bytes = image_bytes,
+                                                 .target_bytes = spec.bytes(),
+                                                 .dataset = &set,
+                                                 .kept = {.begin = 2, .end = 2 + records},
+                                                 .max_kept_bytes = most});
+    EXPECT_EQ(stage->keeps_records(), most == bytes);
+  }
+}
+
 TEST_F(InputStageTest, TargetsOfAnotherSizeAreRefused) {
   CudaDevice device(0);
   const Dataset set = dataset();

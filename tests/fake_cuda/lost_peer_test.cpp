@@ -4,6 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_device.h"
+#include "src/train/evaluation/evaluator.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -89,6 +90,16 @@ TEST_F(LostPeerTest, EndsTheWaitForAResult) {
   expect_failure_of([](Tower& tower) {
     while (tower.next_result(Results::all)) continue;
   });
+}
+
+TEST_F(LostPeerTest, EndsTheWaitForTheOutputsOfAnEvaluation) {
+  CudaDevice device(0);
+  Evaluator evaluator(small_network(), {.batch_size = 8}, device);
+  const NoiseBatch samples(0, 8, 784);
+  device.check_while_waiting([] { fail(ExitCode::failed, "a peer is lost"); });
+  fake_cuda::Stall stall(device.compute_stream().get());
+  EXPECT_THROW(evaluator.outputs(samples.batch()), Error);
+  stall.release();
 }
 
 }  // namespace

@@ -23,6 +23,13 @@ std::string left_on_gpu();
 /// The number of launches of captured graphs; empty on a real GPU.
 std::optional<std::uint64_t> graph_launches();
 
+/// Calls of the host since the start of the process, as fake_cuda::Counts.
+struct GpuCalls {
+  std::uint64_t kernels = 0, graph_launches = 0, graph_nodes = 0, copies = 0, waits = 0;
+};
+/// Empty on a real GPU.
+std::optional<GpuCalls> gpu_calls();
+
 /// A test that uses the GPU exclusively and frees all its objects.
 class GpuTest : public ::testing::Test {
  protected:

@@ -207,10 +207,27 @@ TEST_F(TowerOnAGpu, TheOrderOfWorkChangesNothing) {
 
 TEST_F(TowerOnAGpu, ResidentRecordsEqualStagedOnes) {
   const Trained staged = on_gpu({.steps = many_steps});
-  expect_equal(staged, on_gpu({.steps = many_steps, .resident = &records().dataset()}));
-  // The workspace leaves no room for the data set.
-  expect_equal(staged, on_gpu({.steps = many_steps, .resident = &records().dataset()},
-                              {.device_bytes = (std::size_t{256} << 20) + (std::size_t{8} << 20)}));
+  const Trained resident = on_gpu({.steps = many_steps, .resident = &records().dataset()});
+  EXPECT_FALSE(staged.keeps_records);
+  EXPECT_TRUE(resident.keeps_records);
+  expect_equal(staged, resident);
+}
+
+TEST_F(TowerOnAGpu, RecordsAreStagedIfTheWorkspaceLeavesNoRoomForThem) {
+  const NoiseRecords many(5000, 784);
+  const Training training{.steps = 20, .resident = &many.dataset()};
+  std::vector<Trained> trained;
+  for (const std::size_t left : {std::size_t{64} << 20, std::size_t{6} << 20}) {
+    set_conditions({.device_bytes = (std::size_t{256} << 20) + left});
+    CudaDevice device(0);
+    const auto communicator = make_self_communicator(device);
+    trained.push_back(train(training, many, device, *communicator));
+  }
+  EXPECT_TRUE(trained[0].keeps_records);
+  if (graph_launches()) {
+    EXPECT_FALSE(trained[1].keeps_records);
+  }
+  expect_equal(trained[0], trained[1]);
 }
 
 TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {

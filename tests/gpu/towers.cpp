@@ -67,7 +67,7 @@ Network small_network() {
           }};
 }
 
-NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
+NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode cache) {
   const NoiseBatch noise(1000, count, image_bytes);
   std::string bytes;
   for (std::size_t i = 0; i < count; ++i) {
@@ -82,8 +82,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
   RecordSchema schema{.keys = {.image = "image_raw", .label = "label"}, .image_shape = {}, .class_count = 10};
   schema.image_shape = {1, static_cast<std::int64_t>(image_bytes), 1};
-  dataset_ = std::make_unique<Dataset>(
-      Dataset::open(std::vector{path}, make_grey_decoder(std::move(schema)), CacheMode::memory));
+  dataset_ = std::make_unique<Dataset>(Dataset::open(std::vector{path}, make_grey_decoder(std::move(schema)), cache));
   std::filesystem::remove(path);
 }
 
@@ -161,6 +160,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.captured_nodes = tower.captured_nodes();
+  trained.keeps_records = tower.keeps_records();
   expect_compute_copies_hold(tower.parameters(), device);
   trained.values = downloaded(tower.parameters().values(), device);
   trained.buffers = downloaded(tower.buffers().values(), device);

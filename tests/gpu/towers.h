@@ -15,10 +15,10 @@ namespace carillon::testing {
 /// A network of a size for tests on MNIST's records.
 Network small_network();
 
-/// MNIST's records of noise, in memory.
+/// MNIST's records of noise.
 class NoiseRecords {
  public:
-  NoiseRecords(std::size_t count, std::size_t image_bytes);
+  NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode cache = CacheMode::memory);
   const Dataset& dataset() const { return *dataset_; }
 
  private:
@@ -53,6 +53,7 @@ struct Trained {
   std::vector<StepResult> results;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
   std::vector<std::string> captured_nodes;
+  bool keeps_records = false;
 };
 
 /// Steps use `records` in a scattered order. The images passed to a step are overwritten after the call. Rank r of n

@@ -6,5 +6,6 @@ namespace carillon::testing {
 void set_conditions(const GpuConditions& /*conditions*/) {}
 std::string left_on_gpu() { return {}; }
 std::optional<std::uint64_t> graph_launches() { return std::nullopt; }
+std::optional<GpuCalls> gpu_calls() { return std::nullopt; }
 
 }  // namespace carillon::testing

@@ -70,6 +70,9 @@ class Device {
   /// Copies between host memory and device memory, after all enqueued work. Blocking.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
+  /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
+  /// `stream()` runs after it. The default copies through host memory.
+  virtual void copy(const void* from, void* to, std::size_t bytes);
 
   /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}
@@ -97,7 +100,7 @@ std::span<const float> host_floats(Device& device, const Tensor& tensor, std::ve
 /// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
-/// Copies floats between two arrays of equal size on `device`, through host memory.
+/// Copies floats between two arrays of equal size on `device`, as Device::copy.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
 /// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. It needs a

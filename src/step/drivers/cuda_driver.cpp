@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/device/cuda_graph_nodes.h"
+#include "src/device/cuda_capture.h"
 #include "src/device/poll.h"
 #include "src/step/drivers/queue.h"
 #include "src/step/input/cuda_input_stage.h"
@@ -19,33 +19,6 @@ namespace carillon {
 namespace {
 
 constexpr std::uint64_t warm_up_steps = 2;
-
-using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
-using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
-
-/// Captures the work that `enqueue` puts on `stream` and on streams that it forks and joins. `nodes`: receives the
-/// names of the graph's nodes; may be null.
-template <typename Enqueue>
-ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>* nodes) {
-  check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-  cudaGraph_t raw = nullptr;
-  try {
-    enqueue();
-  } catch (...) {  // end the capture: all later calls would fail
-    static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
-    const CapturedGraph unfinished(raw);
-    static_cast<void>(cudaGetLastError());
-    throw;
-  }
-  check_cuda(cudaStreamEndCapture(stream.get(), &raw));
-  const CapturedGraph graph(raw);
-  if (nodes != nullptr) *nodes = node_names(graph.get());
-  cudaGraphExec_t executable = nullptr;
-  check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0));
-  ExecutableGraph result(executable);
-  check_cuda(cudaGraphUpload(executable, stream.get()));
-  return result;
-}
 
 class CudaStepDriver final : public StepDriver, private StepEngine {
  public:
@@ -117,11 +90,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     const auto enqueue = [&] {
       for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
     };
-    try {
-      return capture(device_.compute_stream(), enqueue, steps == 1 ? &captured_nodes_ : nullptr);
-    } catch (const Error& error) {
-      fail(error.code(), "{}; while capturing a step (--cuda-graph=false disables capturing)", error.what());
-    }
+    return capture(device_.compute_stream(), enqueue, "a step", steps == 1 ? &captured_nodes_ : nullptr);
   }
 
   void wait_for_oldest() override {

@@ -23,7 +23,8 @@ CudaInputStage::CudaInputStage(CudaDevice& device, const InputStageSpec& form)
       blocks_done_(device.allocate(sizeof(std::uint32_t))),
       outcomes_(device.allocate_pinned(form.slots * sizeof(StepOutcome))) {
   check(std::has_single_bit(form.slots), "the number of slots must be a power of two");
-  if (fits_on_device(form.dataset, device)) {
+  if (form.dataset != nullptr) form_.kept.end = std::min<std::uint64_t>(form.kept.end, form.dataset->size());
+  if (fits_on(device)) {
     keep(device, *form.dataset);
   } else {
     images_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * form.image_bytes);
@@ -32,26 +33,31 @@ CudaInputStage::CudaInputStage(CudaDevice& device, const InputStageSpec& form)
   set_inputs();
 }
 
-bool fits_on_device(const Dataset* dataset, const CudaDevice& device) {
-  return dataset != nullptr && dataset->in_memory() &&
-         dataset->size() * (dataset->image_bytes() + dataset->target_bytes()) <= device.free_bytes() / 2;
+bool CudaInputStage::fits_on(const CudaDevice& device) const {
+  const Dataset* const dataset = form_.dataset;
+  if (dataset == nullptr || !dataset->in_memory() || form_.kept.begin >= form_.kept.end) return false;
+  const std::size_t bytes = (form_.kept.end - form_.kept.begin) * (dataset->image_bytes() + form_.target_bytes);
+  return bytes <= std::min(form_.max_kept_bytes, device.free_bytes() / 2);
 }
 
 void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
   constexpr std::size_t piece = 4096;  // records per copy, gathered in contiguous memory
-  const std::size_t image_bytes = dataset.image_bytes(), count = dataset.size();
+  const std::size_t image_bytes = dataset.image_bytes(), begin = form_.kept.begin, count = form_.kept.end - begin;
   check(image_bytes == form_.image_bytes, "the size of the dataset's images differs from the input stage's");
   check(form_.target_bytes == 0 || dataset.target_bytes() == form_.target_bytes,
         "the size of the dataset's targets differs from the input stage's");
   kept_images_ = device.allocate(count * image_bytes);
   kept_targets_ = device.allocate(count * form_.target_bytes);
-  if (form_.target_bytes > 0) device.upload(dataset.targets().data(), kept_targets_.data(), dataset.targets().size());
+  if (form_.target_bytes > 0) {
+    const auto targets = dataset.targets().subspan(begin * form_.target_bytes, count * form_.target_bytes);
+    device.upload(targets.data(), kept_targets_.data(), targets.size());
+  }
   std::vector<std::uint8_t> images(std::min(piece, count) * image_bytes);
   for (std::size_t first = 0; first < count; first += piece) {
     const std::size_t records = std::min(piece, count - first);
     for (std::size_t i = 0; i < records; ++i) {
-      dataset.check_unchanged(first + i);
-      std::memcpy(images.data() + i * image_bytes, dataset.image(first + i), image_bytes);
+      dataset.check_unchanged(begin + first + i);
+      std::memcpy(images.data() + i * image_bytes, dataset.image(begin + first + i), image_bytes);
     }
     device.upload(images.data(), static_cast<std::byte*>(kept_images_.data()) + first * image_bytes,
                   records * image_bytes);
@@ -88,7 +94,11 @@ void CudaInputStage::write(std::uint32_t slot, const StagedStep& step) {
   std::ranges::copy(batch.records, records);
   if (keeps_records()) {
     check(batch.records.size() == form_.batch_size, "the batch has no record numbers");
-    std::copy(batch.records.begin(), batch.records.end(), rows);
+    for (std::size_t i = 0; i < form_.batch_size; ++i) {
+      check(batch.records[i] >= form_.kept.begin && batch.records[i] < form_.kept.end,
+            "the batch has a record that the GPU does not keep");
+      rows[i] = static_cast<std::uint32_t>(batch.records[i] - form_.kept.begin);
+    }
   } else {
     check(batch.images.size() == form_.batch_size, "the batch size differs from the input stage's");
     for (std::size_t i = 0; i < form_.batch_size; ++i) {

@@ -1,7 +1,7 @@
 // CudaInputStage: owns the GPU memory of a StepTable and copies the inputs of steps to it.
 //
-// If the dataset fits in the GPU's memory, it is uploaded once. Otherwise each slot has memory for one batch, and the
-// samples are copied through page-locked memory.
+// If the records of the dataset fit in the GPU's memory, they are uploaded once. Otherwise each slot has memory for one
+// batch, and the samples are copied through page-locked memory.
 #pragma once
 
 #include "src/device/cuda_device.h"
@@ -30,6 +30,9 @@ class CudaInputStage final : public InputStage {
     void copy(std::size_t offset, std::size_t bytes, const CudaStream& stream) const;
   };
 
+  /// Whether the dataset is decoded in host memory, and its records need at most max_kept_bytes and half of the GPU's
+  /// free memory.
+  bool fits_on(const CudaDevice& device) const;
   void keep(CudaDevice& device, const Dataset& dataset);
   void set_inputs();
   void write_samples(std::uint32_t slot, const Batch& batch);
@@ -37,13 +40,10 @@ class CudaInputStage final : public InputStage {
   InputStageSpec form_;
   std::uint32_t entry_bytes_;
   Mirrored entries_;
-  Buffer kept_images_, kept_targets_;  ///< [record] the dataset, if keeps_records()
+  Buffer kept_images_, kept_targets_;  ///< [record - form_.kept.begin], if keeps_records()
   Mirrored images_, targets_;          ///< [slot][batch], otherwise
   Buffer step_counter_, blocks_done_, outcomes_;
 };
-
-/// True if `dataset` is decoded in host memory and needs at most half of the GPU's free memory. False for null.
-bool fits_on_device(const Dataset* dataset, const CudaDevice& device);
 
 /// Casts `input_stage` to a CudaInputStage. Errors: failed (it is not one).
 CudaInputStage& as_cuda(InputStage& input_stage);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "carillon/core/batch.h"
@@ -15,6 +16,11 @@
 #include "carillon/graph/step_inputs.h"
 
 namespace carillon {
+
+/// Consecutive records of a dataset: [begin, end), or all up to its last one.
+struct RecordRange {
+  std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
+};
 
 /// The inputs of one step. An evaluation sets only the batch.
 struct StagedStep {
@@ -29,9 +35,11 @@ struct InputStageSpec {
   std::size_t image_bytes = 0;   ///< bytes per record
   std::size_t target_bytes = 0;  ///< bytes per sample (Graph::target_bytes); 0: targets are not copied
   std::uint32_t slots = 1;
-  /// The dataset that all batches come from. If it fits, a GPU keeps it in its memory; each batch must then name its
-  /// records. Null: samples are always copied. Must outlive the input stage.
+  /// The dataset that all batches come from. If it fits, a GPU keeps the records of `kept` in its memory; each batch
+  /// must then name its records. Null: samples are always copied. Must outlive the input stage.
   const Dataset* dataset = nullptr;
+  RecordRange kept = {};  ///< the records of `dataset` that batches may name
+  std::size_t max_kept_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 class InputStage {
@@ -39,7 +47,7 @@ class InputStage {
   virtual ~InputStage() = default;
   /// The inputs that an executable and an optimiser read. The address is constant during the input stage's lifetime.
   const StepInputs& inputs() const { return inputs_; }
-  /// True if the device's memory holds the dataset. Batches then need only record numbers.
+  /// True if the device's memory holds the records. Batches then need only record numbers.
   virtual bool keeps_records() const { return false; }
   /// Writes a step's inputs to `slot`. The batch has batch_size samples. On a CPU the batch must stay valid until the
   /// step is done. On a GPU it may be released when write() returns.

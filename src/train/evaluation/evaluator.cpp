@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "carillon/core/error.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/step/tensor_io.h"
-#include "src/train/evaluation/image_views.h"
+#include "src/step/update/compute_copies.h"
 
 namespace carillon {
 namespace {
@@ -18,20 +19,39 @@ void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, 
   }
 }
 
+/// Errors: failed (an output is not finite). `records`: of the samples.
+void check_outputs(std::span<const float> outputs, std::span<const std::uint32_t> records) {
+  const auto not_finite = std::ranges::find_if_not(outputs, [](float value) { return std::isfinite(value); });
+  if (not_finite == outputs.end()) return;
+  const std::size_t elements = outputs.size() / records.size();
+  const std::size_t sample = static_cast<std::size_t>(not_finite - outputs.begin()) / elements;
+  fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", records[sample]);
+}
+
+ForwardSettings forward_settings(const Network& network, const EvaluatorSettings& settings) {
+  return {.image = network.image,
+          .averages_views = settings.test_time_augmentation,
+          .capture = settings.capture,
+          .dataset = settings.repeated.dataset,
+          .kept = settings.repeated.records,
+          .max_kept_bytes = std::size_t{256} << 20};
+}
+
 }  // namespace
+
+EvaluatedPart part_of(const Dataset& dataset, const Mpi& mpi) {
+  const auto ranks = static_cast<std::uint64_t>(mpi.size()), rank = static_cast<std::uint64_t>(mpi.rank());
+  return {&dataset, {dataset.size() * rank / ranks, dataset.size() * (rank + 1) / ranks}};
+}
 
 Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device)
     : device_(device),
-      image_(network.image),
-      augments_(settings.test_time_augmentation),
-      decode_threads_(settings.decode_threads),
-      prefetch_bytes_(settings.prefetch_bytes),
+      settings_(settings),
       network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation, device.kind()})),
-      input_stage_(make_input_stage(
-          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
-      parameters_(network_.graph.parameters(), device, {}),
+      parameters_(network_.graph.parameters(), device,
+                  {.gradients = {}, .compute_copies = make_compute_copies(network_.graph, device)}),
       buffers_(network_.graph.buffers(), device),
-      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.output}) {}
+      pass_(make_forward_pass({network_, device, parameters_, buffers_}, forward_settings(network, settings))) {}
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
   const bool averages = values == TrainedValues::moving_averages;
@@ -56,58 +76,61 @@ void Evaluator::load_averages(std::span<float> averages, const BufferStore& buff
   copy_floats(device_, buffers.values(), buffers_.values());
 }
 
-std::vector<float> Evaluator::outputs_of(const Batch& batch) {
-  input_stage_->write(0, {.batch = batch});
-  input_stage_->upload(0, 1, device_.stream());
-  executable_.forward(device_.stream());
-  return download_floats(device_, executable_.tensor(network_.output));
-}
-
-std::vector<float> Evaluator::mean_outputs_of_views(const Batch& batch) {
-  const std::size_t count = batch.images.size(), bytes = image_.bytes();
-  std::vector<std::uint8_t> memory(count * bytes);
-  std::vector<const std::uint8_t*> images;
-  for (std::size_t i = 0; i < count; ++i) images.push_back(memory.data() + i * bytes);
-  Batch seen = batch;
-  seen.images = images;
-  std::vector<float> means;
-  for (const ImageView& view : augmented_views) {
-    for (std::size_t i = 0; i < count; ++i) write_view(view, image_, batch.images[i], memory.data() + i * bytes);
-    const std::vector<float> outputs = outputs_of(seen);
-    means.resize(outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) means[i] += view.weight * outputs[i];
+void Evaluator::begin() {
+  refresh_compute_copies(parameters_, device_);
+  while (pass_->next_outputs(Results::all)) {  // an evaluation that failed may have left some
   }
-  return means;
 }
 
 std::vector<float> Evaluator::outputs(const Batch& batch) {
-  return augments_ ? mean_outputs_of_views(batch) : outputs_of(batch);
+  begin();
+  pass_->enqueue(batch);
+  const std::span<const float> outputs = pass_->next_outputs(Results::all).value();
+  return {outputs.begin(), outputs.end()};
 }
 
-void Evaluator::add(Metric& metric, const Batch& batch) {
-  const std::vector<float> values = outputs(batch);
-  const std::size_t elements = values.size() / batch.images.size(), samples = batch.valid_count();
-  for (std::size_t i = 0; i < samples; ++i) {
-    const float* row = values.data() + i * elements;
-    if (!std::all_of(row, row + elements, [](float value) { return std::isfinite(value); })) {
-      fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
-    }
+Evaluator::PendingBatch Evaluator::pending(const Batch& batch, const Dataset& dataset) const {
+  const std::size_t samples = batch.valid_count();
+  const auto records = batch.records.first(samples);
+  PendingBatch pending{.records = {records.begin(), records.end()}, .targets = {}};
+  if (!pass_->keeps_records()) {
+    const auto targets = batch.targets_of(0, samples);
+    pending.targets.assign(targets.begin(), targets.end());
+  } else {
+    for (const std::uint32_t record : records)
+      std::ranges::copy(dataset.target(record), back_inserter(pending.targets));
   }
-  metric.add(std::span(values).first(samples * elements), batch.targets_of(0, samples));
+  return pending;
 }
 
 void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
                          const std::function<void()>& batch_done) {
-  const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
-  const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
-  const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
+  const bool keeps_records = pass_->keeps_records();
+  check(!keeps_records || settings_.repeated.dataset == &dataset, "the evaluator keeps the records of another dataset");
+  begin();
+  const RecordRange part = part_of(dataset, mpi).records;
+  const auto batch_size = static_cast<std::size_t>(settings_.batch_size);
   BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
-                     {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
-                     {.thread_count = decode_threads_, .bytes = prefetch_bytes_});
+                     {.start = part.begin, .global_batch = batch_size, .batch_size = batch_size, .end = part.end},
+                     {.thread_count = settings_.decode_threads, .bytes = settings_.prefetch_bytes});
+  std::deque<PendingBatch> batches;  // enqueued, without outputs
+  const auto add_outputs = [&](Results wanted) {
+    while (const auto outputs = pass_->next_outputs(wanted)) {
+      const PendingBatch& batch = batches.front();
+      const auto valid = outputs->first(outputs->size() / batch_size * batch.records.size());
+      check_outputs(valid, batch.records);
+      metric.add(valid, batch.targets);
+      batches.pop_front();
+    }
+  };
   while (loader.has_next()) {
-    add(metric, loader.next());
+    const Batch& batch = keeps_records ? loader.next_by_records() : loader.next();
+    pass_->enqueue(batch);
+    batches.push_back(pending(batch, dataset));
+    add_outputs(Results::due);
     batch_done();
   }
+  add_outputs(Results::all);
 }
 
 std::unique_ptr<Metric> Evaluator::evaluate(const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,

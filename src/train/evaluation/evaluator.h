@@ -12,28 +12,41 @@
 #include "carillon/tasks/metric.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/graph/executable.h"
-#include "src/step/input/input_stage.h"
+#include "src/step/forward/forward_pass.h"
 
 namespace carillon {
 
 /// Which values of a training are evaluated.
 enum class TrainedValues { variables, moving_averages };
 
+/// A rank's part of the records of an evaluation.
+struct EvaluatedPart {
+  const Dataset* dataset = nullptr;
+  RecordRange records;
+};
+/// Every rank evaluates a contiguous part.
+EvaluatedPart part_of(const Dataset& dataset, const Mpi& mpi);
+
 struct EvaluatorSettings {
   std::int64_t batch_size = 1;  ///< records that go through the network at a time
   Arithmetic arithmetic = Arithmetic::fp32;
-  /// Average the outputs of each image over mirrored and shifted views of it (src/train/evaluation/image_views.h):
-  /// six times the work.
+  /// Average the outputs of each image over mirrored and shifted views of it (src/step/forward/image_views.h): six
+  /// times the work.
   bool test_time_augmentation = false;
   int decode_threads = 2;          ///< for records that are not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
+  bool capture = true;             ///< replay captured passes if the device can
+  /// The only records that evaluate() will evaluate, several times: a GPU keeps their images if they are in memory and
+  /// need at most 256 MiB. Its dataset outlives the evaluator. No dataset: any records are evaluated.
+  EvaluatedPart repeated = {};
 };
 
 class Evaluator {
  public:
   /// `device` outlives the evaluator.
   Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device);
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
   /// Loads these values of a checkpoint, and its buffers. Errors: data (of another model, or not finite).
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
@@ -43,37 +56,39 @@ class Evaluator {
   /// first.
   void load_averages(std::span<float> averages, const BufferStore& buffers);
 
+  /// Whether a GPU keeps the images of EvaluatorSettings::repeated.
+  bool keeps_records() const { return pass_->keeps_records(); }
+
   /// The network's outputs for a batch of EvaluatorSettings::batch_size samples, [batch, output elements]; with
   /// test-time augmentation their mean over the views.
   std::vector<float> outputs(const Batch& batch);
 
-  /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates a contiguous part of the
-  /// records; the parts are merged in rank order. Calls `batch_done` after each batch. Collective. Errors: those of
-  /// Dataset::read, failed (an output is not finite), found by all ranks together (Mpi::run_on_all).
+  /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates its part_of the records;
+  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors:
+  /// those of Dataset::read, failed (an output is not finite), found by all ranks together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {});
 
  private:
+  /// What the metric needs of a batch while its outputs are computed.
+  struct PendingBatch {
+    std::vector<std::uint32_t> records;  ///< of the valid samples
+    std::vector<std::byte> targets;      ///< of the valid samples
+  };
+
+  /// Called before the first batch of an evaluation: no change of the variables can be missed.
+  void begin();
   /// Adds this rank's part of the records.
   void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);
-  /// Adds the valid samples of `batch`.
-  void add(Metric& metric, const Batch& batch);
-  /// [batch, output elements]
-  std::vector<float> outputs_of(const Batch& batch);
-  /// The same, averaged over the views.
-  std::vector<float> mean_outputs_of_views(const Batch& batch);
+  PendingBatch pending(const Batch& batch, const Dataset& dataset) const;
 
   Device& device_;
-  ImageShape image_;
-  bool augments_;
-  int decode_threads_;
-  std::size_t prefetch_bytes_;
+  EvaluatorSettings settings_;
   BuiltNetwork network_;
-  std::unique_ptr<InputStage> input_stage_;
   ParameterStore parameters_;
   BufferStore buffers_;
-  Executable executable_;
+  std::unique_ptr<ForwardPass> pass_;
 };
 
 }  // namespace carillon

@@ -317,10 +317,9 @@ void Trainer::save_by_time() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    const EvaluatorSettings settings{options_.data.evaluation_batch, options_.device.arithmetic,
-                                     options_.data.test_time_augmentation, decode_threads(),
-                                     static_cast<std::size_t>(options_.data.prefetch_bytes)};
-    evaluator_.emplace(network_, settings, device_);
+    evaluator_.emplace(network_,
+                       evaluator_settings(options_, device_.kind(), part_of(*eval_dataset_, mpi_), decode_threads()),
+                       device_);
   }
   tower_->synchronize_buffers();
   evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());

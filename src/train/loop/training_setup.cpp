@@ -1,6 +1,19 @@
 #include "src/train/loop/training_setup.h"
 
+#include <algorithm>
+
 namespace carillon {
+namespace {
+
+/// A GPU needs less time per record in larger batches. Their pixels are limited, because activations grow with them.
+std::int64_t evaluation_batch(const DataOptions& data, DeviceKind device) {
+  constexpr std::int64_t most = 1000, most_pixel_bytes = most * 32 * 32 * 3;
+  if (device == DeviceKind::cpu) return data.evaluation_batch;
+  const auto image_bytes = static_cast<std::int64_t>(data.record_form.schema.image_shape.bytes());
+  return std::max(data.evaluation_batch, std::min(most, most_pixel_bytes / std::max<std::int64_t>(image_bytes, 1)));
+}
+
+}  // namespace
 
 TowerSettings tower_settings(const TrainOptions& options) {
   return {.batch_size = options.data.batch_size,
@@ -11,6 +24,18 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .wire = options.device.wire,
           .capture = options.device.cuda_graph,
           .checks_memory = options.faults.check_memory};
+}
+
+EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
+                                     int decode_threads) {
+  const DataOptions& data = options.data;
+  return {.batch_size = evaluation_batch(data, device),
+          .arithmetic = options.device.arithmetic,
+          .test_time_augmentation = data.test_time_augmentation,
+          .decode_threads = decode_threads,
+          .prefetch_bytes = static_cast<std::size_t>(data.prefetch_bytes),
+          .capture = options.device.cuda_graph,
+          .repeated = part};
 }
 
 Network network_to_train(const TrainOptions& options, const FoundRecords& found) {

@@ -1,8 +1,9 @@
-// The tower and the network of a training, as its options describe them.
+// The tower, the network and the evaluations of a training, as its options describe them.
 #pragma once
 
 #include "carillon/options/train_options.h"
 #include "src/step/tower.h"
+#include "src/train/evaluation/evaluator.h"
 
 namespace carillon {
 
@@ -14,6 +15,10 @@ struct FoundRecords {
 
 /// Settings that do not depend on the dataset. Errors: those of OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
+
+/// Settings of the evaluations of a training on `device`. `part`: this rank's.
+EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
+                                     int decode_threads);
 
 /// The network to train on records of options.data.record_form. `found`: facts of the records, once they are open.
 /// Errors: those of the model's MakeNetwork.

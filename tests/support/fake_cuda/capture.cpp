@@ -172,6 +172,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   streams().check(stream, "cudaGraphLaunch");
   if (stream->capture != nullptr) misuse("graphs in captures are not faked");
   ++mutable_counts().graph_launches;
+  mutable_counts().graph_nodes += executable->nodes->size();
   std::vector<WorkRef> before = stream->after;
   before.push_back(executable->last_launch);
   std::vector<WorkRef> works;

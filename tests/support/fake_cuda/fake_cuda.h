@@ -35,9 +35,13 @@ void configure(const Settings& settings);
 /// The objects that were not freed: "2 device allocations, 1 stream"; empty if there are none.
 std::string left_over();
 
+/// Calls outside of captures, since the start of the process.
 struct Counts {
-  std::uint64_t kernels = 0;  ///< launched outside of captures
+  std::uint64_t kernels = 0;  ///< launches of single kernels
   std::uint64_t graph_launches = 0;
+  std::uint64_t graph_nodes = 0;  ///< of all launched graphs together
+  std::uint64_t copies = 0;
+  std::uint64_t waits = 0;  ///< for a stream or an event, also by polling
 };
 Counts counts();
 

@@ -13,5 +13,9 @@ void set_conditions(const GpuConditions& conditions) {
 }
 std::string left_on_gpu() { return fake_cuda::left_over(); }
 std::optional<std::uint64_t> graph_launches() { return fake_cuda::counts().graph_launches; }
+std::optional<GpuCalls> gpu_calls() {
+  const fake_cuda::Counts counts = fake_cuda::counts();
+  return GpuCalls{counts.kernels, counts.graph_launches, counts.graph_nodes, counts.copies, counts.waits};
+}
 
 }  // namespace carillon::testing

@@ -56,7 +56,8 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLa
 
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name) {
   const Guard guard(api_mutex());
-  ++mutable_counts().kernels;
+  streams().check(stream, "a kernel");
+  if (stream->capture == nullptr) ++mutable_counts().kernels;
   return enqueue(stream, std::move(body), {cudaGraphNodeTypeKernel, name});
 }
 
@@ -97,6 +98,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Guard guard(api_mutex());
   streams().check(stream, "cudaStreamSynchronize");
   if (const cudaError_t error = refused_in_capture("cudaStreamSynchronize")) return error;
+  ++mutable_counts().waits;
   for (const WorkRef& work : std::vector(stream->after)) timeline().run_until_done(work);
   return cudaSuccess;
 }
@@ -110,6 +112,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     timeline().run_some(1);
     return cudaErrorNotReady;
   }
+  ++mutable_counts().waits;
   return cudaSuccess;
 }
 
@@ -155,7 +158,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   events().check(event, "cudaEventQuery");
   if (const cudaError_t error = refused_in_capture("cudaEventQuery")) return error;
   if (event->capture != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventQuery");
-  if (event->work == nullptr || event->work->done) return cudaSuccess;
+  if (event->work == nullptr || event->work->done) {
+    ++mutable_counts().waits;
+    return cudaSuccess;
+  }
   timeline().run_some(draw(most_pieces + 1));
   return cudaErrorNotReady;
 }
@@ -165,6 +171,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   events().check(event, "cudaEventSynchronize");
   if (const cudaError_t error = refused_in_capture("cudaEventSynchronize")) return error;
   if (event->capture != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventSynchronize");
+  ++mutable_counts().waits;
   timeline().run_until_done(event->work);
   return cudaSuccess;
 }
@@ -174,6 +181,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (bytes == 0) return cudaSuccess;
   const Place to_place = place_of(to, bytes), from_place = place_of(from, bytes);
   if (const cudaError_t error = check_kind(kind, to_place, from_place)) return error;
+  streams().check(stream, "a copy");
+  if (stream->capture == nullptr) ++mutable_counts().copies;
   if (to_place == Place::pageable || from_place == Place::pageable) {
     if (const cudaError_t error = refused_in_capture("a copy of memory that is not page-locked")) return error;
   }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "carillon/core/host_device.h"
 #include "carillon/core/image_shape.h"
 
 namespace carillon {
@@ -18,12 +19,37 @@ namespace carillon {
 struct ImageView {
   std::int64_t shift = 0;  ///< pixel (y, x) is the image's (y + shift, x + shift): -1, 0 or 1
   bool mirrored = false;   ///< left-right, after the shift
-  float weight = 1.0f;     ///< weight of the view's outputs in the mean
+  float weight = 1.0f;     ///< weight of the view's outputs in the mean; a power of two, so that products are exact
 };
 
 inline constexpr std::array augmented_views{ImageView{0, false, 0.25f},   ImageView{0, true, 0.25f},
                                             ImageView{-1, false, 0.125f}, ImageView{-1, true, 0.125f},
                                             ImageView{1, false, 0.125f},  ImageView{1, true, 0.125f}};
+
+/// The pixel of an image that each pixel of its view shows, on CPU and GPU.
+struct ViewMap {
+  std::int32_t height = 0, width = 0, shift = 0;
+  bool mirrored = false;
+
+  ViewMap(const ImageView& view, const ImageShape& shape)
+      : height(static_cast<std::int32_t>(shape.height)),
+        width(static_cast<std::int32_t>(shape.width)),
+        shift(static_cast<std::int32_t>(view.shift)),
+        mirrored(view.mirrored) {}
+
+  /// The image's row at row y of the view, and its column at column x.
+  CARILLON_HOST_DEVICE std::int32_t row(std::int32_t y) const { return reflected(y + shift, height); }
+  CARILLON_HOST_DEVICE std::int32_t column(std::int32_t x) const {
+    return reflected((mirrored ? width - 1 - x : x) + shift, width);
+  }
+
+ private:
+  /// The index within `extent` that index `at` shows; `at` is from -1 to `extent`.
+  CARILLON_HOST_DEVICE static std::int32_t reflected(std::int32_t at, std::int32_t extent) {
+    if (at < 0) return 1;
+    return at < extent ? at : extent - 2;
+  }
+};
 
 /// Writes the view of an image. Both are [channels, height, width], at least 2 x 2 pixels.
 void write_view(const ImageView& view, const ImageShape& shape, const std::uint8_t* image, std::uint8_t* out);

@@ -1,4 +1,4 @@
-#include "src/train/evaluation/image_views.h"
+#include "src/step/forward/image_views.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,55 @@
+// ForwardPass: computes the outputs of a trained network for batches of images.
+//
+//   pass->enqueue(batch); while (outputs = pass->next_outputs(Results::due)) ...      for each batch
+//   while (outputs = pass->next_outputs(Results::all)) ...                            after the last batch
+//
+// A CPU computes a batch at once. A GPU keeps up to two blocks of batches in flight. It replays a captured forward pass
+// for each batch, and the host reads the outputs of a whole block (src/step/forward/cuda_forward_pass.cpp).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "carillon/models/network.h"
+#include "src/graph/executable.h"
+#include "src/step/drivers/driver.h"
+#include "src/step/input/input_stage.h"
+
+namespace carillon {
+
+struct ForwardSettings {
+  ImageShape image;                  ///< of a record
+  bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views
+  bool capture = true;               ///< replay captured passes if the device can
+  const Dataset* dataset = nullptr;  ///< as InputStageSpec, with `kept` and `max_kept_bytes`
+  RecordRange kept = {};
+  std::size_t max_kept_bytes = 0;
+};
+
+/// What a forward pass uses and does not own. On a GPU, ops read the store's compute copies, if it has any.
+struct ForwardContext {
+  const BuiltNetwork& built;  ///< for evaluation
+  Device& device;
+  const ParameterStore& parameters;
+  const BufferStore& buffers;
+};
+
+class ForwardPass {
+ public:
+  virtual ~ForwardPass() = default;
+  /// As InputStage::keeps_records.
+  virtual bool keeps_records() const = 0;
+  /// Adds a batch of Graph::batch_size() samples, which may be released when the call returns. First take all outputs
+  /// that are due.
+  virtual void enqueue(const Batch& batch) = 0;
+  /// The outputs of the oldest batch that were not yet returned: [batch, output elements], valid until the next call of
+  /// enqueue. Waits for them. Nullopt: there are none or, with Results::due, the batch may stay in flight. Which
+  /// batches are due depends only on the calls, not on timing. Errors: failed (device, lost peer).
+  virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
+};
+
+std::unique_ptr<ForwardPass> make_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
+
+}  // namespace carillon
