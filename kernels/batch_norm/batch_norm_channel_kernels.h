@@ -114,7 +114,7 @@ struct NormOfRanks {
   BatchNormChannels channels;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
-    channels.set_norm(c, moments_of_ranks(moments.of(c), rows));
+    channels.set_norm(c, moments_of_ranks(moments.channel(c), rows));
   }
 };
 
@@ -126,7 +126,7 @@ struct GradientsOfRanks {
   ChannelGradients gradient;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
-    gradient.set(c, channels.gradient_of(c, rows * sums.ranks, sums_of_ranks(sums.of(c))));
+    gradient.set(c, channels.gradient_of(c, rows * sums.ranks, sums_of_ranks(sums.channel(c))));
   }
 };
 

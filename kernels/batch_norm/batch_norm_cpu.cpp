@@ -196,7 +196,7 @@ class BatchNormCpu final : public Op {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);
     for (std::size_t c = 0; c < slices_.channels; ++c) {
-      const Moments joined = moments_of_ranks(values_of_ranks(all).of(static_cast<std::int64_t>(c)),
+      const Moments joined = moments_of_ranks(values_of_ranks(all).channel(static_cast<std::int64_t>(c)),
                                               static_cast<double>(slices_.short_rows));
       totals_[c] = joined.mean;
       totals_[slices_.channels + c] = joined.squares;
@@ -261,7 +261,7 @@ class BatchNormCpu final : public Op {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);
     for (std::size_t c = 0; c < slices_.channels; ++c) {
-      const GradientSums joined = sums_of_ranks(values_of_ranks(all).of(static_cast<std::int64_t>(c)));
+      const GradientSums joined = sums_of_ranks(values_of_ranks(all).channel(static_cast<std::int64_t>(c)));
       totals_[c] = joined.sum;
       totals_[slices_.channels + c] = joined.product;
     }

@@ -33,8 +33,8 @@ struct ValuesOfRanks {
   std::int64_t row = 0;
   int ranks = 1;
 
-  /// For channel c, if these are for channel 0.
-  CARILLON_HOST_DEVICE ValuesOfRanks of(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
+  /// The values of channel c, if these are the values of channel 0.
+  CARILLON_HOST_DEVICE ValuesOfRanks channel(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
 };
 
 /// The moments over all ranks, in rank order. `of`: the ranks' means and squares, each of `count` values.

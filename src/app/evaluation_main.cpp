@@ -241,9 +241,9 @@ void check_evaluation_options(const std::string& program, const ProgramSpec& pro
                               const std::vector<std::string>& words) {
   EvalOptions options;
   OptionSet set = option_set(program, options, program_spec);
-  std::vector<const char*> arguments{program.c_str()};
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  set.parse(static_cast<int>(arguments.size()), arguments.data());
+  std::vector<std::string> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  set.parse(arguments);
 }
 
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {

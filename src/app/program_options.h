@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// Checks the names and values of options of the training program `program`, as it does itself. `also_suggested`: other
-/// names that the error for an unknown option may suggest. Errors: usage.
+/// Checks the names and values of options as the training program `program` checks them when it starts.
+/// `also_suggested`: other names that the error for an unknown option may suggest. Errors: usage.
 void check_training_options(const std::string& program, const ProgramSpec& program_spec,
                             const std::vector<std::string>& words, const std::vector<std::string>& also_suggested);
 

@@ -366,9 +366,9 @@ void check_training_options(const std::string& program, const ProgramSpec& progr
   PictureOptions pictures;
   OptionSet set = option_set(program, options, pictures, program_spec);
   set.also_suggest(also_suggested);
-  std::vector<const char*> arguments{program.c_str()};
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  set.parse(static_cast<int>(arguments.size()), arguments.data());
+  std::vector<std::string> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  set.parse(arguments);
 }
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {

@@ -41,12 +41,6 @@ void copy_floats(Device& device, std::span<float> from, std::span<float> to) {
   device.copy(from.data(), to.data(), from.size_bytes());
 }
 
-void Device::copy(const void* from, void* to, std::size_t bytes) {
-  std::vector<std::byte> host(bytes);
-  download(from, host.data(), bytes);
-  upload(host.data(), to, bytes);
-}
-
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   const CudaGpus gpus = request.choice == "cpu" ? CudaGpus{} : find_cuda_gpus();
   if (gpus.count > 0) return open_cuda_device(request, gpus.count);

@@ -103,7 +103,7 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   }
   for (const int parameter : node.parameters) {
     tensors.parameters.push_back(context.parameters.value(parameter));
-    if (!context.parameters.compute_copies().empty()) {
+    if ((training || context.reads_compute_copies) && !context.parameters.compute_copies().empty()) {
       tensors.parameter_compute_copies.push_back(context.parameters.compute_copies().at(parameter).tensor);
     }
     if (!training) continue;

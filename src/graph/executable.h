@@ -24,6 +24,8 @@ struct ExecutableContext {
   const StepInputs& inputs;     ///< InputStage::inputs
   TowerLink* towers = nullptr;  ///< to the other ranks; null: one rank alone
   Value loss = {};              ///< training adds it to the step sums; none: no step sums
+  /// Outside training: the compute copies of `parameters` are current, and in the formats that the graph's ops read.
+  bool reads_compute_copies = false;
 };
 
 /// Whether ops process the batch tile by tile (src/graph/batch_tiling.h).

@@ -135,8 +135,8 @@ PictureFolder look_through(const fs::path& folder) {
 }
 
 std::vector<std::string> conversion_command(const PictureFolder& pictures, const Conversion& conversion) {
-  std::vector<std::string> command{program_word("tfrecord_convert"), "images", "--input", pictures.path, "--output",
-                                   conversion.data.string()};
+  std::vector<std::string> command{
+      program_as_called("tfrecord_convert"), "images", "--input", pictures.path, "--output", conversion.data.string()};
   command.insert(command.end(), conversion.options.begin(), conversion.options.end());
   return command;
 }

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> command(const std::string& program, std::vector<std::string> words) {
-  words.insert(words.begin(), program_word(program));
+  words.insert(words.begin(), program_as_called(program));
   return words;
 }
 

@@ -80,8 +80,8 @@ int stopped_early() {
 }
 
 void print_next_steps(const fs::path& folder, const TrainingRequest& request, const fs::path& train_dir) {
-  const std::string run = shell_line({train_dir.string()}), carillon = shell_line({program_word("carillon")});
-  std::vector<std::string> again{program_word("carillon"), "train", folder.string()};
+  const std::string run = shell_line({train_dir.string()}), carillon = shell_line({program_as_called("carillon")});
+  std::vector<std::string> again{program_as_called("carillon"), "train", folder.string()};
   if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
   if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
   if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
@@ -181,9 +181,7 @@ int train_command(const std::vector<std::string>& words) {
   std::vector<std::string> folders;
   set.take_rest(folders);
   SplitWords parts = split_words(words, own_options, flags);
-  std::vector<const char*> arguments;
-  for (const std::string& word : parts.own) arguments.push_back(word.c_str());
-  if (!set.parse(static_cast<int>(arguments.size()), arguments.data())) {
+  if (!set.parse(parts.own)) {
     fmt::print("{}", set.answer());
     return 0;
   }

@@ -270,6 +270,12 @@ void OptionSet::apply(const Source& source) {
   }
 }
 
+bool OptionSet::parse(const std::vector<std::string>& words) {
+  std::vector<const char*> arguments;
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  return parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
 bool OptionSet::parse(int argc, const char* const* argv) {
   const Source arguments = command_line(argc, argv);
   asks_version_ = arguments.values.contains("version");

@@ -103,6 +103,8 @@ class OptionSet {
   /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
+  /// As above. `words`: the program's name, then its arguments.
+  bool parse(const std::vector<std::string>& words);
 
   /// Whether an option of this name is declared.
   bool has(std::string_view name) const { return find(name) != nullptr; }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
-std::string program_word(const std::string& program) {
+std::string program_as_called(const std::string& program) {
   const fs::path own = program_invocation_name, file = programs_folder() / program;
   const bool is_in_path = !own.has_parent_path();
   const fs::path named = is_in_path ? find_in_path(program) : own.parent_path() / program;
@@ -68,7 +68,7 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
       words.insert(words.end(), {"--map-by", fmt::format("slot:PE={}", cores / ranks), "--bind-to", "core"});
     }
   }
-  words.push_back(program_word(program));
+  words.push_back(program_as_called(program));
   words.insert(words.end(), options.begin(), options.end());
   return words;
 }
@@ -106,7 +106,8 @@ ChildResult Launch::run(const std::vector<std::string>& words, std::string* erro
   if (has_stopped && result.exit_code == 0) result.exit_code = static_cast<int>(ExitCode::stopped);
   std::error_code ignored;
   fs::remove(path, ignored);
-  if (ranks > 1 && result.exit_code != 0 && !last.empty()) print_text(STDERR_FILENO, last + "\n");
+  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // by mpirun's lines
+  if (is_buried && !last.empty()) print_text(STDERR_FILENO, last + "\n");
   if (error_line != nullptr) *error_line = last;
   return result;
 }

@@ -17,7 +17,7 @@ std::filesystem::path programs_folder();
 
 /// The program of this name in programs_folder(), in the form in which the user named the running program: a name in
 /// PATH, or a relative or absolute path. An absolute path is returned unchanged.
-std::string program_word(const std::string& program);
+std::string program_as_called(const std::string& program);
 
 /// The number of physical cores that this process may use.
 int usable_cores();
@@ -38,7 +38,7 @@ struct Launch {
   int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
   /// `program` with `options` under mpirun, each rank bound to its share of the cores. `program`: as in
-  /// program_word.
+  /// program_as_called.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save. If a rank ends, mpirun gives the
   /// others 30 s to save, unless the environment says otherwise. CARILLON_RANKS does not reach the program.

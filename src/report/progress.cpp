@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds redraw_period{100};
 constexpr std::chrono::seconds first_line_after{10}, line_period{60};
 
-std::atomic<bool> bar_stands = false;
+std::atomic<bool> bar_is_drawn = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 }  // namespace
@@ -42,7 +42,7 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
   const std::string left = duration_text(spent.count() * steps_left / steps_done) + " left";
   if (output_.form == Form::bar) {
     print_text(output_.descriptor, "\r\033[K" + bar(step, loss, left));
-    bar_drawn_ = bar_stands = true;
+    bar_drawn_ = bar_is_drawn = true;
     due_ = now + redraw_period;
   } else {
     print_text(output_.descriptor, fmt::format("step {}/{}, {}\n", step, last_step_, left));
@@ -60,10 +60,10 @@ std::string Progress::bar(std::int64_t step, std::optional<double> loss, const s
 void Progress::clear() {
   if (!bar_drawn_) return;
   print_text(output_.descriptor, "\r\033[K");
-  bar_drawn_ = bar_stands = false;
+  bar_drawn_ = bar_is_drawn = false;
 }
 
-bool Progress::has_bar() { return bar_stands; }
+bool Progress::has_bar() { return bar_is_drawn; }
 
 Progress::Output progress_output() {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {

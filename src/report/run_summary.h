@@ -35,7 +35,8 @@ std::string best_checkpoint_line(const std::string& path, const StepScore& best)
 struct RunSummary {
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step)
   std::int64_t global_batch = 0;
-  /// The evaluation of the best checkpoint, or without one, the best of this run: the first one of equals.
+  /// The evaluation of the best checkpoint. Without such a checkpoint: the best evaluation of this run. Of equal ones,
+  /// the first.
   std::optional<StepScore> best;
   PhaseSeconds seconds;
   std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown

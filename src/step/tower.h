@@ -175,8 +175,8 @@ class Tower {
   /// Sets slots and slow copies to their initial values, from the present variables and buffers.
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
-  bool has_averages() const;
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
+  bool has_averages() const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
   /// With `checks_memory`: compares the buffers with those of the last completed step. Errors: ChangedInMemory.
   void check_buffers() const;

@@ -1,9 +1,14 @@
-"""Gradients in bf16 on a CPU: not farther from float64 than those of PyTorch's autocast, at equal variables and images.
+"""Gradients and logits in bf16 on a CPU: not farther from float64 than those of PyTorch's autocast, at equal variables and
+images.
 
 Each network takes one step of a batch from the same initial variables. Without weight decay, the velocities of the first
 step are the gradients. The error is the distance of all gradients to those of float64, relative to their length. It may
-exceed PyTorch's by 2 %, the chance of single roundings. Needs torch.
+exceed PyTorch's by 2 %, the chance of single roundings. Then the network trains for some steps in float32 and predicts in
+bf16. The table of predictions has the probabilities of the five likeliest classes. The logarithms of their ratios to the
+likeliest are differences of logits. Needs torch.
 """
+
+import csv
 
 import numpy as np
 
@@ -12,6 +17,8 @@ from programs import Result, checkpoint, load, losses, main
 
 BATCH = 64
 BATCHES = {"resnet50": 16}
+STEPS, PLACES = 20, 5
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 MODELS = ("airbench94", "resnet9", "resnet18_cifar", "resnet50")
 OPTIONS = (
     "--optimizer=nesterov", "--momentum=0.9", "--weight-decay=0", "--regularization=0", "--moving-average-decay=0",
@@ -27,7 +34,9 @@ def check(context):
         yield Result("bf16 parity", False, f"this Python has no {error.name}")
         return
     paths = sorted(context.small_cifar10_set(BATCH).glob("train-*.tfrecord"))
-    records = next(iter(cifar.read_batches(context.cifar10).values()))[:BATCH]
+    batches = cifar.read_batches(context.cifar10)
+    all_records = np.concatenate([batches[name][:BATCH] for name in cifar.TRAIN])
+    records = all_records[:BATCH]
     for model in MODELS[:1] if context.quick else MODELS:
         start, run = context.directory("start"), context.directory("run")
         count = BATCHES.get(model, BATCH)
@@ -48,6 +57,37 @@ def check(context):
             f"bf16 parity: gradients of {model}, batch {count}", ours <= 1.02 * theirs,
             f"error {ours:.3f}, PyTorch's autocast {theirs:.3f}; of the loss {of_loss:.1e}, {of_their_loss:.1e}",
         )  # fmt: skip
+        trained = context.directory("trained")
+        table = trained.with_suffix(".csv")
+        context.train(
+            *of_model, "--init-from", initial, f"--max-steps={STEPS}", "--precision=fp32", program="cifar10_train", data=paths,
+            train_dir=trained, timeout=600,
+        )  # fmt: skip
+        context.run("cifar10_eval", "--data", *paths, "--checkpoint", trained, "--precision=bf16", "--predictions", table)
+        images = all_records[:, 1:].reshape(-1, 3, 32, 32)
+        found, classes = _differences(table)
+        arrays = load(checkpoint(trained, STEPS))
+        exact, autocast = (
+            _of_classes(reference.logits(model, arrays, images, autocast=rounds), classes) for rounds in (False, True)
+        )
+        ours, theirs = (np.linalg.norm(other - exact) / np.linalg.norm(exact) for other in (found, autocast))
+        yield Result(
+            f"bf16 parity: logits of {model}", ours <= 1.02 * theirs, f"error {ours:.4f}, PyTorch's autocast {theirs:.4f}"
+        )
+
+
+def _differences(table):
+    """The likeliest classes of each record, and the logits of all but the first, less the first's."""
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    classes = np.array([[CLASSES.index(row[f"class_{place}"]) for place in range(1, PLACES + 1)] for row in rows])
+    logs = np.log([[float(row[f"probability_{place}"]) for place in range(1, PLACES + 1)] for row in rows])
+    return logs[:, 1:] - logs[:, :1], classes
+
+
+def _of_classes(logits, classes):
+    taken = np.take_along_axis(logits, classes, axis=1)
+    return taken[:, 1:] - taken[:, :1]
 
 
 def _part(arrays, prefix):

@@ -240,6 +240,15 @@ def first_gradients(name, initial, images, labels, autocast=False):
     return {n: v.grad.double().numpy() for n, v in variables.items() if v.grad is not None}, float(loss.detach())
 
 
+@torch.no_grad()
+def logits(name, arrays, images, autocast=False):
+    """The logits [image, class] of a trained network: in float64, or in float32 with PyTorch's autocast to bfloat16."""
+    model, number = MODELS[name], torch.float32 if autocast else torch.float64
+    groups = ({n: v.to(number) for n, v in _parts(arrays, group).items()} for group in ("variables", "state"))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        return model.forward(_Layers(*groups, False), inputs_of(model, images).to(number)).double().numpy()
+
+
 def count_right(name, checkpoint, images, labels, augmented=False):
     """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits over
     mirrored and shifted views, as airbench's level 2."""

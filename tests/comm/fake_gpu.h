@@ -66,6 +66,10 @@ class FakeGpu : public Device {
     compute.give([=] { std::memcpy(memory, host, bytes); });
     compute.synchronize();
   }
+  void copy(const void* from, void* to, std::size_t bytes) override {
+    compute.give([=] { std::memcpy(to, from, bytes); });
+    compute.synchronize();
+  }
   void download(const void* memory, void* host, std::size_t bytes) override {
     compute.give([=] { std::memcpy(host, memory, bytes); });
     compute.synchronize();

@@ -20,7 +20,8 @@ TEST_F(StartupOnGpu, RefusesWinogradsMethod) {
 
 TEST_F(StartupOnGpu, TheProgramsForCifar10AndPicturesTrain) {
   for (const std::string command :
-       {"fake_cuda/cifar10_train --batch-size 2",
+       {"fake_cuda/cifar10_train --batch-size 2", "fake_cuda/cifar10_train --batch-size 2 --precision bf16",
+        "fake_cuda/cifar10_train --batch-size 2 --precision bf16 --model airbench94",
         "fake_cuda/image_train --model vit_tiny_patch16_224 --image-size 32 --batch-size 2"}) {
     const Outcome outcome =
         run(command + " --device cuda --data synthetic --max-steps 1 --train-dir " + path("run") + " --fresh");

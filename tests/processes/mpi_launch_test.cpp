@@ -76,12 +76,12 @@ class CalledAs {
   char* before_ = program_invocation_name;
 };
 
-TEST(ProgramWord, NamesAProgramAsTheUserNamedTheRunningOne) {
+TEST(ProgramAsCalled, NamesAProgramAsTheUserNamedTheRunningOne) {
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
   const std::string program = own.filename();
   const auto called_as = [&](const std::string& name) {
     const CalledAs called(name);
-    return program_word(program);
+    return program_as_called(program);
   };
   const std::string relative = "./" + std::filesystem::relative(own).string();
   EXPECT_EQ(called_as(relative), relative);
@@ -94,7 +94,7 @@ TEST(ProgramWord, NamesAProgramAsTheUserNamedTheRunningOne) {
   EXPECT_EQ(called_as("/usr/bin/carillon"), own.string()) << "a link in another folder";
 }
 
-TEST(ProgramWord, KeepsAnAbsolutePath) { EXPECT_EQ(program_word("/own/train"), "/own/train"); }
+TEST(ProgramAsCalled, KeepsAnAbsolutePath) { EXPECT_EQ(program_as_called("/own/train"), "/own/train"); }
 
 }  // namespace
 }  // namespace carillon

@@ -33,6 +33,17 @@ class WrongCommunicator final : public WithoutSharedHostMemory {
   float* wrong_ = nullptr;
 };
 
+/// Claims to round, and loses the values of the last rank.
+class LosingCommunicator final : public WithoutSharedHostMemory {
+ public:
+  using WithoutSharedHostMemory::WithoutSharedHostMemory;
+  bool rounds() const override { return true; }
+  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
+    if (rank() == size() - 1) std::ranges::fill(bucket, 0.0f);
+    WithoutSharedHostMemory::start_allreduce_mean(bucket, stream);
+  }
+};
+
 class PreflightAveragingTest : public RunTest {
  protected:
   /// 1,000 gradients in buckets of 100.
@@ -56,6 +67,12 @@ TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
     EXPECT_EQ(failure.code, ExitCode::failed) << "element " << wrong_element;
     EXPECT_THAT(mpi_.all_gather(failure.text), Contains("preflight: averaging gives wrong means"));
   }
+}
+
+TEST_F(PreflightAveragingTest, FindsALostRankInSumsThatAreRounded) {
+  if (mpi_.size() == 1) return;  // nothing is averaged
+  LosingCommunicator communicator(device_);
+  EXPECT_EQ(failure_of_run([&] { text_with(communicator); }).code, ExitCode::failed);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Wire: the number format of gradients that hosts send to each other and, with NCCL, all GPUs.
+// Wire: the number format of gradients that are sent between hosts, or between GPUs with NCCL.
 #pragma once
 
 namespace carillon {

@@ -72,7 +72,7 @@ class Device {
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
   /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
   /// `stream()` runs after it. The default copies through host memory.
-  virtual void copy(const void* from, void* to, std::size_t bytes);
+  virtual void copy(const void* from, void* to, std::size_t bytes) = 0;
 
   /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}

@@ -22,8 +22,8 @@ struct OpTensors {
   std::vector<Tensor> input_gradients, output_gradients;
   std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
   /// By parameter, in the format of OpTraits::compute_copy_format. They are current when the op runs: the update writes
-  /// them, and an evaluation converts them before its first batch. Empty, or an element without data: the op reads
-  /// `parameters`.
+  /// them, and an evaluation converts them before its first batch. Empty (in summaries of layers, and on CPUs), or an
+  /// element without data: the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
   std::vector<Tensor> buffers;  ///< float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases

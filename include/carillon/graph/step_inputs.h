@@ -4,8 +4,8 @@
 //
 // GPU ops read a ring of entries in GPU memory, one entry per step. An entry has:
 // - a header;
-// - for each sample, its row number in `images` and `targets`; a row is a record number if the GPU keeps the whole
-//   dataset, else a place in the ring;
+// - for each sample, its row number in `images` and `targets`; a row is a place in the records that the GPU
+//   keeps, else in the ring;
 // - for each sample, its record number in the dataset.
 //
 // The current entry is `*step_counter % capacity`. The last kernel of a step adds 1 to the counter. A step captured in

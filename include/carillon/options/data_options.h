@@ -33,9 +33,9 @@ struct DataOptions {
   std::string image_key, label_key;     ///< features of a record; empty: those of record_form
   /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with one.
   std::int64_t eval_every = 0;
-  /// Records per batch in these evaluations, on GPUs at least; not an option. A multiple of 48: oneDNN's AVX2 products
-  /// process rows in blocks of 6 per thread and round the rows of an incomplete block otherwise, so that the result of
-  /// a record would depend on its place in the batch and on the number of threads.
+  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. A multiple of 48:
+  /// oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete block otherwise,
+  /// so that the result of a record would depend on its place in the batch and on the number of threads.
   std::int64_t evaluation_batch = 192;
   bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
 

@@ -64,8 +64,6 @@ class Communicator {
 
   /// True if start_allreduce_mean() rounds to the wire format.
   virtual bool rounds() const { return false; }
-  /// The most roundings, one after the other, of a value on its way to a mean, if the communicator rounds.
-  virtual int roundings() const { return 2; }
 
   /// Enqueues a wait for all averages that were started.
   virtual void finish(Stream& stream) = 0;

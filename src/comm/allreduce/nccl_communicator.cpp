@@ -127,7 +127,6 @@ class NcclCommunicator final : public Communicator {
     }
   }
   bool rounds() const override { return rounds_; }
-  int roundings() const override { return size_; }  // of the own value, then of each partial sum
   float result_scale() const override { return sums_as_tree_ ? 1.0f : 1.0f / static_cast<float>(size_); }
 
   void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }

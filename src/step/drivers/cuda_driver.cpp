@@ -11,7 +11,6 @@
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_capture.h"
-#include "src/device/poll.h"
 #include "src/step/drivers/queue.h"
 #include "src/step/input/cuda_input_stage.h"
 
@@ -24,7 +23,6 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
  public:
   CudaStepDriver(const DrivenTower& tower, const InputStageSpec& form, bool capture)
       : device_(as_cuda(tower.device)),
-        communicator_(tower.communicator),
         input_stage_(as_cuda(tower.input_stage)),
         step_(tower.step),
         form_(ring_of(form.slots)),
@@ -94,7 +92,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   }
 
   void wait_for_oldest() override {
-    poll_until([&] { return under_way_.front().done(); }, [&] { communicator_.check_peers(); });
+    device_.wait_for(under_way_.front());
     spare_events_.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }
@@ -102,7 +100,6 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   StepOutcome outcome(std::uint32_t slot) const override { return input_stage_.outcome(slot); }
 
   CudaDevice& device_;
-  Communicator& communicator_;
   CudaInputStage& input_stage_;
   TrainingStep& step_;
   StepRingForm form_;

@@ -53,7 +53,11 @@ class CudaForwardPass final : public ForwardPass {
                    ? std::make_unique<ViewInputs>(input_stage_.inputs(), settings.image, spec_.batch_size, device_)
                    : nullptr),
         executable_(context.built.graph,
-                    {device_, context.parameters, context.buffers, views_ ? views_->inputs() : input_stage_.inputs()},
+                    {.device = device_,
+                     .parameters = context.parameters,
+                     .buffers = context.buffers,
+                     .inputs = views_ ? views_->inputs() : input_stage_.inputs(),
+                     .reads_compute_copies = true},
                     false, {context.built.output}),
         outputs_(executable_.tensor(context.built.output), input_stage_.inputs().progress, device_),
         captures_(settings.capture) {}

@@ -30,8 +30,8 @@ class Averager {
 
   /// Averages `count` numbers in buckets as a step does. Returns the seconds on this rank.
   double average(std::size_t count) {
-    // The values differ between ranks, and their sums are whole numbers.
-    host_.assign(count, static_cast<float>(communicator_.rank() + 1));
+    host_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) host_[i] = value_at(i);
     communicator_.acquire(device_.stream());
     device_.upload(host_.data(), memory_.data(), count * sizeof(float));
     const auto start = std::chrono::steady_clock::now();
@@ -45,20 +45,23 @@ class Averager {
     return spent.count();
   }
 
-  /// The means are sums times 1 / divisor, rounded once or twice. A communicator may also round them to bfloat16.
+  /// The means are sums times 1 / divisor, rounded once or twice, and to bfloat16 if the communicator rounds.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
-    const auto towers = static_cast<float>(communicator_.size());
-    const float mean = towers * (towers + 1.0f) / 2.0f / divisor_;
-    const float most = mean * (communicator_.rounds() ? wire_error() : 0x1p-20f);
+    const auto ranks = static_cast<float>(communicator_.size());
+    const float mean = (communicator_.rounds() ? 1.0f : ranks * (ranks + 1.0f) / 2.0f) / divisor_;
+    const float most = mean * (communicator_.rounds() ? 0x1p-8f : 0x1p-20f);
     const float factor = communicator_.result_scale();
     return std::ranges::all_of(host_, [=](float value) { return std::abs(value * factor - mean) <= most; });
   }
 
  private:
-  /// Relative: at most 2^-9 for each rounding. The limit still finds lost values if many roundings cancel each other.
-  float wire_error() const {
-    return std::clamp(0x1p-9f * static_cast<float>(communicator_.roundings()), 0x1p-6f, 0.25f);
+  /// The values differ between ranks, and their sums are whole numbers. With a communicator that rounds, one rank has a
+  /// 1 and the others have 0, so that every partial sum is exact and a lost value is found at any number of ranks.
+  float value_at(std::size_t i) const {
+    if (!communicator_.rounds()) return static_cast<float>(communicator_.rank() + 1);
+    return i % static_cast<std::size_t>(communicator_.size()) == static_cast<std::size_t>(communicator_.rank()) ? 1.0f
+                                                                                                                : 0.0f;
   }
 
   Device& device_;
