@@ -204,7 +204,8 @@ struct UpdateKernel {
       for (int k = 0; k < n && !by_direction; ++k) {
         gradient.at[k] = rounded_product(end.mean(gradient.at[k]), clip);
       }
-      Pack<float, n> value = load<n>(values + i), average, kept[slot_places], behind;
+      Pack<float, n> value = load<n>(values + i), kept[slot_places], behind;
+      Pack<float, n> average = {};  // not stored without moving averages; a pointer or null would need local memory
       if (averages != nullptr) average = load<n>(averages + i);
       if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
@@ -212,11 +213,10 @@ struct UpdateKernel {
         float of_element[slot_places] = {};
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
         float* const slow_one = ahead ? &behind.at[k] : nullptr;
-        float* const average_one = averages != nullptr ? &average.at[k] : nullptr;
         if (trains) {
-          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average_one, of_element, slow_one);
+          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], &average.at[k], of_element, slow_one);
         } else {
-          update_copies(scalars, value.at[k], average_one, slow_one);
+          update_copies(scalars, value.at[k], &average.at[k], slow_one);
         }
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
