@@ -125,8 +125,10 @@ bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic, const MatrixOper
 }
 
 MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a,
-                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixBatch& batch)
+                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixBatch& batch,
+                                     const MatrixFactors& factors)
     : MatrixProductCuda(device, arithmetic, a, b, c, batch, MatrixEpilogue{}) {
+  factors_ = factors;
   if (choose_algorithm(arithmetic, a, b, c)) return;
   fail(ExitCode::failed, "cuBLASLt has no algorithm for a matrix product [{}, {}] = [{}, {}] [{}, {}] in {}",
        c.matrix.rows, c.matrix.columns, a.matrix.rows, a.matrix.columns, b.matrix.rows, b.matrix.columns,
@@ -145,9 +147,11 @@ std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& de
 void MatrixProductCuda::run(Stream& stream, const MatrixAddresses& memory) const {
   check(as_cuda(stream).get() == device_->compute_stream().get(),
         "matrix products must run on the compute stream, which owns their workspace");
-  const float one = 1.0f, zero = 0.0f;  // read before the call returns
-  check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, memory.b, left_layout_.get(), memory.a,
-                              right_layout_.get(), &zero, memory.c, result_layout_.get(), memory.c,
+  check((factors_.beta == 0.0f) == (memory.s == nullptr), "a matrix product has a matrix to add if beta is not 0");
+  const void* const added = memory.s == nullptr ? memory.c : memory.s;
+  // alpha and beta are read before the call returns.
+  check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &factors_.alpha, memory.b, left_layout_.get(),
+                              memory.a, right_layout_.get(), &factors_.beta, added, result_layout_.get(), memory.c,
                               result_layout_.get(), &algorithm_, device_->workspace().data(), workspace_bytes_,
                               as_cuda(stream).get()));
 }

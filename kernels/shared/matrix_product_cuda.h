@@ -1,6 +1,7 @@
-// MatrixProductCuda: C = A B (+ bias, then ReLU) by cuBLASLt, for row-major matrices. CUDA builds only.
+// MatrixProductCuda: C = A B (+ bias, then ReLU; or + a matrix) by cuBLASLt, for row-major matrices. CUDA builds only.
 //
 //   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), bias and ReLU optional
+//   C[r, c] = alpha * sum over k of A[r, k] * B[k, c] + beta * S[r, c]
 //
 // Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
@@ -32,10 +33,16 @@ struct MatrixBatch {
   std::size_t workspace_bytes = 0;  ///< of the device's workspace, at its start; 0: all
 };
 
+/// Factors of the product and of S.
+struct MatrixFactors {
+  float alpha = 1.0f, beta = 0.0f;
+};
+
 /// The memory of the operands of one run.
 struct MatrixAddresses {
   const void *a, *b;
   void* c;
+  const void* s = nullptr;  ///< if beta is not 0: S, with C's layout and alignment; may be A or B, not C
 };
 
 /// Operations on the product while it is in registers. `bias`: [columns of C] in C's type, or null. `relu` requires a
@@ -49,13 +56,13 @@ class MatrixProductCuda {
  public:
   /// C is not transposed. Errors: failed (cuBLASLt has no algorithm; the message names the product).
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
-                    const MatrixOperand& c, const MatrixBatch& batch = {});
+                    const MatrixOperand& c, const MatrixBatch& batch = {}, const MatrixFactors& factors = {});
   /// A product with an epilogue; nullopt if cuBLASLt has no algorithm.
   static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
-  /// Enqueues the product, which uses the device's workspace.
+  /// Enqueues the product, which uses the device's workspace. Without S.
   void run(Stream& stream) const { run(stream, memory_); }
   /// The same on other memory; see MatrixOperand::address_step.
   void run(Stream& stream, const MatrixAddresses& memory) const;
@@ -75,6 +82,7 @@ class MatrixProductCuda {
   Layout left_layout_, right_layout_, result_layout_;  ///< column-major: left is B
   MatrixAddresses memory_;
   std::size_t workspace_bytes_;
+  MatrixFactors factors_;
   cublasLtMatmulAlgo_t algorithm_ = {};
 };
 

@@ -5,7 +5,8 @@
 //
 // The coefficients maximise the slope at 0, so singular values end between about 0.7 and 1.2, not at 1. A matrix with
 // more rows than columns is transposed for the iteration, with the same result. Source: Jordan and others, "Muon: an
-// optimizer for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16, here in float32).
+// optimizer for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16). On CPUs the
+// iteration is in float32; on GPUs its products follow the run's arithmetic (newton_schulz_cuda.h).
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 
   std::int64_t smaller_side() const { return rows < columns ? rows : columns; }
+  bool operator==(const MatrixShape&) const = default;
 };
 
 inline MatrixShape matrix_shape(const Shape& variable) {

@@ -1,80 +1,140 @@
 #include "src/optim/newton_schulz_cuda.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "carillon/core/error.h"
+#include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "src/optim/newton_schulz_kernels.h"
 
 namespace carillon {
 namespace {
 
-Buffer room_for(std::span<const MatrixShape> shapes, Device& device, auto&& count) {
-  std::int64_t largest = 0;
-  for (const MatrixShape& shape : shapes) largest = std::max(largest, count(shape));
-  return device.allocate(static_cast<std::size_t>(largest) * sizeof(float));
+std::size_t padded(std::int64_t count) { return aligned_float_count(static_cast<std::size_t>(count)); }
+
+std::size_t square_elements(const MatrixStack& stack) {
+  const std::int64_t side = stack.shape.smaller_side();
+  return padded(side * side) * stack.matrices.size();
 }
 
-std::int64_t squares_of(const MatrixShape& shape) { return shape.smaller_side() * shape.smaller_side(); }
-
-/// X X^T or X^T X, whichever is smaller.
-MatrixProductCuda gram_product(CudaDevice& device, const Tensor& x, const Tensor& gram) {
-  const MatrixShape shape = matrix_shape(x.shape);
-  const std::int64_t side = shape.smaller_side();
-  const MatrixOperand plain{&x, {shape.rows, shape.columns}}, turned{&x, {shape.columns, shape.rows, true}};
-  const bool tall = shape.rows > shape.columns;
-  return {device, Arithmetic::fp32, tall ? turned : plain, tall ? plain : turned, {&gram, {side, side}}};
+/// In the order of the first matrix of each shape.
+std::vector<MatrixStack> stacks_of(const std::vector<FlatMatrix>& matrices) {
+  std::vector<MatrixStack> stacks;
+  for (const FlatMatrix& matrix : matrices) {
+    const auto found = std::ranges::find(stacks, matrix.shape, &MatrixStack::shape);
+    if (found != stacks.end()) {
+      found->matrices.push_back(matrix);
+    } else {
+      stacks.push_back({matrix.shape, 0, padded(matrix.shape.rows * matrix.shape.columns), {matrix}});
+    }
+  }
+  std::size_t first = 0;
+  for (MatrixStack& stack : stacks) {
+    stack.first = first;
+    first += stack.stride * stack.matrices.size();
+  }
+  return stacks;
 }
 
-MatrixProductCuda product_with_factor(CudaDevice& device, const Tensor& x, const Tensor& factor, const Tensor& result) {
-  const MatrixShape shape = matrix_shape(x.shape);
-  const std::int64_t side = shape.smaller_side();
-  const RowMajorMatrix whole{shape.rows, shape.columns};
-  const MatrixOperand of_x{&x, whole}, of_factor{&factor, {side, side}};
-  const bool tall = shape.rows > shape.columns;
-  return {device, Arithmetic::fp32, tall ? of_x : of_factor, tall ? of_factor : of_x, {&result, whole}};
+std::vector<MatrixChunk> chunks_of(const std::vector<MatrixStack>& stacks) {
+  constexpr std::size_t most = NormChunk::max_count;
+  std::vector<MatrixChunk> chunks;
+  for (const MatrixStack& stack : stacks) {
+    const auto elements = static_cast<std::size_t>(stack.shape.rows * stack.shape.columns);
+    std::size_t stacked = stack.first;
+    for (const FlatMatrix& matrix : stack.matrices) {
+      for (std::size_t i = 0; i < stack.stride; i += most) {
+        const std::size_t count = std::min(most, stack.stride - i), own = std::min(count, elements - i);
+        chunks.push_back({.flat = matrix.first + i,
+                          .stacked = stacked + i,
+                          .count = static_cast<std::uint32_t>(own),
+                          .padded = static_cast<std::uint32_t>(count),
+                          .variable = matrix.variable});
+      }
+      stacked += stack.stride;
+    }
+  }
+  return chunks;
 }
 
-MatrixProductCuda square(CudaDevice& device, const Tensor& gram, const Tensor& result) {
-  const MatrixOperand side{&gram, {gram.shape[0], gram.shape[1]}};
-  return {device, Arithmetic::fp32, side, side, {&result, side.matrix}};
-}
-
-Tensor tensor_in(const Buffer& buffer, const Shape& shape) { return {buffer.data(), shape, DType::f32}; }
-
-Shape gram_shape(const Shape& matrix) {
-  const std::int64_t side = matrix_shape(matrix).smaller_side();
-  return {side, side};
+Buffer squares_memory(const std::vector<MatrixStack>& stacks, DType type, Device& device) {
+  std::size_t most = 0;
+  for (const MatrixStack& stack : stacks) most = std::max(most, square_elements(stack));
+  return device.allocate(most * size_of(type));
 }
 
 }  // namespace
 
-NewtonSchulzMemory::NewtonSchulzMemory(std::span<const MatrixShape> shapes, Device& device)
-    : other(room_for(shapes, device, [](const MatrixShape& shape) { return shape.rows * shape.columns; })),
-      gram(room_for(shapes, device, squares_of)),
-      factor(room_for(shapes, device, squares_of)) {}
+NewtonSchulzCuda::NewtonSchulzCuda(CudaDevice& device, Arithmetic arithmetic, const std::vector<FlatMatrix>& matrices,
+                                   std::size_t elements, std::int64_t steps)
+    : steps_(steps),
+      type_(activation_type(arithmetic)),
+      first_(device.allocate(elements * sizeof(float))),
+      second_(device.allocate(elements * sizeof(float))) {
+  const std::vector<MatrixStack> stacks = stacks_of(matrices);
+  const std::vector<MatrixChunk> chunks = chunks_of(stacks);
+  check(chunks.empty() || chunks.back().stacked + chunks.back().padded <= elements,
+        "the flat array of the matrices is too small");
+  gram_ = squares_memory(stacks, type_, device);
+  factor_ = squares_memory(stacks, type_, device);
+  chunks_ = device.allocate(chunks.size() * sizeof(MatrixChunk));
+  device.upload(chunks.data(), chunks_.data(), chunks_.bytes());
+  chunk_count_ = static_cast<int>(chunks.size());
+  for (const MatrixStack& stack : stacks) iterations_.push_back(make_iteration(device, arithmetic, stack));
+}
 
-NewtonSchulzCuda::NewtonSchulzCuda(CudaDevice& device, const Tensor& matrix, const NewtonSchulzMemory& memory)
-    : matrix_(matrix),
-      other_(tensor_in(memory.other, matrix.shape)),
-      gram_(tensor_in(memory.gram, gram_shape(matrix.shape))),
-      factor_(tensor_in(memory.factor, gram_shape(matrix.shape))),
-      make_gram_(gram_product(device, matrix_, gram_)),
-      make_square_(square(device, gram_, factor_)),
-      multiply_(product_with_factor(device, matrix_, factor_, other_)) {}
-
-void NewtonSchulzCuda::enqueue(std::int64_t steps, Stream& stream) const {
-  using Form = NewtonSchulzForm;
-  const auto add = [&](float of_x, const Tensor& x, float of_y, const Tensor& y) {
-    launch(ForEachElement{AddScaled{of_x, of_y, x.floats().data(), y.floats().data()}, y.shape.element_count()},
-           stream);
+NewtonSchulzCuda::Iteration NewtonSchulzCuda::make_iteration(CudaDevice& device, Arithmetic arithmetic,
+                                                             const MatrixStack& stack) const {
+  const std::int64_t rows = stack.shape.rows, columns = stack.shape.columns, side = stack.shape.smaller_side();
+  const bool is_tall = rows > columns;
+  const std::size_t offset = stack.first * size_of(type_), stride_bytes = stack.stride * size_of(type_);
+  const auto address = [&](const Buffer& buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data()); };
+  const std::size_t distance =
+      std::max(address(first_), address(second_)) - std::min(address(first_), address(second_));
+  const Tensor x{static_cast<std::byte*>(first_.data()) + offset, {}, type_};
+  const Tensor gram{gram_.data(), {}, type_}, factor{factor_.data(), {}, type_};
+  const auto of_x = [&](const RowMajorMatrix& matrix) {
+    return MatrixOperand{&x, matrix, static_cast<std::int64_t>(stack.stride), std::gcd(distance, stride_bytes)};
   };
-  for (std::int64_t step = 0; step < steps; ++step) {
-    make_gram_.run(stream);
-    make_square_.run(stream);
-    add(Form::b, gram_, Form::c, factor_);
-    multiply_.run(stream);
-    add(1.0f, other_, Form::a, matrix_);
+  const auto of_square = [&](const Tensor& tensor) {
+    const std::size_t stride = padded(side * side);
+    return MatrixOperand{&tensor, {side, side}, static_cast<std::int64_t>(stride), stride * size_of(type_)};
+  };
+  const auto product = [&](const MatrixOperand& a, const MatrixOperand& b, const MatrixOperand& c,
+                           const MatrixFactors& factors) {
+    const MatrixBatch batch{.count = static_cast<std::int64_t>(stack.matrices.size())};
+    return MatrixProductCuda(device, arithmetic, a, b, c, batch, factors);
+  };
+  using Form = NewtonSchulzForm;
+  const MatrixOperand plain = of_x({rows, columns}), turned = of_x({columns, rows, true});
+  return {offset, product(is_tall ? turned : plain, is_tall ? plain : turned, of_square(gram), {}),
+          product(of_square(gram), of_square(gram), of_square(factor), {.alpha = Form::c, .beta = Form::b}),
+          product(is_tall ? plain : of_square(factor), is_tall ? of_square(factor) : plain, plain,
+                  {.alpha = 1.0f, .beta = Form::a}),
+          is_tall};
+}
+
+void NewtonSchulzCuda::iterate(const Iteration& stack, Stream& stream) const {
+  const void *const gram = gram_.data(), *const factor = factor_.data();
+  for (std::int64_t step = 0; step < steps_; ++step) {
+    const void* const x = static_cast<const std::byte*>(stacked_memory(step).data()) + stack.offset;
+    void* const next = static_cast<std::byte*>(stacked_memory(step + 1).data()) + stack.offset;
+    stack.make_gram.run(stream, {x, x, gram_.data()});
+    stack.make_factor.run(stream, {gram, gram, factor_.data(), gram});
+    stack.multiply.run(stream, {stack.is_tall ? x : factor, stack.is_tall ? factor : x, next, x});
   }
+}
+
+void NewtonSchulzCuda::enqueue(const float* factors, Stream& stream) const {
+  const auto* const chunks = static_cast<const MatrixChunk*>(chunks_.data());
+  with_float_type(type_, [&]<typename T>(std::type_identity<T>) {
+    launch(StackScaled<T>{chunks, chunk_count_, factors, input(), static_cast<T*>(stacked_memory(0).data())}, stream);
+    for (const Iteration& stack : iterations_) iterate(stack, stream);
+    launch(Unstack<T>{chunks, chunk_count_, static_cast<const T*>(stacked_memory(steps_).data()),
+                      static_cast<float*>(result_memory().data())},
+           stream);
+  });
 }
 
 }  // namespace carillon

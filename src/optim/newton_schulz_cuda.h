@@ -1,28 +1,74 @@
-// NewtonSchulzCuda: the iteration of newton_schulz.h on a GPU, with float32 products of cuBLASLt. CUDA builds only.
+// NewtonSchulzCuda: the iteration of newton_schulz.h on a GPU, for many matrices, with products of cuBLASLt. CUDA
+// builds only.
+//
+//   A = X X^T            B = b A + c A A            X <- a X + B X            three products per iteration
+//
+// Matrices of equal shape are in one array at equal distances, so that one batched product serves them all. fp32 and
+// tf32 keep X, A and B in float32, bf16 in bfloat16. Sums are float32.
 #pragma once
+
+#include <vector>
 
 #include "kernels/shared/matrix_product_cuda.h"
 #include "src/optim/newton_schulz.h"
 
 namespace carillon {
 
-/// Temporary memory that several matrices share, one after the other.
-struct NewtonSchulzMemory {
-  Buffer other, gram, factor;
+/// A matrix in a flat float32 array in which zeros fill the gap after it, up to the next multiple of line_floats.
+struct FlatMatrix {
+  std::size_t first = 0;  ///< element; a multiple of line_floats
+  MatrixShape shape;
+  std::uint32_t variable = 0;  ///< index of its factor
+};
 
-  NewtonSchulzMemory(std::span<const MatrixShape> shapes, Device& device);
+/// Matrices of equal shape in an array of the iteration.
+struct MatrixStack {
+  MatrixShape shape;
+  std::size_t first = 0;   ///< element
+  std::size_t stride = 0;  ///< elements from one matrix to the next, a multiple of line_floats
+  std::vector<FlatMatrix> matrices;
+};
+
+/// Part of a matrix. Positions are elements.
+struct MatrixChunk {
+  std::uint64_t flat = 0, stacked = 0;  ///< first element in the flat array and in the array of the iteration
+  std::uint32_t count = 0;              ///< of the matrix
+  std::uint32_t padded = 0;             ///< `count` and the gap, a multiple of line_floats
+  std::uint32_t variable = 0;
 };
 
 class NewtonSchulzCuda {
  public:
-  /// Works in place. The memory of `matrix` and `memory` outlive this. Errors: as MatrixProductCuda.
-  NewtonSchulzCuda(CudaDevice& device, const Tensor& matrix, const NewtonSchulzMemory& memory);
-  /// The matrix must already be divided by its norm.
-  void enqueue(std::int64_t steps, Stream& stream) const;
+  /// `elements`: of the flat array. Errors: as MatrixProductCuda.
+  NewtonSchulzCuda(CudaDevice& device, Arithmetic arithmetic, const std::vector<FlatMatrix>& matrices,
+                   std::size_t elements, std::int64_t steps);
+
+  /// The flat array [elements] that holds the matrices before `enqueue`, which overwrites it.
+  float* input() const { return static_cast<float*>(first_.data()); }
+  /// The flat array that holds the orthogonalised matrices after `enqueue`.
+  const float* result() const { return static_cast<const float*>(result_memory().data()); }
+  /// `factors` [variable]: 1 / norm of each matrix.
+  void enqueue(const float* factors, Stream& stream) const;
 
  private:
-  Tensor matrix_, other_, gram_, factor_;
-  MatrixProductCuda make_gram_, make_square_, multiply_;
+  /// The products of a stack. Each has its operands in `first_`.
+  struct Iteration {
+    std::size_t offset;  ///< bytes
+    MatrixProductCuda make_gram, make_factor, multiply;
+    bool is_tall;
+  };
+
+  Iteration make_iteration(CudaDevice& device, Arithmetic arithmetic, const MatrixStack& stack) const;
+  void iterate(const Iteration& stack, Stream& stream) const;
+  /// Flat matrices are in `first_`, and their stacks in `second_` before the first step.
+  const Buffer& stacked_memory(std::int64_t step) const { return step % 2 == 0 ? second_ : first_; }
+  const Buffer& result_memory() const { return stacked_memory(steps_ + 1); }
+
+  std::int64_t steps_;
+  DType type_;  ///< of the iteration
+  Buffer first_, second_, gram_, factor_, chunks_;
+  int chunk_count_ = 0;
+  std::vector<Iteration> iterations_;
 };
 
 }  // namespace carillon

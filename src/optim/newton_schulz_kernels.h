@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "kernels/shared/pack.h"
 #include "src/optim/newton_schulz.h"
+#include "src/optim/newton_schulz_cuda.h"
 #include "src/optim/norm_kernels.h"
 
 namespace carillon {
@@ -26,34 +28,58 @@ struct MatrixOfVariable {
   }
 };
 
-/// Multiplies every element of the chunks by its variable's factor. One block per chunk.
-struct ScaleChunks {
+/// to[stacked] = factor of the variable * from[flat], gaps included. One block per chunk.
+template <typename T>
+struct StackScaled {
   using Shared = NoShared;
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 1;
 
-  const NormChunk* chunks = nullptr;  ///< [chunk_count]
+  const MatrixChunk* chunks = nullptr;  ///< [chunk_count]
   int chunk_count = 0;
   const float* factors = nullptr;  ///< [variable]
-  float* values = nullptr;         ///< flat
+  const float* from = nullptr;
+  T* to = nullptr;
 
   int blocks() const { return chunk_count; }
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const {
-    const NormChunk& chunk = chunks[block];
-    for (std::size_t i = static_cast<std::size_t>(thread); i < chunk.count; i += threads) {
-      values[chunk.first + i] *= factors[chunk.variable];
+    constexpr int n = FlatShare::pack;
+    const MatrixChunk chunk = chunks[block];
+    const float factor = factors[chunk.variable];
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread) * n; i < chunk.padded; i += threads * n) {
+      Pack<float, n> values = load<n>(from + chunk.flat + i);
+      for (int k = 0; k < n; ++k) values.at[k] *= factor;
+      store_floats(values, to + chunk.stacked + i);
     }
   }
 };
 
-/// y[i] = of_x * x[i] + of_y * y[i]
-struct AddScaled {
-  float of_x = 0.0f, of_y = 0.0f;
-  const float* x = nullptr;
-  float* y = nullptr;
+/// to[flat] = from[stacked], and 0 in the gaps. One block per chunk.
+template <typename T>
+struct Unstack {
+  using Shared = NoShared;
+  static constexpr int threads = FlatShare::threads;
+  static constexpr int phases = 1;
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = std::fma(of_x, x[i], of_y * y[i]); }
+  const MatrixChunk* chunks = nullptr;  ///< [chunk_count]
+  int chunk_count = 0;
+  const T* from = nullptr;
+  float* to = nullptr;
+
+  int blocks() const { return chunk_count; }
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const {
+    constexpr int n = FlatShare::pack;
+    const MatrixChunk chunk = chunks[block];
+    for (std::uint32_t i = static_cast<std::uint32_t>(thread) * n; i < chunk.padded; i += threads * n) {
+      Pack<float, n> values = load_floats<n>(from + chunk.stacked + i);
+      for (std::uint32_t k = 0; k < n; ++k) {
+        if (i + k >= chunk.count) values.at[k] = 0.0f;
+      }
+      store(values, to + chunk.flat + i);
+    }
+  }
 };
 
 }  // namespace carillon

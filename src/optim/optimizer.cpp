@@ -51,12 +51,13 @@ StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                          Device& device, const StepInputs& inputs) {
+                                          Device& device, const StepInputs& inputs, Arithmetic arithmetic) {
   if (device.kind() == DeviceKind::cpu) {
     if (is_elementwise(settings)) return make_elementwise_optimizer(settings, parameters, inputs);
     return make_variable_optimizer(settings, parameters, inputs);
   }
-  if constexpr (has_cuda) return make_optimizer_cuda(settings, parameters, device, inputs);
+  if constexpr (has_cuda) return make_optimizer_cuda(settings, parameters, device, inputs, arithmetic);
+  static_cast<void>(arithmetic);
   fail(ExitCode::failed, "device {} requires a CUDA build", device.name());
 }
 

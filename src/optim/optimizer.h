@@ -68,9 +68,11 @@ class ElementwiseOptimizer : public Optimizer {
 bool is_elementwise(const OptimizerSettings& settings);
 
 /// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimiser.
+/// `arithmetic`: of the products of a muon rule on a GPU; all else is float32.
 /// Errors: as check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                          Device& device, const StepInputs& inputs);
+                                          Device& device, const StepInputs& inputs,
+                                          Arithmetic arithmetic = Arithmetic::fp32);
 
 /// As make_optimizer, for parameters in the host's memory. Errors: as make_optimizer; failed (not is_elementwise).
 std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,

@@ -104,39 +104,27 @@ template <MatrixRule Rule>
 class MatrixPass {
  public:
   MatrixPass(const OptimizerSettings& settings, const ParameterStore& parameters, const UpdateKernel<Rule>& update,
-             Device& device)
-      : MatrixPass(settings, parameters, update, device, orthogonal(settings, parameters)) {}
+             Device& device, Arithmetic arithmetic)
+      : MatrixPass(settings, parameters, update, device, arithmetic, orthogonal(settings, parameters)) {}
 
   const float* ratios() const { return norms_.ratios(); }
-  const float* directions() const { return static_cast<const float*>(directions_.data()); }
+  const float* directions() const { return newton_schulz_.result(); }
   void enqueue(const StepEnd& end, Stream& stream) {
     norms_.enqueue(end, stream);
-    launch(scale_, stream);
-    for (const NewtonSchulzCuda& matrix : matrices_) matrix.enqueue(steps_, stream);
+    newton_schulz_.enqueue(static_cast<const float*>(inverse_norms_.data()), stream);
   }
 
  private:
   MatrixPass(const OptimizerSettings& settings, const ParameterStore& parameters, const UpdateKernel<Rule>& update,
-             Device& device, const std::vector<bool>& wanted)
-      : steps_(settings.muon_steps),
-        columns_(uploaded(columns_of(parameters), device)),
+             Device& device, Arithmetic arithmetic, const std::vector<bool>& wanted)
+      : columns_(uploaded(columns_of(parameters), device)),
         inverse_norms_(device.allocate(wanted.size() * sizeof(float))),
-        directions_(device.allocate(value_bytes(parameters.layout()))),
-        norms_(norm_chunks(parameters.layout(), wanted), update, device, static_cast<float*>(directions_.data())),
-        scale_{.chunks = norms_.chunks().data(),
-               .chunk_count = static_cast<int>(norms_.chunks().size()),
-               .factors = static_cast<const float*>(inverse_norms_.data()),
-               .values = static_cast<float*>(directions_.data())},
-        memory_(shapes_of(parameters, wanted), device) {
+        newton_schulz_(as_cuda(device), arithmetic, matrices_of(parameters, wanted), parameters.layout().total(),
+                       settings.muon_steps),
+        norms_(norm_chunks(parameters.layout(), wanted), update, device, newton_schulz_.input()) {
     norms_.of_variable().inverse_norms = static_cast<float*>(inverse_norms_.data());
     if (settings.muon_normalizes) {
       norms_.of_variable().columns = static_cast<const std::int64_t*>(columns_.data());
-    }
-    for (const int variable : parameters.layout().order()) {
-      if (!wanted[static_cast<std::size_t>(variable)]) continue;
-      float* const matrix = static_cast<float*>(directions_.data()) + parameters.layout().offset(variable);
-      const Shape& shape = parameters.specs()[static_cast<std::size_t>(variable)].shape;
-      matrices_.emplace_back(as_cuda(device), Tensor{matrix, shape, DType::f32}, memory_);
     }
   }
 
@@ -152,20 +140,21 @@ class MatrixPass {
     for (const ParameterSpec& spec : parameters.specs()) columns.push_back(spec.shape.extents().back());
     return columns;
   }
-  static std::vector<MatrixShape> shapes_of(const ParameterStore& parameters, const std::vector<bool>& wanted) {
-    std::vector<MatrixShape> shapes;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) shapes.push_back(matrix_shape(parameters.specs()[i].shape));
+  static std::vector<FlatMatrix> matrices_of(const ParameterStore& parameters, const std::vector<bool>& wanted) {
+    std::vector<FlatMatrix> matrices;
+    for (const int variable : parameters.layout().order()) {
+      const auto index = static_cast<std::size_t>(variable);
+      if (!wanted[index]) continue;
+      matrices.push_back({.first = parameters.layout().offset(variable),
+                          .shape = matrix_shape(parameters.specs()[index].shape),
+                          .variable = static_cast<std::uint32_t>(variable)});
     }
-    return shapes;
+    return matrices;
   }
 
-  std::int64_t steps_;
-  Buffer columns_, inverse_norms_, directions_;
+  Buffer columns_, inverse_norms_;
+  NewtonSchulzCuda newton_schulz_;
   NormPass<Rule, MatrixOfVariable> norms_;
-  ScaleChunks scale_;
-  NewtonSchulzMemory memory_;
-  std::vector<NewtonSchulzCuda> matrices_;
 };
 
 /// The pass that a rule requires before its update.
@@ -188,7 +177,7 @@ class OptimizerCuda final : public Optimizer {
 
  public:
   OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
-                const StepInputs& inputs)
+                const StepInputs& inputs, Arithmetic arithmetic)
       : variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         compute_copies_(uploaded(compute_copy_indices(parameters), device)),
@@ -213,7 +202,7 @@ class OptimizerCuda final : public Optimizer {
       update_.clipped = clip_->clipped();
     }
     if constexpr (NormedRule<Rule>) before_.emplace(norm_chunks(parameters.layout()), update_, device);
-    if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device);
+    if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device, arithmetic);
     if constexpr (has_pass_before) update_.ratios = before_->ratios();
     if constexpr (MatrixRule<Rule>) update_.directions = before_->directions();
   }
@@ -235,9 +224,9 @@ class OptimizerCuda final : public Optimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                               Device& device, const StepInputs& inputs) {
+                                               Device& device, const StepInputs& inputs, Arithmetic arithmetic) {
   return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
+    return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs, arithmetic);
   });
 }
 

@@ -11,7 +11,7 @@ std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& sett
                                                    const StepInputs& inputs);
 /// CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                               Device& device, const StepInputs& inputs);
+                                               Device& device, const StepInputs& inputs, Arithmetic arithmetic);
 
 [[noreturn]] void fail_unknown_rule(std::string_view name);
 

@@ -19,11 +19,12 @@ using ::testing::StartsWith;
 using CapturedStepTest = GpuTest;
 
 /// A single tower.
-std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4) {
+std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4,
+                                  const std::string& rule = "sgd") {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);
   const NoiseRecords records(16, network.image.bytes());
-  const Training training{.network = network, .steps = steps, .arithmetic = arithmetic};
+  const Training training{.network = network, .steps = steps, .arithmetic = arithmetic, .rule = rule};
   return train(training, records, device, *communicator).captured_nodes;
 }
 
@@ -45,6 +46,15 @@ TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic
 TEST_F(CapturedStepTest, OfCifar10InBf16) {
   const std::vector<std::string> nodes = nodes_of(cifar10_network(cifar10_images()), Arithmetic::bf16);
   EXPECT_LE(nodes.size(), 34u) << ::testing::PrintToString(nodes);
+}
+
+/// Six hidden matrices of four shapes. With a batch for each shape; one by one, a step had 235 nodes.
+TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShape) {
+  const std::vector<std::string> nodes =
+      nodes_of(airbench94_network(cifar10_images()), Arithmetic::fp32, 3, "muon-nesterov");
+  constexpr int of_logits = 3, iterations = 5, shapes = 4;
+  EXPECT_EQ(std::ranges::count(nodes, "cublaslt_product"), of_logits + iterations * 3 * shapes);
+  EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
 }
 
 TEST(KernelTitleTest, IsThatOfTheBlockKernelOrOfTheFunction) {

@@ -1,6 +1,7 @@
 // The GPU tower equals the CPU tower up to rounding. Its bits do not depend on the order of work on the GPU.
 #include "src/step/tower.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/comm/allreduce/communicators.h"
@@ -106,6 +107,21 @@ TEST_F(TowerOnAGpu, TrainsByMuonAsOnTheCpu) {
     training.groups = {{.pattern = "branch/weights", .frozen_until = 2}, {.pattern = "stem/weights", .muon = true}};
     const Trained captured = on_gpu(training);
     expect_near(training, on_cpu(training), captured, 1e-3);
+    training.capture = false;
+    expect_equal(on_gpu(training), captured);
+  }
+}
+
+TEST_F(TowerOnAGpu, TrainsByMuonAlikeWithOtherArithmetic) {
+  Training training{.network = normalized_network(), .steps = 8, .learning_rate = 0.01f, .rule = "muon"};
+  const Trained cpu = on_cpu(training);
+  for (const auto& [arithmetic, tolerance] : {std::pair{Arithmetic::tf32, 2e-2}, {Arithmetic::bf16, 1e-1}}) {
+    training.arithmetic = arithmetic;
+    training.capture = true;
+    const Trained captured = on_gpu(training);
+    expect_near(training, cpu, captured, tolerance);
+    const std::string stacking = arithmetic == Arithmetic::bf16 ? "StackScaled<Bf16>" : "StackScaled<float>";
+    EXPECT_EQ(std::ranges::count(captured.captured_nodes, stacking), 1);
     training.capture = false;
     expect_equal(on_gpu(training), captured);
   }

@@ -21,7 +21,7 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       communicator_(context.communicator),
       parameters_(make_parameters(context)),
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
-      optimizer_(make(context.optimizer, parameters_, device_, context.inputs)),
+      optimizer_(make(context.optimizer, parameters_, device_, context.inputs, context.graph.arithmetic())),
       end_{parameters_.step_sums().data(), context.inputs.progress},
       clips_(context.optimizer.clip_norm > 0.0),
       gate_(context.gate) {

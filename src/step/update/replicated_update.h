@@ -18,8 +18,9 @@
 namespace carillon {
 
 /// As make_optimizer.
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(
-    const OptimizerSettings& settings, const ParameterStore& parameters, Device& device, const StepInputs& inputs)>;
+using MakeOptimizer =
+    std::function<std::unique_ptr<Optimizer>(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                             Device& device, const StepInputs& inputs, Arithmetic arithmetic)>;
 
 class ReplicatedUpdate final : public UpdateStrategy {
  public:

@@ -72,6 +72,7 @@ Product describe(const cublasLtMatmulDescOpaque_t& description, const cublasLtMa
                  const cublasLtMatrixLayoutOpaque_t& b, const cublasLtMatrixLayoutOpaque_t& d) {
   Product product{.a = matrix(a, nullptr, description.transpose_a),
                   .b = matrix(b, nullptr, description.transpose_b),
+                  .c = matrix(d, nullptr, CUBLAS_OP_N),
                   .d = matrix(d, nullptr, CUBLAS_OP_N),
                   .tf32 = description.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F,
                   .relu = (description.epilogue & CUBLASLT_EPILOGUE_RELU) != 0};
@@ -125,6 +126,24 @@ void check_operand(const void* data, std::size_t bytes, std::uint64_t alignment,
   if (place_of(data, bytes) != Place::device) misuse(fmt::format("{} is not in device memory", which));
   if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
     misuse(fmt::format("{} is not aligned to {} bytes as the algorithm was promised", which, alignment));
+  }
+}
+
+bool are_equal(const cublasLtMatrixLayoutOpaque_t& a, const cublasLtMatrixLayoutOpaque_t& b) {
+  return a.type == b.type && a.rows == b.rows && a.columns == b.columns && a.leading_dimension == b.leading_dimension &&
+         a.batch_count == b.batch_count && a.batch_stride == b.batch_stride;
+}
+
+/// cuBLAS, "cublasLtMatmul": C may be D; no other input may share memory with D.
+void check_addend(const Product& product, std::uint64_t alignment) {
+  if (product.beta == 0.0f) return;
+  check_operand(product.c.data, product.c.bytes(), alignment, "C");
+  const auto* const result = static_cast<const std::byte*>(product.d.data);
+  for (const Matrix& input : {product.a, product.b, product.c}) {
+    const auto* const data = static_cast<const std::byte*>(input.data);
+    const bool apart = data + input.bytes() <= result || result + product.d.bytes() <= data;
+    if (!apart && data != product.c.data) misuse("an operand of a product in the memory of its result");
+    if (!apart && data != result) misuse("C in a part of the memory of D");
   }
 }
 
@@ -234,21 +253,24 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t description, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t /*c_layout*/, void* d, cublasLtMatrixLayout_t d_layout,
+                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes,
                               cudaStream_t stream) {
   const Guard guard(api_mutex());
   Product product = describe(*description, *a_layout, *b_layout, *d_layout);
   product.a.data = a;
   product.b.data = b;
+  product.c.data = c;
   product.d.data = d;
   product.alpha = *static_cast<const float*>(alpha);
+  product.beta = *static_cast<const float*>(beta);
   check_extents(product);
-  if (*static_cast<const float*>(beta) != 0.0f || c != d) misuse("cublasLtMatmul with a C is not faked");
+  if (!are_equal(*c_layout, *d_layout)) misuse("a C with another layout than D's is not faked");
   if (algorithm == nullptr || algorithm->data[0] != form_of(product)) misuse("an algorithm for another product");
   check_operand(a, product.a.bytes(), algorithm->data[1], "A");
   check_operand(b, product.b.bytes(), algorithm->data[2], "B");
   check_operand(d, product.d.bytes(), algorithm->data[4], "D");
+  check_addend(product, algorithm->data[3]);
   check_operand(workspace, workspace_of_an_algorithm, 256, "the workspace");
   if (workspace_bytes < workspace_of_an_algorithm) misuse("a workspace smaller than the algorithm asks for");
   if (product.bias != nullptr) {

@@ -57,10 +57,12 @@ void compute_one(const Product& product) {
     }
     for (std::int64_t row = 0; row < rows; ++row) {
       float value = product.alpha * sums[static_cast<std::size_t>(row)];
+      const std::int64_t place = column * product.d.leading_dimension + row;
+      if (product.beta != 0.0f) value += product.beta * load(product.c.data, product.c.type, place);
       if (product.bias != nullptr) value += load(product.bias, product.bias_type, row);
       const bool tensor_cores = product.tf32 || product.a.type == CUDA_R_16BF;
       if (product.relu && (value < 0.0f || (tensor_cores && std::isnan(value)))) value = 0.0f;  // as on an H200
-      store(const_cast<void*>(product.d.data), product.d.type, column * product.d.leading_dimension + row, value);
+      store(const_cast<void*>(product.d.data), product.d.type, place, value);
     }
   }
 }
@@ -72,6 +74,7 @@ void compute(const Product& product) {
     Product one = product;
     one.a = product.a.of_batch(number);
     one.b = product.b.of_batch(number);
+    one.c = product.c.of_batch(number);
     one.d = product.d.of_batch(number);
     compute_one(one);
   }

@@ -1,5 +1,5 @@
-// The arithmetic of the fake's cublasLtMatmul, after cuBLAS, "cublasLtMatmul": column-major D = op(A) op(B), bias,
-// ReLU.
+// The arithmetic of the fake's cublasLtMatmul, after cuBLAS, "cublasLtMatmul": column-major
+// D = alpha op(A) op(B) + beta C, bias, ReLU.
 #pragma once
 
 #include <cublasLt.h>
@@ -32,9 +32,9 @@ struct Matrix {
 };
 
 struct Product {
-  Matrix a, b, d;
+  Matrix a, b, c, d;
   bool tf32 = false;
-  float alpha = 1.0f;
+  float alpha = 1.0f, beta = 0.0f;  ///< beta 0: C is not read
   bool relu = false;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
