@@ -26,7 +26,7 @@ class OrderChecker final : public Communicator {
                  .communicator = *this,
                  .inputs = inputs_,
                  .bucket_bytes = bucket_bytes},
-                [this](const auto&, const auto&, auto&, const auto&) { return std::make_unique<UseAll>(*this); }),
+                [this](const auto&, const auto&, auto&, const auto&, auto) { return std::make_unique<UseAll>(*this); }),
         source_({network_, gpu_, update_.parameters(), buffers_, inputs_}),
         step_(source_, update_, lookahead_) {}
 
