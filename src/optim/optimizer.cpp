@@ -24,7 +24,7 @@ void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, s
 
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
   std::vector<Slot> slots;
-  if (settings.moving_average_decay > 0.0) {
+  if (settings.keeps_averages()) {
     slots.push_back({.name = std::string(moving_average_slot), .starts_as_values = true});
   }
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {

@@ -26,7 +26,7 @@
 
 namespace carillon {
 
-/// The slot of the variables' moving averages. It exists if OptimizerSettings::moving_average_decay is above 0.
+/// The slot of the variables' moving averages. It exists if OptimizerSettings::keeps_averages.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
 /// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown

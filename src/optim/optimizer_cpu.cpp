@@ -101,8 +101,8 @@ class VariableUpdate {
       : parameters_(parameters),
         factors_(update_factors(settings, parameters.specs())),
         inputs_(inputs),
-        average_slot_(settings.moving_average_decay > 0.0 ? std::optional(parameters.slot_named(moving_average_slot))
-                                                          : std::nullopt) {
+        average_slot_(settings.keeps_averages() ? std::optional(parameters.slot_named(moving_average_slot))
+                                                : std::nullopt) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
     if (settings.clip_norm > 0.0) norm_.emplace(settings, parameters, inputs);

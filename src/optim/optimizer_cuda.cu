@@ -190,7 +190,7 @@ class OptimizerCuda final : public Optimizer {
                 .table = inputs.table} {
     if (!parameters.compute_copies().empty())
       update_.compute_copies = static_cast<const ComputeCopyIndex*>(compute_copies_.data());
-    if (settings.moving_average_decay > 0.0) {
+    if (settings.keeps_averages()) {
       update_.averages = parameters.slot(parameters.slot_named(moving_average_slot)).data();
     }
     float** next = update_.slots;

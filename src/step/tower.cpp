@@ -179,16 +179,15 @@ void Tower::copy_completed_buffers() {
   std::ranges::copy(buffer_lookahead_.slow().values(), completed_slow_.values().begin());
 }
 
-bool Tower::has_averages() const { return optimizer_settings_.moving_average_decay > 0.0; }
-
 std::span<float> Tower::moving_averages() const {
-  if (!has_averages()) return parameters().values();
+  if (!optimizer_settings_.keeps_averages()) return parameters().values();
   const auto found = std::ranges::find(slots_, moving_average_slot, &Slot::name);
   return update_->slot(static_cast<int>(found - slots_.begin()));
 }
 
 std::size_t Tower::saved_floats() const {
-  const std::size_t arrays = 1 + slots_.size() + (has_averages() ? 0 : 1);  // a checkpoint always has averages
+  const std::size_t arrays =
+      1 + slots_.size() + (optimizer_settings_.keeps_averages() ? 0 : 1);  // a checkpoint always has averages
   return parameters().values().size() * arrays + buffers_.values().size() + buffer_lookahead_.slow().values().size();
 }
 
@@ -322,7 +321,7 @@ void Tower::save_whole_step(CheckpointState& state) const {
 
 void Tower::save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const {
   state.variables = download(variables_of(parameters()), device_);
-  if (!has_averages()) state.moving_averages = state.variables;
+  if (!optimizer_settings_.keeps_averages()) state.moving_averages = state.variables;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string& name = slots_[slot].name;
     std::vector<NamedArray> arrays = download(saved_slot(slot, slow), device_);

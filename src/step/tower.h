@@ -176,7 +176,6 @@ class Tower {
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
-  bool has_averages() const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
   /// With `checks_memory`: compares the buffers with those of the last completed step. Errors: ChangedInMemory.
   void check_buffers() const;

@@ -108,6 +108,14 @@ TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
   EXPECT_THAT(stopped.output, Not(HasSubstr("mpirun detected")));
 }
 
+/// As if a run was stopped while its data were copied: the ranks know, and mpirun prints nothing after their line.
+TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
+  const std::string as_ranks =
+      "#!/bin/sh\necho said >&2\necho said >>$CARILLON_ERROR_FILE\necho stopped >>$CARILLON_STOP_FILE\n";
+  std::filesystem::permissions(write("mpirun", as_ranks), std::filesystem::perms::owner_all);
+  expect_one_line(run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH "), ExitCode::stopped, "said");
+}
+
 TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
                   "mnist_train: --ranks 2: no folder of PATH contains mpirun");

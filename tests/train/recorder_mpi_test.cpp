@@ -9,7 +9,6 @@
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
 #include "src/report/histogram.h"
-#include "src/train/loop/announcement.h"
 #include "tests/support/metrics.h"
 #include "tests/train/run_test.h"
 
@@ -60,12 +59,6 @@ TEST_F(RecorderTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
       EXPECT_THAT(told, ::testing::ContainsRegex("best accuracy +0.5000  2/4 at step 1\n"));
     }
   }
-}
-
-TEST(LabelSmoothing, IsToldWithTheSmallestLoss) {
-  EXPECT_EQ(label_smoothing_line(0.2, 10),
-            "--label-smoothing 0.2: with 10 classes, the training loss stays above 0.86");
-  EXPECT_EQ(label_smoothing_line(1.0, 2), "--label-smoothing 1: with 2 classes, the training loss stays above 0.69");
 }
 
 TEST_F(RecorderTest, WritesOnTheFirstRankOnly) {

@@ -71,7 +71,7 @@ class Device {
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
   /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
-  /// `stream()` runs after it. The default copies through host memory.
+  /// `stream()` runs after it.
   virtual void copy(const void* from, void* to, std::size_t bytes) = 0;
 
   /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.

@@ -31,7 +31,7 @@ inline constexpr std::string_view no_decay_exclusion = "none";
 struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
-  double moving_average_decay = 0.99;
+  double moving_average_decay = 0.99;                                ///< 0: no moving averages
   double momentum = 0.9;                                             ///< momentum, nesterov, lars, muon-nesterov
   double dampening = 0.0;                                            ///< momentum
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< adamw, lamb, muon
@@ -48,6 +48,8 @@ struct OptimizerSettings {
   double clip_norm = 0.0;    ///< largest norm of the mean gradient; 0: the gradient is not clipped
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
+
+  bool keeps_averages() const { return moving_average_decay > 0.0; }
 };
 
 struct RuleName {
