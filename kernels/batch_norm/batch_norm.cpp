@@ -59,7 +59,7 @@ class BatchNormDefinition final : public OpDefinition {
                        constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
                       {{"epsilon", form_.params.epsilon}});
     if (form_.has_addend) z = operators.add("Add", {z, operands.inputs.at(1)});
-    return carillon::with_activation(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
+    return carillon::with_activation<float>(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
   }
 
  private:

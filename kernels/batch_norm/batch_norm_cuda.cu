@@ -44,7 +44,7 @@ class BatchNormCuda final : public Op {
       if (form_.has_addend) {
         with_relu_or_none([&]<typename A>(A) { normalise<T, n, A, true>(stream); });
       } else {
-        with_activation(form_.activation, [&]<typename A>(A) { normalise<T, n, A, false>(stream); });
+        with_activation<T>(form_.activation, [&]<typename A>(A) { normalise<T, n, A, false>(stream); });
       }
     });
   }
@@ -54,7 +54,7 @@ class BatchNormCuda final : public Op {
       if (form_.has_addend) {
         with_relu_or_none([&]<typename A>(A) { pass_sum<T, n, A>(stream); });
       } else {
-        with_activation(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
+        with_activation<T>(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
       }
       launch(CombineGradients{{cut(n), parts(n)},
                               channels(),
@@ -70,7 +70,7 @@ class BatchNormCuda final : public Op {
         launch(ForEachElement{kernel, columns()}, stream);
       }
       const ActivationKind not_applied = form_.has_addend ? ActivationKind::none : form_.activation;
-      with_activation(not_applied, [&]<typename A>(A) {
+      with_activation<T>(not_applied, [&]<typename A>(A) {
         const BatchNormGradient<T, n, A> kernel{packed_rows<n>(),
                                                 norm(),
                                                 gradient(),

@@ -140,9 +140,8 @@ template <typename Body>
 [[gnu::always_inline]] inline void with_types(DType type, ActivationKind activation, const Body& body) {
   with_float_type(
       type, [&]<typename T>(std::type_identity<T> element) __attribute__((always_inline)) {
-        with_activation(
-            activation, [&]<typename A>(A kind)
-                            __attribute__((always_inline)) { body(element, function_for<T>(kind)); });
+        with_activation<T>(
+            activation, [&]<typename A>(A kind) __attribute__((always_inline)) { body(element, kind); });
       });
 }
 

@@ -9,7 +9,7 @@
 //   fork    y_k = x, k = 0 ... readers - 1, in x's memory                      dx = dy_0 + dy_1 + ..., in this order
 //
 // All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
-// accurate to a relative error of 4e-7. In bf16 on a CPU, gelu is less accurate (GeluForBf16 in functions.h).
+// accurate to a relative error of 4e-7. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Other ops take activations over from their neighbours (src/graph/passes.h): batch_norm any of them, dense and conv2d
 // with biases, max_pool and add a ReLU. batch_norm also takes over an addition.

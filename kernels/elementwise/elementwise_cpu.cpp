@@ -7,19 +7,6 @@
 namespace carillon {
 namespace {
 
-template <typename T, typename F>
-[[gnu::always_inline]] inline F functor_for(const F& function) {
-  return function;
-}
-template <typename T, typename F>
-[[gnu::always_inline]] inline auto functor_for(const ValueOf<F>& value) {
-  return ValueOf{function_for<T>(value.function)};
-}
-template <typename T, typename F>
-[[gnu::always_inline]] inline auto functor_for(const GradientOf<F>& gradient) {
-  return GradientOf{function_for<T>(gradient.function)};
-}
-
 template <typename F, typename T>
 [[gnu::always_inline]] inline void map_elements(F function, const T* a, const T* b, std::size_t count, T* y) {
   if constexpr (is_unary<F>) {

@@ -46,6 +46,20 @@ struct SumWithRelu {
 template <typename F>
 inline constexpr bool is_unary = std::is_invocable_v<F, float>;
 
+/// `function` for results of type T (float or Bf16).
+template <typename T, typename F>
+[[gnu::always_inline]] inline F functor_for(const F& function) {
+  return function;
+}
+template <typename T, typename F>
+[[gnu::always_inline]] inline auto functor_for(const ValueOf<F>& value) {
+  return ValueOf{function_for<T>(value.function)};
+}
+template <typename T, typename F>
+[[gnu::always_inline]] inline auto functor_for(const GradientOf<F>& gradient) {
+  return GradientOf{function_for<T>(gradient.function)};
+}
+
 /// Linear functions need no gradient.
 using ElementwiseFunction =
     std::variant<Sum, SumWithRelu, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Relu>, GradientOf<Relu>, ValueOf<Gelu>,

@@ -21,6 +21,7 @@
 #include "carillon/graph/operators.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/exp_below_zero.h"
+#include "kernels/shared/unroll.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -103,20 +104,20 @@ struct Gelu {
   }
 };
 
-/// GELU for results in bf16, on a CPU. Before the rounding, the error is at most 8e-6, and at most 2e-6 x for x above
+/// GELU for results in bf16. Before the rounding, the error is at most 8e-6, and at most 2e-6 x for x above
 /// 5; that of the derivative is at most 1.5e-5. Phi(x) - 1/2 and the derivative less 1/2 are odd functions. Each is
 /// computed as c times a polynomial in u, with x limited to [-5, 5] as c, and u = 2 c^2 / 25 - 1. The polynomials
 /// minimise the largest error.
 struct GeluForBf16 {
   static constexpr bool is_expensive = true;
-  static float value(float x) {
+  CARILLON_HOST_DEVICE static float value(float x) {
     constexpr float terms[] = {1.41364302e-01f, -7.03005185e-02f, 5.14880096e-02f, -4.03191717e-02f,
                                3.17441627e-02f, -2.42151515e-02f, 1.55478683e-02f, -8.32984347e-03f,
                                7.02130159e-03f, -6.27800496e-03f, 2.27727105e-03f};
     const float below = half_plus_odd(x, terms);
     return x * (below < 0.0f ? 0.0f : below);  // below 0 at -5
   }
-  static float gradient(float x, float dy) {
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) {
     constexpr float terms[] = {1.42130581e-01f, -7.51227812e-02f, 6.68261820e-02f, -7.15419078e-02f,
                                7.70893427e-02f, -8.53556228e-02f, 9.51201120e-02f, -6.84475608e-02f,
                                2.12278971e-02f, -2.77220878e-02f, 4.65147709e-02f, -2.07200048e-02f};
@@ -125,11 +126,12 @@ struct GeluForBf16 {
 
  private:
   template <int count>
-  static float half_plus_odd(float x, const float (&terms)[count]) {
+  CARILLON_HOST_DEVICE static float half_plus_odd(float x, const float (&terms)[count]) {
     constexpr float limit = 5.0f;
     const float upper = x > limit ? limit : x, c = upper < -limit ? -limit : upper;  // NaN stays NaN
     const float u = c * c * (2.0f / (limit * limit)) - 1.0f;
     float sum = terms[count - 1];
+    CARILLON_UNROLL
     for (int i = count - 1; i-- > 0;) sum = sum * u + terms[i];
     return sum * c + 0.5f;
   }
@@ -174,7 +176,7 @@ struct Scale {
   }
 };
 
-/// The functor for results of type T (float or Bf16) on a CPU.
+/// The functor for results of type T (float or Bf16).
 template <typename T, typename F>
 [[gnu::always_inline]] inline auto function_for(const F& function) {
   if constexpr (std::is_same_v<T, Bf16> && requires { typename F::ForBf16; }) {
@@ -184,13 +186,13 @@ template <typename T, typename F>
   }
 }
 
-/// Calls body(functor) with the functor of `kind`.
-template <typename Body>
+/// Calls body(functor) with the functor of `kind` for results of type T (float or Bf16).
+template <typename T, typename Body>
 [[gnu::always_inline]] inline auto with_activation(ActivationKind kind, const Body& body) {
-  if (kind == ActivationKind::relu) return body(Relu{});
-  if (kind == ActivationKind::gelu) return body(Gelu{});
-  if (kind == ActivationKind::silu) return body(Silu{});
-  return body(Identity{});
+  if (kind == ActivationKind::relu) return body(function_for<T>(Relu{}));
+  if (kind == ActivationKind::gelu) return body(function_for<T>(Gelu{}));
+  if (kind == ActivationKind::silu) return body(function_for<T>(Silu{}));
+  return body(function_for<T>(Identity{}));
 }
 
 }  // namespace carillon

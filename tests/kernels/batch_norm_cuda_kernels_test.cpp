@@ -97,7 +97,7 @@ class Emulated {
     }
     normalise();
     found_.y = floats(y_);
-    with_activation(c_.activation, [&]<typename A>(A) { go_back<A>(); });
+    with_activation<T>(c_.activation, [&]<typename A>(A) { go_back<A>(); });
     if (c_.has_addend) found_.daddend = floats(daddend_);
     emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
     normalise();
@@ -129,8 +129,8 @@ class Emulated {
   }
 
   void normalise() {
-    with_activation(c_.activation,
-                    [&]<typename A>(A) { c_.has_addend ? normalise_as<A, true>() : normalise_as<A, false>(); });
+    with_activation<T>(c_.activation,
+                       [&]<typename A>(A) { c_.has_addend ? normalise_as<A, true>() : normalise_as<A, false>(); });
   }
 
   template <typename Activation, bool has_addend>

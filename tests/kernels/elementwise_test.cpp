@@ -247,7 +247,7 @@ template <typename T, int n>
 void expect_kernels_as_the_definition(const Case& c, double tolerance) {
   const std::vector<T> x = rounded<T>(random_values(24 * n, 1, -5.0f, 5.0f)), dy = rounded<T>(random_values(24 * n, 2));
   std::vector<T> y = filled<T>(x.size()), dx = y;
-  with_activation(c.kind, [&]<typename A>(A) {
+  with_activation<T>(c.kind, [&]<typename A>(A) {
     emulate(ForEachElement{MapPack<T, n, ValueOf<A>>{{}, x.data(), nullptr, y.data()}, 24});
     emulate(ForEachElement{MapPack<T, n, GradientOf<A>>{{}, x.data(), dy.data(), dx.data()}, 24});
   });
