@@ -36,6 +36,16 @@ TEST(TrainingSetup, EvaluationsHaveTheOptionsOfTheTraining) {
   }
 }
 
+TEST(TrainingSetup, ATowerCapturesAndFusesStepsUnlessDisabled) {
+  EXPECT_TRUE(tower_settings(options()).capture && tower_settings(options()).fuses_step);
+  TrainOptions chosen = options();
+  chosen.device.cuda_graph = false;
+  EXPECT_FALSE(tower_settings(chosen).capture);
+  EXPECT_TRUE(tower_settings(chosen).fuses_step);
+  chosen.device.fused_step = false;
+  EXPECT_FALSE(tower_settings(chosen).fuses_step);
+}
+
 TEST(TrainingSetup, EvaluationsRepeatTheRanksPart) {
   const EvaluatedPart part{.dataset = nullptr, .records = {3, 9}};
   const EvaluatedPart repeated = evaluator_settings(options(), DeviceKind::cuda, part, 1).repeated;
