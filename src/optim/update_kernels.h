@@ -207,15 +207,11 @@ struct UpdateKernel {
     for (int k = 0; k < FlatShare::pack; ++k) {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
-      float &value = elements.value.at[k], slow_one = elements.slow.at[k];
-      // The pointer that may be null needs local memory, so it points to as little as possible.
-      float *const average = &elements.average.at[k], *const slow_or_null = ahead ? &slow_one : nullptr;
-      if (trains) {
-        update_element<Rule>(scalars, of_variable, gradient.at[k], value, average, of_element, slow_or_null);
-      } else {
-        update_copies(scalars, value, average, slow_or_null);
-      }
-      elements.slow.at[k] = slow_one;
+      float& value = elements.value.at[k];
+      // As update_element and update_copies, but no pointer may be null: that would need local memory.
+      if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
+      if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
+      update_copies(scalars, value, &elements.average.at[k], nullptr);
       for (int s = 0; s < slot_count; ++s) elements.kept[s].at[k] = of_element[s];
     }
   }
