@@ -9,6 +9,7 @@ TrainOptions options() {
   TrainOptions options;
   options.data.evaluation_batch = 48;
   options.data.prefetch_bytes = 11;
+  options.optimizer.schedule.decay_steps = 600;
   return options;
 }
 
