@@ -18,17 +18,18 @@ struct Classifier {
   Arithmetic arithmetic = Arithmetic::fp32;
   std::optional<Initializer> biases1 = Initializer{}, biases2 = Initializer{};
   Value (*activation)(Graph&, const std::string&, Value) = relu;
-  bool drops_out = false, has_third_layer = false;
+  bool has_first_layer = true, drops_out = false, has_third_layer = false, has_relu_at_end = false;
   SoftmaxCrossEntropyParams loss = {};
 
   std::optional<ClassifierForm> form() const {
     Graph graph(batch, arithmetic);
     Value x = scale_input(graph, "input", {.sample = {height, 28, 1}, .scale = 0.25f});
-    x = dense(graph, "layer1", x, {.units = hidden, .biases = biases1});
-    x = activation(graph, "activation", x);
+    if (has_first_layer) x = dense(graph, "layer1", x, {.units = hidden, .biases = biases1});
+    if (activation != nullptr) x = activation(graph, "activation", x);
     if (drops_out) x = dropout(graph, "dropout", x, {.rate = 0.5f});
     if (has_third_layer) x = relu(graph, "relu", dense(graph, "layer", x, {.units = 500}));
     x = dense(graph, "layer2", x, {.units = classes, .biases = biases2});
+    if (has_relu_at_end) x = relu(graph, "end", x);
     const Value labels = graph.add_target({.type = DType::i32, .shape = {}});
     const Value total = softmax_cross_entropy(graph, "loss", x, labels, loss);
     fuse_activations(graph, std::vector{x, total});
@@ -64,6 +65,9 @@ TEST(ClassifierForm, IsThatOfNoOtherGraph) {
   EXPECT_FALSE(Classifier{.biases1 = std::nullopt}.form());
   EXPECT_FALSE(Classifier{.biases2 = std::nullopt}.form());
   EXPECT_FALSE(Classifier{.activation = gelu}.form());
+  EXPECT_FALSE(Classifier{.activation = nullptr}.form());
+  EXPECT_FALSE((Classifier{.activation = nullptr, .has_first_layer = false}.form()));
+  EXPECT_FALSE(Classifier{.has_relu_at_end = true}.form());
   EXPECT_FALSE(Classifier{.drops_out = true}.form());
   EXPECT_FALSE(Classifier{.has_third_layer = true}.form());
 }
