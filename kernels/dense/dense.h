@@ -39,6 +39,9 @@ struct DenseForm {
   bool per_position = false;
 };
 
+/// The form of a dense layer; null: another op.
+const DenseForm* dense_form(const OpDefinition& op);
+
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
 std::unique_ptr<Op> make_dense_cpu(const DenseForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors);

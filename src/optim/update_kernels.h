@@ -11,6 +11,7 @@
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
 #include "src/optim/clipped_norm.h"
+#include "src/optim/step_finish.h"
 #include "src/optim/update_rule.h"
 
 namespace carillon {
@@ -103,26 +104,18 @@ inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& 
   return places;
 }
 
-/// The update of all parameters. The step's last kernel. Sums the L2 loss in double precision and a fixed order: packs
-/// of a thread, threads, blocks.
+/// The update of all parameters. The step's last kernel.
 template <typename Rule>
 struct UpdateKernel {
   static constexpr int threads = FlatShare::threads;
-  static constexpr int update_phase = 0, fold_phase = 1, block_phase = 2, blocks_phase = 3, last_fold_phase = 4,
-                       end_phase = 5;
-  static constexpr int phases = end_phase + 1;
-  static constexpr int parts = 16;  ///< partial sums into which the threads' sums are folded
-  static constexpr std::size_t max_blocks = 2048;
+  using Finish = StepFinish<threads>;
+  using Shared = typename Finish::Shared;
+  static constexpr int phases = 1 + Finish::phases;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
   static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array needs an element
+  using Values = Pack<float, FlatShare::pack>;
 
-  struct Shared {
-    double sums[threads];
-    double of_part[parts];
-    bool reports_l2, last_block;
-  };
-
-  FlatShare share{.max_blocks = max_blocks};
+  FlatShare share{.max_blocks = Finish::max_blocks};
   const float* gradients = nullptr;  ///< [share.count], means up to end.result_scale
   float* values = nullptr;           ///< [share.count]
   float* averages = nullptr;         ///< [share.count]; null: no moving averages
@@ -133,102 +126,105 @@ struct UpdateKernel {
   const float* directions = nullptr;     ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
   const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
   const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: none
-  double* block_sums = nullptr;                      ///< [blocks()]
+  Finish finish;
   StepTable table;
   StepEnd end;
 
-  int blocks() const { return share.blocks(); }
+  CARILLON_HOST_DEVICE int blocks() const { return share.blocks(); }
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    if constexpr (phase == update_phase) {
-      const bool reports_l2 = table.header().reports_l2 != 0;
-      if (thread == 0) shared.reports_l2 = reports_l2;  // no block may read the header after finish_block
-      if (reports_l2) shared.sums[thread] = l2_of_thread(block, thread);
+    if constexpr (phase == 0) {
+      const StepHeader& header = table.header();
+      Finish::begin(shared, header, thread);
+      if (header.reports_l2 != 0) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
-    } else if constexpr (phase == block_phase) {
-      if (thread == 0) shared.last_block = finish_block(shared, block);
-    } else if constexpr (phase == end_phase) {
-      if (thread == 0 && shared.last_block) {
-        end.finish_step(shared.reports_l2 ? 0.5 * total(shared) : 0.0, clipped != nullptr ? clipped->norm : -1.0);
-      }
-    } else if (shared.reports_l2 && (phase == fold_phase || shared.last_block)) {
-      if constexpr (phase == blocks_phase) {
-        shared.sums[thread] = 0.0;
-        for (int i = thread; i < share.blocks(); i += threads) shared.sums[thread] += block_sums[i];
-      } else if (thread < parts) {
-        shared.of_part[thread] = 0.0;
-        for (int i = thread; i < threads; i += parts) shared.of_part[thread] += shared.sums[i];
-      }
+    } else {
+      finish.template run<phase - 1>(shared, blocks(), block, thread, end,
+                                     clipped == nullptr ? nullptr : &clipped->norm);
     }
-  }
-
-  CARILLON_HOST_DEVICE static double total(const Shared& shared) {
-    double sum = 0.0;
-    for (const double of_part : shared.of_part) sum += of_part;
-    return sum;
-  }
-
-  CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
-    if (shared.reports_l2) block_sums[block] = total(shared);
-    return end.finish_block(share.blocks());
   }
 
   /// This thread's part of the sum of l2_factor * w^2 over all parameters.
   CARILLON_HOST_DEVICE double l2_of_thread(int block, int thread) const {
     double sum = 0.0;
-    share.for_each_pack(block, thread, [&](std::size_t i) {
-      const double factor = factors.at(i).l2;
-      if (factor == 0.0) return;
-      double squares = 0.0;
-      for (const float v : load<FlatShare::pack>(values + i).at) squares += static_cast<double>(v) * v;
-      sum += factor * squares;
-    });
+    share.for_each_pack(block, thread, [&](std::size_t i) { sum += l2_of_pack(i); });
     return sum;
+  }
+  CARILLON_HOST_DEVICE double l2_of_pack(std::size_t i) const {
+    const double factor = factors.at(i).l2;
+    if (factor == 0.0) return 0.0;
+    double squares = 0.0;
+    for (const float v : load<FlatShare::pack>(values + i).at) squares += static_cast<double>(v) * v;
+    return factor * squares;
   }
 
   CARILLON_HOST_DEVICE void update(int block, int thread) const {
-    constexpr int n = FlatShare::pack;
     const StepScalars of_step = table.header().scalars;
-    const bool ahead = slow != nullptr && looks_ahead(of_step);
+    const bool ahead = looks_ahead_at(of_step);
     const float clip = clip_factor(clipped);
     share.for_each_pack(block, thread, [&](std::size_t i) {
       UpdateFactors of_variable = factors.at(i);
       if constexpr (NormedRule<Rule>) of_variable.rate *= ratios[factors.variables[i / line_floats]];
       if constexpr (MatrixRule<Rule>) of_variable.kept = ratios[factors.variables[i / line_floats]];
       of_variable.l2 *= clip;
-      const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
-      const bool trains = of_variable.trains_at(of_step.step);
       const bool by_direction = MatrixRule<Rule> && of_variable.orthogonal;
-      Pack<float, n> gradient = load<n>((by_direction ? directions : gradients) + i);
-      for (int k = 0; k < n && !by_direction; ++k) {
+      Values gradient = load<FlatShare::pack>((by_direction ? directions : gradients) + i);
+      for (int k = 0; k < FlatShare::pack && !by_direction; ++k) {
         gradient.at[k] = rounded_product(end.mean(gradient.at[k]), clip);
       }
-      Pack<float, n> value = load<n>(values + i), kept[slot_places], behind;
-      Pack<float, n> average = {};  // not stored without moving averages; a pointer or null would need local memory
-      if (averages != nullptr) average = load<n>(averages + i);
-      if (ahead) behind = load<n>(slow + i);
-      for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
-      for (int k = 0; k < n; ++k) {
-        float of_element[slot_places] = {};
-        for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
-        float* const slow_one = ahead ? &behind.at[k] : nullptr;
-        if (trains) {
-          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], &average.at[k], of_element, slow_one);
-        } else {
-          update_copies(scalars, value.at[k], &average.at[k], slow_one);
-        }
-        for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
-      }
-      store(value, values + i);
-      if (compute_copies != nullptr) {
-        const ComputeCopyIndex& compute_copy = compute_copies[factors.variables[i / line_floats]];
-        if (compute_copy.data != nullptr) compute_copy.write(value, i);
-      }
-      if (averages != nullptr) store(average, averages + i);
-      if (ahead) store(behind, slow + i);
-      for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
+      Elements elements = load_elements(i, ahead);
+      update_elements(elements, gradient, of_variable, of_step, ahead);
+      store_elements(elements, i, ahead);
     });
+  }
+
+  /// A pack of all arrays that the update changes.
+  struct Elements {
+    Values value, average = {}, slow = {};  ///< without moving averages or lookahead, these two are not stored
+    Values kept[slot_places];
+  };
+
+  CARILLON_HOST_DEVICE bool looks_ahead_at(const StepScalars& of_step) const {
+    return slow != nullptr && looks_ahead(of_step);
+  }
+
+  CARILLON_HOST_DEVICE Elements load_elements(std::size_t i, bool ahead) const {
+    constexpr int n = FlatShare::pack;
+    Elements elements{.value = load<n>(values + i)};
+    if (averages != nullptr) elements.average = load<n>(averages + i);
+    if (ahead) elements.slow = load<n>(slow + i);
+    for (int s = 0; s < slot_count; ++s) elements.kept[s] = load<n>(slots[s] + i);
+    return elements;
+  }
+
+  /// `gradient`: what Rule::update gets. `ahead`: looks_ahead_at(of_step).
+  CARILLON_HOST_DEVICE static void update_elements(Elements& elements, const Values& gradient,
+                                                   const UpdateFactors& of_variable, const StepScalars& of_step,
+                                                   bool ahead) {
+    const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
+    const bool trains = of_variable.trains_at(of_step.step);
+    for (int k = 0; k < FlatShare::pack; ++k) {
+      float of_element[slot_places] = {};
+      for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
+      float& value = elements.value.at[k];
+      // As update_element and update_copies, but no pointer may be null: that would need local memory.
+      if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
+      if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
+      update_copies(scalars, value, &elements.average.at[k], nullptr);
+      for (int s = 0; s < slot_count; ++s) elements.kept[s].at[k] = of_element[s];
+    }
+  }
+
+  CARILLON_HOST_DEVICE void store_elements(const Elements& elements, std::size_t i, bool ahead) const {
+    store(elements.value, values + i);
+    if (compute_copies != nullptr) {
+      const ComputeCopyIndex& compute_copy = compute_copies[factors.variables[i / line_floats]];
+      if (compute_copy.data != nullptr) compute_copy.write(elements.value, i);
+    }
+    if (averages != nullptr) store(elements.average, averages + i);
+    if (ahead) store(elements.slow, slow + i);
+    for (int s = 0; s < slot_count; ++s) store(elements.kept[s], slots[s] + i);
   }
 };
 

@@ -115,56 +115,78 @@ void expect_compute_copies_hold(const ParameterStore& parameters, Device& device
   }
 }
 
+/// Another tower with the state of `tower`, which is destroyed.
+template <typename MakeTower>
+std::unique_ptr<Tower> continued(std::unique_ptr<Tower> tower, const MakeTower& make_tower) {
+  LoadedCheckpoint checkpoint;
+  tower->save(checkpoint.state);
+  tower.reset();
+  tower = make_tower();
+  tower->restore(checkpoint);
+  tower->broadcast_from_first();
+  return tower;
+}
+
 }  // namespace
 
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator) {
   const auto rate = [&](std::int64_t step) -> double {
     return step == training.explode_at ? std::numeric_limits<float>::max() : training.learning_rate;
   };
-  Tower tower(training.network, task_of(training.network),
-              {.batch_size = training.batch_size,
-               .micro_batch = training.micro_batch,
-               .arithmetic = training.arithmetic,
-               .optimizer = {.rule = training.rule,
-                             .learning_rate = Schedule(rate),
-                             .moving_average_decay = 0.9,
-                             .muon_normalizes = training.muon_normalizes,
-                             .weight_decay = training.weight_decay,
-                             .clip_norm = training.clip_norm,
-                             .groups = training.groups,
-                             .lookahead = training.lookahead},
-               .bucket_bytes = training.bucket_bytes,
-               .dataset = training.resident,
-               .capture = training.capture},
-              device, communicator);
-  if (communicator.rank() == 0) tower.initialize(1);
-  tower.broadcast_from_first();
+  const TowerSettings settings{.batch_size = training.batch_size,
+                               .micro_batch = training.micro_batch,
+                               .arithmetic = training.arithmetic,
+                               .optimizer = {.rule = training.rule,
+                                             .learning_rate = Schedule(rate),
+                                             .moving_average_decay = training.averages ? 0.9 : 0.0,
+                                             .muon_normalizes = training.muon_normalizes,
+                                             .weight_decay = training.weight_decay,
+                                             .clip_norm = training.clip_norm,
+                                             .groups = training.groups,
+                                             .lookahead = training.lookahead},
+                               .bucket_bytes = training.bucket_bytes,
+                               .dataset = training.resident,
+                               .capture = training.capture,
+                               .fuses_step = training.fuses_step};
+  const auto make_tower = [&] {
+    return std::make_unique<Tower>(training.network, task_of(training.network), settings, device, communicator);
+  };
+  auto tower = make_tower();
+  if (communicator.rank() == 0) tower->initialize(1);
+  tower->broadcast_from_first();
   Trained trained;
   const auto batch_size = static_cast<std::uint64_t>(training.batch_size);
+  const auto take_results = [&](Results wanted) {
+    while (const auto result = tower->next_result(wanted)) trained.results.push_back(*result);
+  };
   for (int step = 0; step < training.steps; ++step) {
+    if (step == training.restored_at) {
+      take_results(Results::all);
+      tower = continued(std::move(tower), make_tower);
+    }
     const std::uint64_t towers = static_cast<std::uint64_t>(communicator.size());
     const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
     const PassingBatch samples(records.dataset(), position, batch_size);
     TowerStep request{.step = step,
-                      .batch = tower.keeps_records() ? samples.records_alone() : samples.batch(),
+                      .batch = tower->keeps_records() ? samples.records_alone() : samples.batch(),
                       .request_sync = step == training.sync_at};
     request.reports_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {
-        trained.observed.push_back(downloaded(tower.parameters().gradients_and_sums(), device));
+        trained.observed.push_back(downloaded(tower->parameters().gradients_and_sums(), device));
       };
     }
-    tower.step(request);
+    tower->step(request);
     if (step % training.results_every != 0) continue;
-    while (const auto result = tower.next_result(Results::due)) trained.results.push_back(*result);
+    take_results(Results::due);
   }
-  while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
-  trained.captured_nodes = tower.captured_nodes();
-  trained.keeps_records = tower.keeps_records();
-  expect_compute_copies_hold(tower.parameters(), device);
-  trained.values = downloaded(tower.parameters().values(), device);
-  trained.buffers = downloaded(tower.buffers().values(), device);
-  trained.averages = downloaded(tower.parameters().slot(0), device);
+  take_results(Results::all);
+  trained.captured_nodes = tower->captured_nodes();
+  trained.keeps_records = tower->keeps_records();
+  expect_compute_copies_hold(tower->parameters(), device);
+  trained.values = downloaded(tower->parameters().values(), device);
+  trained.buffers = downloaded(tower->buffers().values(), device);
+  if (training.averages) trained.averages = downloaded(tower->parameters().slot(0), device);
   return trained;
 }
 

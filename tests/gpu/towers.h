@@ -32,6 +32,7 @@ struct Training {
   int steps = 150;
   float learning_rate = 0.05f;
   bool capture = true;
+  bool fuses_step = true;  ///< as TowerSettings::fuses_step
   Arithmetic arithmetic = Arithmetic::fp32;
   std::string rule = "sgd";
   double weight_decay = 0.0;
@@ -46,6 +47,8 @@ struct Training {
   int explode_at = -1;                ///< the step with a learning rate that makes the loss non-finite
   int l2_every = 0;                   ///< period of steps that report the L2 loss; 0: never
   int observe_every = 0;              ///< period of steps with a before_update; 0: never
+  int restored_at = -1;               ///< before this step, another tower continues from a checkpoint; one rank only
+  bool averages = true;               ///< keep moving averages
 };
 
 struct Trained {

@@ -27,23 +27,31 @@ def speed(visit, until):
             continue
         known = next((n for n in NETWORKS if n.name == name), Network(name, options=ADAMW))
         for precision in precisions:
-            early = ("0", "1") if (name, precision) in (("mnist", "fp32"), ("cifar10", "bf16")) else ("0",)
-            for launch in early:
-                title = f"{name} {size}, batch {batch}, {precision}{', early launch' if launch == '1' else ''}"
+            for variant, launch, options in _variants(name, batch, precision):
+                title = f"{name} {size}, batch {batch}, {precision}{variant}"
                 try:
-                    _time(visit, until, known, size, batch, precision, launch, title)
+                    _time(visit, until, known, size, batch, precision, launch, options, title)
                 except Deadline:
                     visit.result(f"speed: {title}", False, "not started in time")
 
 
-def _time(visit, until, network, size, batch, precision, launch, title):
+def _variants(name, batch, precision):
+    """(what differs, value of CARILLON_EARLY_LAUNCH, options)"""
+    yield "", "0", ()
+    if (name, precision) in (("mnist", "fp32"), ("cifar10", "bf16")):
+        yield ", early launch", "1", ()
+    if name == "mnist" and batch == 100 and precision != "bf16":
+        yield ", op by op", "0", ("--fused-step=false",)
+
+
+def _time(visit, until, network, size, batch, precision, launch, options, title):
     large = size >= 224
     steps, every = (60, 10) if large else ((20000, 2000) if network.name == "mnist" and batch < 1000 else (2000, 200))
     if network.name.startswith(("resnet18", "airbench")):
         steps, every = 600, 60
     run = visit.directory("speed")
     more = ("--device", DEVICE, "--precision", precision, "--batch-size", batch, "--max-steps", steps, "--log-every", every,
-            "--checkpoint-every", 0, "--log-device-placement")  # fmt: skip
+            "--checkpoint-every", 0, "--log-device-placement", *options)  # fmt: skip
     code, output, took = visit.run(
         command_of(visit, network, run, *more, size=size), "speed.log", 60,
         more={"CARILLON_EARLY_LAUNCH": launch}, until=until,

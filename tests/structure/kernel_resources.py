@@ -24,7 +24,6 @@ KNOWN = (
     (r"NormaliseRows<float, 4, Relu, true>", 8, 8),
     (r"ColumnSums<8, BatchGradients<Bf16, 8, (Silu|Gelu)> >", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
-    (r"UpdateKernel<Lars>", 32, 8),
 )
 KERNEL = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -9,6 +9,7 @@ TrainOptions options() {
   TrainOptions options;
   options.data.evaluation_batch = 48;
   options.data.prefetch_bytes = 11;
+  options.optimizer.schedule.decay_steps = 600;
   return options;
 }
 
@@ -34,6 +35,16 @@ TEST(TrainingSetup, EvaluationsHaveTheOptionsOfTheTraining) {
     EXPECT_EQ(settings.decode_threads, 3);
     EXPECT_EQ(settings.prefetch_bytes, 11u);
   }
+}
+
+TEST(TrainingSetup, ATowerCapturesAndFusesStepsUnlessDisabled) {
+  EXPECT_TRUE(tower_settings(options()).capture && tower_settings(options()).fuses_step);
+  TrainOptions chosen = options();
+  chosen.device.cuda_graph = false;
+  EXPECT_FALSE(tower_settings(chosen).capture);
+  EXPECT_TRUE(tower_settings(chosen).fuses_step);
+  chosen.device.fused_step = false;
+  EXPECT_FALSE(tower_settings(chosen).fuses_step);
 }
 
 TEST(TrainingSetup, EvaluationsRepeatTheRanksPart) {

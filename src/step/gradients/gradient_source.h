@@ -6,8 +6,8 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: whole_batch.h (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
-// cuda_micro_batches.h (on a GPU).
+// Implementations: whole_batch.h (one pass over the batch); cuda_classifier.h (the same in few kernels, for a small
+// classifier on a GPU); the batch in parts: micro_batches.h (on CPUs), cuda_micro_batches.h (on a GPU).
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,8 @@
 
 namespace carillon {
 
+struct GradientTiles;  // kernels/dense_classifier/gradient_tiles.h
+
 /// Receives the progress of a GradientSource.
 class GradientSink {
  public:
@@ -33,6 +35,9 @@ class GradientSink {
   /// The work that completes `parameter`'s gradient is enqueued, and no later work of the pass reads its value. Before
   /// the first call of a step, the work that completes the step sums is enqueued.
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
+  /// True: the update will compute the gradients from `tiles`, which outlive the step. The source then stores no
+  /// gradients, and calls neither acquire nor gradient_complete in this step.
+  virtual bool takes_tiles(const GradientTiles& /*tiles*/) { return false; }
 };
 
 /// Functions that ObservedSink calls before it forwards the same call to its sink. CPU only.

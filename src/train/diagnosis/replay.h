@@ -2,7 +2,8 @@
 //
 // It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
 // those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
-// from the whole batch, and random draws are functions of the stream position.
+// from the whole batch, and random draws are functions of the stream position. Exception: the three kernels of a small
+// classifier on a GPU (classifier_step.h) add in another order than its ops.
 #pragma once
 
 #include <cstddef>
