@@ -139,7 +139,8 @@ void with_rows_per_thread(int batch, const Body& body) {
 }
 
 /// One block per sample: h, z and the sample's loss, then dz and dh. The last block to finish adds the losses up and
-/// writes the step sums. dz and the loss as in softmax_cross_entropy.
+/// writes the step sums. The formulas are those of softmax_cross_entropy. Rounding differs: sums have another order,
+/// and dz is a division instead of a product with a reciprocal.
 struct LogitGradients {
   static constexpr int threads = 256;
   static constexpr int hidden_phase = 0, parts_phase = 1, logits_phase = 2, loss_phase = 3, gradients_phase = 4,
@@ -259,7 +260,7 @@ struct LogitGradients {
     if (c == 0) losses[sample] = static_cast<double>(std::log(sum)) + largest - shared.logits[label];
   }
 
-  /// Element by element: neighbouring threads then read W2 with fewer bank conflicts than pack by pack.
+  /// Element by element: neighbouring threads then read neighbouring rows of W2.
   CARILLON_HOST_DEVICE void write_hidden_gradients(const Shared& shared, int sample, int thread) const {
     for (int j = thread; j < of.hidden; j += threads) {
       float sum = 0.0f;

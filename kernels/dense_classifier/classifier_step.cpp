@@ -1,5 +1,6 @@
 #include "kernels/dense_classifier/classifier_step.h"
 
+#include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dense_classifier/classifier_kernels.h"
 #include "kernels/scale_input/scale_input.h"
@@ -55,8 +56,8 @@ std::optional<ClassifierForm> classifier_form(const Graph& graph, Value loss) {
                             .biases1 = nodes[1].parameters[1],
                             .weights2 = nodes[2].parameters[0],
                             .biases2 = nodes[2].parameters[1]};
-  const bool has_all_channels = input->sample.element_count() == form.inputs;  // no padded ones
-  return has_all_channels && fits(form) ? std::optional(form) : std::nullopt;
+  check(input->sample.element_count() == form.inputs, "images of this activation type have no padded channels");
+  return fits(form) ? std::optional(form) : std::nullopt;
 }
 
 }  // namespace carillon

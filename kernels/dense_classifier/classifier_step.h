@@ -1,4 +1,4 @@
-// classifier_step: a training step of a small classifier on a GPU in two or three kernels.
+// classifier_step: a training step of a small classifier on a GPU in three kernels.
 //
 //   x = s * pixels                         x: [batch, inputs]      s: the scale of scale_input
 //   h = max(x W1 + b1, 0)                  h: [batch, hidden]      W1: [inputs, hidden], b1: [hidden]
@@ -7,17 +7,21 @@
 //   dz = (softmax(z) - one_hot(label)) / batch            dh = [h > 0] * dz W2^T
 //   dW1 = s * pixels^T dh,  db1 = column sums of dh       dW2 = h^T dz,  db2 = column sums of dz
 //
-//   kernel              blocks                                        computes
-//   HiddenProducts      per 64 columns of W1 and 56 inputs            products of the inputs of the block
-//   LogitGradients      per sample                                    h, z, dz, dh; the last block: step sums
-//   GradientTiles<...>  per 64 columns and 32 rows of W1,             gradients, and stores them, or updates the
-//                       and per 64 rows of W2                         variables with them (src/optim)
+//   kernel                           blocks                          computes
+//   HiddenProducts                   per 64 columns of W1 and        products of the block's inputs
+//                                    56 inputs
+//   LogitGradients                   per sample                      h, z, dz, dh; the last block: step sums
+//   TileKernel<StoreGradients>, or   per 64 columns and 32 rows of   gradients; stores them, or updates the
+//   TileKernel<TileUpdate<Rule>>     W1, and per 64 rows of W2       variables with them (src/optim/tile_update.h)
 //
-// Such a step is limited by the number of its launches. The same graph op by op takes 9 launches or more. The values
-// are those of the ops, except for rounding: sums have another order. Products are in float32 also with tf32. A NaN or
-// infinity reaches the loss, as in the ops. All sums have a fixed order, so equal inputs give equal bits.
+// The kernels of an update follow TileKernel<StoreGradients>.
 //
-// The shape of the graph alone chooses this step (classifier_form). It has never run on a GPU.
+// A GPU launches the same graph op by op in 9 kernels or more. This step aims at fewer launches; it has never run on a
+// GPU. Values differ from those of the ops by rounding: sums have another order, the softmax in dz is a division
+// instead of a product with a reciprocal, and dW1 is scaled after its sum. Products are in float32 also with tf32. A
+// NaN or infinity reaches the loss, as in the ops. All sums have a fixed order, so equal inputs give equal bits.
+//
+// The shape of the graph alone chooses this step (classifier_form).
 #pragma once
 
 #include <memory>
@@ -36,12 +40,12 @@ struct ClassifierForm {
 };
 
 /// The form of a graph that the kernels can compute; nullopt: another graph. Requirements:
-/// - The ops are scale_input, dense with biases and ReLU, dense with biases, softmax_cross_entropy, each reading the
-/// one
-///   before. The loss has no label smoothing, mixing, class weights or focal gamma.
+/// - The ops are scale_input, dense with biases and ReLU, dense with biases, softmax_cross_entropy. Each op reads the
+///   output of the op before it. No dense layer is per position.
+/// - The loss has no label smoothing, mixing, class weights or focal gamma.
 /// - Activations are float32 (fp32 or tf32).
 /// - batch <= 128, inputs <= 1024, hidden <= 1024, classes <= 16, hidden * classes <= 8192; `inputs` and `hidden` are
-///   multiples of 4. In larger batches the products of cuBLASLt are faster.
+///   multiples of 4.
 std::optional<ClassifierForm> classifier_form(const Graph& graph, Value loss);
 
 struct GradientTiles;

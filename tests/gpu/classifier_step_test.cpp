@@ -20,10 +20,12 @@ class ClassifierStepOnAGpu : public GpuTest {
     const NoiseRecords records(97, 784);
     return train(training, records, device, *communicator);
   }
-  static Training mnist(int steps) {
+  /// The batch size chooses the template of HiddenProducts: 65 to 112 samples, as in MNIST's default batch, or more.
+  static Training mnist(int steps, std::int64_t batch_size = 100) {
     return {.network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})),
-            .batch_size = 25,
-            .steps = steps};
+            .batch_size = batch_size,
+            .steps = steps,
+            .fuses_step = true};
   }
 };
 
@@ -47,11 +49,26 @@ TEST_F(ClassifierStepOnAGpu, IsNearTheStepOpByOp) {
   }
 }
 
+TEST_F(ClassifierStepOnAGpu, IsNearTheStepOpByOpForTheOtherBatchSizes) {
+  for (const std::int64_t batch_size : {25, 128}) {
+    SCOPED_TRACE(batch_size);
+    Training training = mnist(4, batch_size);
+    const Trained fused = trained(training);
+    training.fuses_step = false;
+    const Trained op_by_op = trained(training);
+    training.steps = 0;
+    const double way = distance(op_by_op.values, trained(training).values);
+    EXPECT_GT(way, 0.0);
+    EXPECT_LT(distance(fused.values, op_by_op.values), 1e-4 * way);
+  }
+}
+
 /// An observed step stores the gradients, and another kernel updates the variables.
 TEST_F(ClassifierStepOnAGpu, HasTheBitsOfAnUpdateFromStoredGradients) {
   for (const std::string_view rule : {"sgd", "momentum", "nesterov", "adamw"}) {
     SCOPED_TRACE(rule);
-    Training training{.steps = 40, .learning_rate = 0.01f, .rule = std::string(rule), .weight_decay = 0.01};
+    Training training{
+        .steps = 40, .learning_rate = 0.01f, .fuses_step = true, .rule = std::string(rule), .weight_decay = 0.01};
     training.groups = {{.pattern = "layer1/weights", .rate = 0.5, .frozen_until = 3},
                        {.pattern = "layer2/biases", .frozen_after = 20}};
     const Trained fused = trained(training);
@@ -61,9 +78,23 @@ TEST_F(ClassifierStepOnAGpu, HasTheBitsOfAnUpdateFromStoredGradients) {
   }
 }
 
+/// 500 hidden units are seven whole tiles of columns and a partial one.
+TEST_F(ClassifierStepOnAGpu, HasTheBitsOfAnUpdateFromStoredGradientsInSeveralTiles) {
+  Training training = mnist(6);
+  training.rule = "momentum";
+  training.learning_rate = 0.01f;
+  training.weight_decay = 0.01;
+  const Trained fused = trained(training);
+  EXPECT_EQ(fused.captured_nodes.size(), 3u);
+  training.observe_every = 1;
+  expect_equal(fused, trained(training));
+}
+
 /// The update needs the norm of all gradients, or more registers. So another kernel updates.
+/// With 100 samples and the lookahead, one pre-activation is within 1e-7 of 0 (step 3, sample 62, unit 385), so
+/// rounding decides its ReLU, and the variables differ by 4e-3 of their way. With 25 samples none is so near.
 TEST_F(ClassifierStepOnAGpu, ClipsAndLooksAheadAsOpByOp) {
-  Training ahead = mnist(9), clipped = mnist(9);
+  Training ahead = mnist(9, 25), clipped = mnist(9);
   ahead.lookahead = {.every = 3, .decay = 0.8, .power = 1.0, .steps = 9};
   clipped.clip_norm = 0.1;
   for (Training training : {ahead, clipped}) {

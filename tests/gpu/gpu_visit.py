@@ -101,7 +101,9 @@ def main():
     parser.add_argument("--networks", default=".", help="regular expression: networks to run")
     parser.add_argument("--brief", action="store_true", help="networks: one step only")
     parser.add_argument("--profile", default=".", help="regular expression: networks of phase kernels")
-    parser.add_argument("--sanitize", default="TowerOnAGpu", help="regular expression: tests of phase sanitizer")
+    parser.add_argument(
+        "--sanitize", default="TowerOnAGpu|ClassifierStepOnAGpu", help="regular expression: tests of phase sanitizer"
+    )
     parser.add_argument("--tools", default="memcheck,racecheck,initcheck,synccheck")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -51,8 +51,16 @@ class TowerOnAGpu : public GpuTest {
   }
 };
 
-TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
-  const Training training{.steps = many_steps};
+/// Both ways to compute the step of a small classifier: op by op, and in few kernels (TowerSettings::fuses_step).
+class SmallTowerOnAGpu : public TowerOnAGpu, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool fuses_step() { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(OpByOp, SmallTowerOnAGpu, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Fused, SmallTowerOnAGpu, ::testing::Values(true));
+
+TEST_P(SmallTowerOnAGpu, TrainsAsOnTheCpu) {
+  const Training training{.steps = many_steps, .fuses_step = fuses_step()};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
@@ -62,9 +70,11 @@ TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-TEST_F(TowerOnAGpu, TrainsMnistAsOnTheCpu) {
+TEST_P(SmallTowerOnAGpu, TrainsMnistAsOnTheCpu) {
   const Training training{
-      .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})), .steps = 60};
+      .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})),
+      .steps = 60,
+      .fuses_step = fuses_step()};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
@@ -202,28 +212,30 @@ TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   expect_near(training, cpu, on_gpu({.steps = 60, .arithmetic = Arithmetic::bf16}), 1e-1);
 }
 
-TEST_F(TowerOnAGpu, CapturedStepsEqualEagerOnes) {
+TEST_P(SmallTowerOnAGpu, CapturedStepsEqualEagerOnes) {
   const auto before = graph_launches();
-  const Trained eager = on_gpu({.steps = many_steps, .capture = false});
+  const Trained eager = on_gpu({.steps = many_steps, .capture = false, .fuses_step = fuses_step()});
   EXPECT_EQ(graph_launches(), before);
-  const Trained captured = on_gpu({.steps = many_steps});
+  const Trained captured = on_gpu({.steps = many_steps, .fuses_step = fuses_step()});
   if (before) {
     EXPECT_GT(graph_launches(), before);
   }
   expect_equal(eager, captured);
 }
 
-TEST_F(TowerOnAGpu, TheOrderOfWorkChangesNothing) {
-  const Training training{.steps = many_steps};
+TEST_P(SmallTowerOnAGpu, TheOrderOfWorkChangesNothing) {
+  const Training training{.steps = many_steps, .fuses_step = fuses_step()};
   const Trained first = on_gpu(training);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     expect_equal(first, on_gpu(training, {.seed = seed, .eagerness = static_cast<double>(seed % 3) / 2.0}));
   }
 }
 
-TEST_F(TowerOnAGpu, ResidentRecordsEqualStagedOnes) {
-  const Trained staged = on_gpu({.steps = many_steps});
-  const Trained resident = on_gpu({.steps = many_steps, .resident = &records().dataset()});
+TEST_P(SmallTowerOnAGpu, ResidentRecordsEqualStagedOnes) {
+  Training training{.steps = many_steps, .fuses_step = fuses_step()};
+  const Trained staged = on_gpu(training);
+  training.resident = &records().dataset();
+  const Trained resident = on_gpu(training);
   EXPECT_FALSE(staged.keeps_records);
   EXPECT_TRUE(resident.keeps_records);
   expect_equal(staged, resident);
@@ -254,45 +266,50 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
-TEST_F(TowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
-  const Training training{.steps = many_steps, .l2_every = 7};
+TEST_P(SmallTowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
+  Training training{.steps = many_steps, .fuses_step = fuses_step(), .l2_every = 7};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   for (int step = 0; step < many_steps; ++step) {
     const double expected = cpu.results.at(step).l2_loss;
     EXPECT_EQ(expected > 0.0, step % 7 == 0);
     EXPECT_NEAR(gpu.results.at(step).l2_loss, expected, 1e-5 * expected) << "step " << step;
   }
-  expect_equal(gpu, on_gpu({.steps = many_steps, .capture = false, .l2_every = 7}));
-  const Trained without = on_gpu({.steps = many_steps});
+  training.capture = false;
+  expect_equal(gpu, on_gpu(training));
+  training.l2_every = 0;
+  const Trained without = on_gpu(training);
   EXPECT_TRUE(equal_bits(gpu.values, without.values));
 }
 
-TEST_F(TowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
+TEST_P(SmallTowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
-    const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});
+    Training training{.steps = 60, .fuses_step = fuses_step(), .explode_at = explode_at};
+    const Trained gpu = on_gpu(training);
     for (int step = 0; step < 60; ++step) {
       EXPECT_EQ(std::isfinite(gpu.results.at(step).loss), step <= explode_at) << step;
     }
-    const Trained until_then = on_gpu({.steps = explode_at + 1, .explode_at = explode_at});
+    training.steps = explode_at + 1;
+    const Trained until_then = on_gpu(training);
     EXPECT_TRUE(equal_bits(gpu.values, until_then.values));
     EXPECT_TRUE(equal_bits(gpu.averages, until_then.averages));
   }
 }
 
-TEST_F(TowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
-  const Trained trained = on_gpu({.steps = 60, .sync_at = 41});
+TEST_P(SmallTowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
+  const Trained trained = on_gpu({.steps = 60, .fuses_step = fuses_step(), .sync_at = 41});
   for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 41) << step;
 }
 
-TEST_F(TowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
-  const Training training{.steps = 60, .observe_every = 13};
+TEST_P(SmallTowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
+  Training training{.steps = 60, .fuses_step = fuses_step(), .observe_every = 13};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   ASSERT_EQ(cpu.observed.size(), gpu.observed.size());
   for (std::size_t i = 0; i < cpu.observed.size(); ++i) {
     const std::vector<float> zeros(cpu.observed[i].size());
     EXPECT_LT(distance(cpu.observed[i], gpu.observed[i]), 1e-4 * distance(cpu.observed[i], zeros));
   }
-  expect_equal(gpu, on_gpu({.steps = 60}));
+  training.observe_every = 0;
+  expect_equal(gpu, on_gpu(training));
 }
 
 /// CIFAR-10's network, with its distortions.

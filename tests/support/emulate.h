@@ -22,7 +22,8 @@ void run_block_from(const Kernel& kernel, typename Kernel::Shared& shared, int b
   }
 }
 
-/// A result that depends on `order` is a race. Shared memory starts with arbitrary bytes.
+/// A result that depends on `order` is a race. Shared memory starts with NaNs: a sum shows an element that no
+/// thread wrote.
 template <BlockKernel Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {
   using Shared = typename Kernel::Shared;
@@ -32,7 +33,7 @@ void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {
   auto* shared = static_cast<Shared*>(std::align(alignof(Shared), sizeof(Shared), place, space));
   const int blocks = kernel.blocks();
   for (int i = 0; i < blocks; ++i) {
-    std::memset(static_cast<void*>(shared), 0xa5, sizeof(Shared));
+    std::memset(static_cast<void*>(shared), 0xff, sizeof(Shared));
     run_block_from<Kernel, 0>(kernel, *shared, order == ThreadOrder::ascending ? i : blocks - 1 - i, order);
   }
 }

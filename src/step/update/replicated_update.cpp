@@ -46,8 +46,8 @@ void ReplicatedUpdate::broadcast_from_first() {
 }
 
 bool ReplicatedUpdate::takes_tiles(const GradientTiles& tiles) {
-  const bool is_mean = communicator_.size() == 1;  // other ranks need the gradients
-  if (is_mean && gradients_ == MeanGradients::update_only && optimizer_->can_apply_tiles()) tiles_ = &tiles;
+  const bool is_alone = communicator_.size() == 1;  // several ranks average stored gradients
+  if (is_alone && gradients_ == MeanGradients::update_only && optimizer_->can_apply_tiles()) tiles_ = &tiles;
   return tiles_ != nullptr;
 }
 
@@ -70,8 +70,11 @@ void ReplicatedUpdate::enqueue_update() {
   if (gate_ != nullptr && device_.kind() == DeviceKind::cpu) gate_->enter();
   is_updating_ = true;
   check_memory();
-  tiles_ != nullptr ? optimizer_->apply_tiles(*tiles_, end_, device_.stream())
-                    : optimizer_->apply(end_, device_.stream());
+  if (tiles_ != nullptr) {
+    optimizer_->apply_tiles(*tiles_, end_, device_.stream());
+  } else {
+    optimizer_->apply(end_, device_.stream());
+  }
   if (checksums_) checksums_->record(whole());
   is_updating_ = false;
 }
