@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// Largest extents that fit into shared memory.
+/// Largest extents that the kernels support.
 struct ClassifierLimits {
   static constexpr int batch = 128, inputs = 1024, hidden = 1024, classes = 16;
   static constexpr int weights2 = 8192;  ///< hidden * classes

@@ -14,14 +14,14 @@
 //   TileKernel<StoreGradients>, or   per 64 columns and 32 rows of   gradients; stores them, or updates the
 //   TileKernel<TileUpdate<Rule>>     W1, and per 64 rows of W2       variables with them (src/optim/tile_update.h)
 //
-// The kernels of an update follow TileKernel<StoreGradients>.
+// After TileKernel<StoreGradients>, the kernels of the usual update run.
 //
-// A GPU launches the same graph op by op in 9 kernels or more. This step aims at fewer launches; it has never run on a
+// A GPU launches the same graph op by op in 9 kernels or more. This step has three launches. It has never run on a
 // GPU. Values differ from those of the ops by rounding: sums have another order, the softmax in dz is a division
 // instead of a product with a reciprocal, and dW1 is scaled after its sum. Products are in float32 also with tf32. A
 // NaN or infinity reaches the loss, as in the ops. All sums have a fixed order, so equal inputs give equal bits.
 //
-// The shape of the graph alone chooses this step (classifier_form).
+// The graph (classifier_form) and the settings choose this step, never a timing.
 #pragma once
 
 #include <memory>

@@ -22,8 +22,8 @@ void run_block_from(const Kernel& kernel, typename Kernel::Shared& shared, int b
   }
 }
 
-/// A result that depends on `order` is a race. Shared memory starts with NaNs: a sum shows an element that no
-/// thread wrote.
+/// A result that depends on `order` is a race. Shared memory starts as NaNs, so a sum that reads an
+/// unwritten float is NaN.
 template <BlockKernel Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {
   using Shared = typename Kernel::Shared;

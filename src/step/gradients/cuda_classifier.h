@@ -3,7 +3,7 @@
 //   sink.takes_tiles    true: two kernels; the update computes the gradients
 //                       false: three kernels; all gradients are complete at once
 //
-// Values are equal in both cases, bit for bit. The calls only enqueue. So a step can be captured.
+// Updated variables are equal in both cases, bit for bit. The calls only enqueue, so a step can be captured.
 #pragma once
 
 #include "kernels/dense_classifier/classifier_step.h"

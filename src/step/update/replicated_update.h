@@ -5,8 +5,8 @@
 //   enqueue_means       waits for all buckets
 //   enqueue_update      Optimizer::apply
 //
-// One rank can leave the gradients of a small classifier to the update (takes_tiles): then enqueue_means does nothing,
-// and enqueue_update calls Optimizer::apply_tiles.
+// With a single rank, the update may compute the gradients of a small classifier (takes_tiles). Then enqueue_means does
+// nothing, and enqueue_update calls Optimizer::apply_tiles.
 #pragma once
 
 #include <functional>
