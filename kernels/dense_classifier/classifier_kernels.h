@@ -22,6 +22,11 @@ struct ClassifierLimits {
 inline constexpr int classifier_pack = 4;
 using ClassifierPack = Pack<float, classifier_pack>;
 
+/// Element i of an array of packs.
+CARILLON_HOST_DEVICE inline float element(const ClassifierPack* packs, int i) {
+  return packs[i / classifier_pack].at[i % classifier_pack];
+}
+
 /// Extents and activations that the kernels share, in device memory.
 struct ClassifierActivations {
   int batch = 0, inputs = 0, hidden = 0, classes = 0;
@@ -123,7 +128,8 @@ struct HiddenProducts {
     CARILLON_UNROLL
     for (int r = 0; r < rows_per_thread; ++r) {
       const int row = group + r * row_groups;
-      if (row < of.batch) store(sums[r], of.products + (std::size_t{1} * part * of.batch + row) * of.hidden + column);
+      if (row < of.batch)
+        store(sums[r], of.products + (static_cast<std::size_t>(part) * of.batch + row) * of.hidden + column);
     }
   }
 };
@@ -223,10 +229,6 @@ struct LogitGradients {
       }
     }
     return sum;
-  }
-
-  CARILLON_HOST_DEVICE static float element(const ClassifierPack* packs, int i) {
-    return packs[i / classifier_pack].at[i % classifier_pack];
   }
 
   CARILLON_HOST_DEVICE float logit_part(const Shared& shared, int thread) const {

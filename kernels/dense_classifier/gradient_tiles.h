@@ -78,8 +78,8 @@ struct GradientTiles {
   CARILLON_HOST_DEVICE void compute_tile(Shared& shared, int block, int thread) const {
     const Tile tile = tile_of(block);
     if (tile.is_of_weights2) {
-      multiply_logits(shared, tile, thread);
-      if (tile.column == 0 && thread < lanes) shared.gradients[weight_packs + thread] = sum_of_logits(thread);
+      multiply_hidden(shared, tile, thread);
+      if (tile.column == 0 && thread < lanes) shared.gradients[weight_packs + thread] = sum_of_logit_gradients(thread);
     } else {
       multiply_images(shared, thread);
       if (tile.row == 0 && thread < lanes) shared.gradients[weight_packs + thread] = sum_of_columns(shared, thread);
@@ -154,7 +154,7 @@ struct GradientTiles {
   }
 
   /// dW2 of the tile, in the layout of W2.
-  CARILLON_HOST_DEVICE void multiply_logits(Shared& shared, const Tile& tile, int thread) const {
+  CARILLON_HOST_DEVICE void multiply_hidden(Shared& shared, const Tile& tile, int thread) const {
     const int row = thread % columns, first = thread / columns * thread_classes;
     if (tile.column + row >= of.hidden || first >= of.classes) return;
     float sums[thread_classes] = {};
@@ -162,7 +162,7 @@ struct GradientTiles {
       const float h = element(shared.wide[sample], row);
       CARILLON_UNROLL
       for (int q = 0; q < thread_classes / classifier_pack; ++q) {
-        const auto dz = load<classifier_pack>(logits(sample) + first + q * classifier_pack);
+        const auto dz = load<classifier_pack>(logit_gradients(sample) + first + q * classifier_pack);
         CARILLON_UNROLL
         for (int k = 0; k < classifier_pack; ++k) sums[q * classifier_pack + k] += h * dz.at[k];
       }
@@ -185,19 +185,18 @@ struct GradientTiles {
   }
 
   /// Of classes 4 * pack to 4 * pack + 3; 0 where there is no class.
-  CARILLON_HOST_DEVICE ClassifierPack sum_of_logits(int pack) const {
+  CARILLON_HOST_DEVICE ClassifierPack sum_of_logit_gradients(int pack) const {
     ClassifierPack sum = {};
     if (pack * classifier_pack >= ClassifierLimits::classes) return sum;
     for (int sample = 0; sample < of.batch; ++sample) {
-      const auto dz = load<classifier_pack>(logits(sample) + pack * classifier_pack);
+      const auto dz = load<classifier_pack>(logit_gradients(sample) + pack * classifier_pack);
       for (int k = 0; k < classifier_pack; ++k) sum.at[k] += dz.at[k];
     }
     return sum;
   }
 
-  CARILLON_HOST_DEVICE const float* logits(int sample) const { return of.dz + sample * ClassifierLimits::classes; }
-  CARILLON_HOST_DEVICE static float element(const ClassifierPack* packs, int i) {
-    return packs[i / classifier_pack].at[i % classifier_pack];
+  CARILLON_HOST_DEVICE const float* logit_gradients(int sample) const {
+    return of.dz + sample * ClassifierLimits::classes;
   }
 };
 

@@ -52,8 +52,9 @@ class Optimizer {
   /// Whether apply_tiles is supported: on a GPU, by rules that update each element independently, without clip_norm and
   /// lookahead.
   virtual bool can_apply_tiles() const { return false; }
-  /// As `apply`, with the gradients of `tiles`, which the same kernel computes. They are not stored.
-  virtual void apply_tiles(const GradientTiles& /*tiles*/, const StepEnd& /*end*/, Stream& /*stream*/) {}
+  /// As `apply`, with the gradients of `tiles`, which the same kernel computes. They are not stored. Requires
+  /// can_apply_tiles(). The default fails.
+  virtual void apply_tiles(const GradientTiles& tiles, const StepEnd& end, Stream& stream);
   /// On a CPU with OptimizerSettings::clip_norm: the norm that the last update clipped. 0 before the first update.
   virtual double gradient_norm() const { return 0.0; }
 };

@@ -221,6 +221,8 @@ class OptimizerCuda final : public Optimizer {
       update_.end = end;
       const TileUpdate<Rule> consumer{.update = update_, .finish = {update_.finish.block_sums}};
       launch(TileKernel<TileUpdate<Rule>>{.tiles = tiles, .consumer = consumer}, stream);
+    } else {
+      Optimizer::apply_tiles(tiles, end, stream);
     }
   }
 

@@ -198,7 +198,7 @@ struct UpdateKernel {
     return elements;
   }
 
-  /// `gradient`: what Rule::update gets. `ahead`: looks_ahead_at(of_step).
+  /// `gradient`: that of Rule::update. `ahead`: looks_ahead_at(of_step).
   CARILLON_HOST_DEVICE static void update_elements(Elements& elements, const Values& gradient,
                                                    const UpdateFactors& of_variable, const StepScalars& of_step,
                                                    bool ahead) {
@@ -208,7 +208,7 @@ struct UpdateKernel {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
       float& value = elements.value.at[k];
-      // As update_element and update_copies, but no pointer may be null: that would need local memory.
+      // In the order of update_element. Its pointer to the slow copy may be null, which would need local memory.
       if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
       if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
       update_copies(scalars, value, &elements.average.at[k], nullptr);

@@ -10,7 +10,7 @@
 #include "report/event.pb.h"
 #include "src/report/histogram.h"
 #include "tests/support/metrics.h"
-#include "tests/train/run_test.h"
+#include "tests/train/recorder_test.h"
 
 namespace carillon::testing {
 namespace {
@@ -18,48 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-/// Every rank records to its own directory, to test the files of each rank.
-class RecorderTest : public RunTest {
- protected:
-  RecorderTest() {
-    options_.checkpoint.train_dir = (directory_ / fmt::format("of rank {}", mpi_.rank())).string();
-    if (first()) tower_.initialize(1);
-    tower_.broadcast_from_first();
-  }
-  bool first() const { return mpi_.rank() == 0; }
-  /// The last line of metrics.jsonl.
-  nlohmann::json last_metrics() const {
-    const std::string text = read_text(train_dir() / "metrics.jsonl");
-    const auto begin = text.find_last_of('\n', text.size() - 2);
-    return nlohmann::json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
-  }
-
-  RunDescription description_;
-  std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_, device_);
-  Tower tower_{mnist_network(mnist_images()), ten_classes(), {.batch_size = 4}, device_, *communicator_};
-  Task task_ = accuracy_task();
-  Recorder recorder_{options_, task_, description_, mpi_};
-};
-
-/// A run that evaluates once and ends, long enough for a summary.
-TEST_F(RecorderTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
-  options_.checkpoint.keep_best = true;
-  for (const std::int64_t step : {1, 5}) {
-    Recorder recorder(options_, task_, description_, mpi_, Recorder::Clock::now() - std::chrono::minutes(1));
-    recorder.open_directory();
-    recorder.open_logs(step - 1);
-    recorder.start_clock();
-    recorder.log_evaluation(step, accuracy_of(2, 4), {});
-    recorder.keep_if_best({.step = step}, accuracy_of(2, 4), tower_);
-    ::testing::internal::CaptureStdout();
-    recorder.finish({.step = step}, ExitCode::done);
-    const std::string told = ::testing::internal::GetCapturedStdout();
-    if (first()) {
-      EXPECT_THAT(told, ::testing::ContainsRegex("best accuracy +0.5000  2/4 at step 1\n"));
-    }
-  }
-}
 
 TEST_F(RecorderTest, WritesOnTheFirstRankOnly) {
   recorder_.open_directory();
@@ -213,57 +171,6 @@ TEST_F(RecorderTest, SavesNoStateThatIsNotFinite) {
   recorder_.open_logs(0);
   recorder_.finish({.step = 1}, ExitCode::done);
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
-}
-
-TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
-  const auto best_step_after = [&](std::int64_t step, std::int64_t correct) {
-    Recorder recorder(options_, task_, description_, mpi_);
-    recorder.open_directory();
-    recorder.open_logs(step);
-    recorder.keep_if_best({.step = step}, accuracy_of(correct, 4), tower_);
-    recorder.finish({.step = step}, ExitCode::done);
-    return first() ? read_checkpoint(best_checkpoint_path(train_dir())).global_step : 0;
-  };
-  EXPECT_EQ(best_step_after(10, 2), first() ? 10 : 0);
-  EXPECT_EQ(best_step_after(20, 3), first() ? 20 : 0);
-  EXPECT_EQ(best_step_after(30, 3), first() ? 20 : 0);
-  EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
-  EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
-  description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // evaluations of other records are not compared
-  options_.checkpoint.keep_best = false;
-  EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
-}
-
-TEST_F(RecorderTest, TheBestCheckpointHoldsTheCountsOfItsScore) {
-  recorder_.open_directory();
-  recorder_.open_logs(0);
-  recorder_.keep_if_best({.step = 1}, accuracy_of(3, 4), tower_);
-  recorder_.finish({.step = 1}, ExitCode::done);
-  if (!first()) return;
-  EXPECT_EQ(read_checkpoint(best_checkpoint_path(train_dir())).options_json,
-            R"({"evaluation correct":3,"evaluation total":4})");
-}
-
-TEST_F(RecorderTest, KeepsTheLowestOfScoresOfWhichLowerIsBetter) {
-  task_ = error_task();
-  const auto best_after = [&](std::int64_t step, double error) {
-    Recorder recorder(options_, task_, description_, mpi_);
-    recorder.open_directory();
-    recorder.open_logs(step);
-    recorder.keep_if_best({.step = step}, ErrorMetric(error), tower_);
-    recorder.finish({.step = step}, ExitCode::done);
-    if (!first()) return std::pair<std::int64_t, std::string>();
-    const CheckpointState state = read_checkpoint(best_checkpoint_path(train_dir()));
-    return std::pair(state.global_step, state.options_json);
-  };
-  const auto expected = [&](std::int64_t step, const std::string& options) {
-    return first() ? std::pair(step, options) : std::pair<std::int64_t, std::string>();
-  };
-  EXPECT_EQ(best_after(10, 2.5), expected(10, R"({"evaluation error":2.5})"));
-  EXPECT_EQ(best_after(20, 3.0), expected(10, R"({"evaluation error":2.5})"));
-  EXPECT_EQ(best_after(30, 2.5), expected(10, R"({"evaluation error":2.5})"));
-  EXPECT_EQ(best_after(40, 0.25), expected(40, R"({"evaluation error":0.25})"));
 }
 
 TEST_F(RecorderTest, ReachesATargetFromAboveIfLowerIsBetter) {

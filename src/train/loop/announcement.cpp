@@ -1,9 +1,11 @@
 #include "src/train/loop/announcement.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "src/core/printable.h"
 #include "src/options/device_choices.h"
 
 namespace carillon {
@@ -38,6 +40,38 @@ std::string description_line(const Recorder::Parts& parts, const TrainOptions& o
     if (length.epochs > 0.0) line += fmt::format("; --epochs {}: {} steps", length.epochs, length.max_steps);
   }
   return line;
+}
+
+std::string initialized_line(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded) {
+  const std::size_t arrays = initial.state.variables.size() + initial.state.buffers.size();
+  std::string line =
+      fmt::format("initialized from {}: {} arrays", printable(initial.path.string()), arrays - excluded.size());
+  if (!excluded.empty()) {
+    line += fmt::format(", without the variables of --init-exclude: {}",
+                        printable(fmt::format("{}", fmt::join(excluded, ", "))));
+  }
+  return line;
+}
+
+std::string preprocessing_warning(const LoadedCheckpoint& initial, const RunDescription& description) {
+  const auto preprocessing = [](const std::string& json) {
+    const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
+    return options.is_object() && options.contains("preprocessing") ? options["preprocessing"].dump() : "";
+  };
+  const std::string trained = preprocessing(initial.state.options_json), own = preprocessing(description.json());
+  if (trained.empty() || own.empty() || trained == own) return {};
+  return fmt::format("{} was trained with --preprocessing {}, and this run has {}", printable(initial.path.string()),
+                     printable(trained), own);
+}
+
+std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end) {
+  const std::string why =
+      end == EndCause::target
+          ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
+      : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
+                                  : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
+  return fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)",
+                     printable(options.checkpoint.train_dir), step, why);
 }
 
 std::string label_smoothing_line(double smoothing, std::int64_t classes) {

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -140,23 +140,9 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
 
 void Recorder::initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded) {
   if (!first_) return;
-  const std::size_t arrays = initial.state.variables.size() + initial.state.buffers.size();
-  std::string line =
-      fmt::format("initialized from {}: {} arrays", printable(initial.path.string()), arrays - excluded.size());
-  if (!excluded.empty()) {
-    line += fmt::format(", without the variables of --init-exclude: {}",
-                        printable(fmt::format("{}", fmt::join(excluded, ", "))));
-  }
-  print_text(STDOUT_FILENO, line + "\n");
-  const nlohmann::json before = nlohmann::json::parse(initial.state.options_json, nullptr, false);
-  const nlohmann::json now = nlohmann::json::parse(first_->description.json(), nullptr, false);
-  const auto preprocessing = [](const nlohmann::json& options) {
-    return options.is_object() && options.contains("preprocessing") ? options["preprocessing"].dump() : "";
-  };
-  const std::string trained = preprocessing(before), own = preprocessing(now);
-  if (trained.empty() || own.empty() || trained == own) return;
-  print_warning(fmt::format("{} was trained with --preprocessing {}, and this run has {}",
-                            printable(initial.path.string()), printable(trained), own));
+  print_text(STDOUT_FILENO, initialized_line(initial, excluded) + "\n");
+  const std::string warning = preprocessing_warning(initial, first_->description);
+  if (!warning.empty()) print_warning(warning);
 }
 
 bool Recorder::first_finds(const std::function<bool()>& look) const {
@@ -204,14 +190,7 @@ std::vector<StepScore> Recorder::evaluations_up_to(std::int64_t last_step) const
 
 void Recorder::finished_before(std::int64_t step, EndCause end) {
   if (!first_) return;
-  const TrainOptions& options = first_->options;
-  const std::string why =
-      end == EndCause::target
-          ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
-      : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
-                                  : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
-  print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
-                                        printable(options.checkpoint.train_dir), step, why));
+  print_text(STDOUT_FILENO, nothing_to_do_line(first_->options, step, end) + "\n");
 }
 
 void Recorder::open_logs(std::int64_t first_step) {
