@@ -16,6 +16,7 @@ import programs  # noqa: E402
 
 DEVICE = os.environ.get("VISIT_DEVICE", "cuda")  # cpu: only to test these scripts
 TEST_SECONDS = 60  # limit of one test
+STOPPED = "stopped after"  # the last line of a process that reached its limit
 
 
 class Deadline(Exception):
@@ -75,7 +76,7 @@ class Visit:
             except subprocess.TimeoutExpired:  # a process that cannot be killed holds the pipe
                 output = ""
             code = 124
-            output += f"\nstopped after {seconds:.0f} s\n"
+            output += f"\n{STOPPED} {seconds:.0f} s\n"
         took = time.monotonic() - began
         self.say(f"\n## exit code {code}, {took:.1f} s: {' '.join(words)}\n{output[-6000:]}", log)
         return code, output, took
@@ -87,5 +88,7 @@ def last_line(output):
     for index, line in enumerate(lines):
         if line.endswith(": Failure"):
             return "; ".join([line.split("/")[-1], *lines[index + 1 : index + 5]])[:220]
+    if lines and lines[-1].startswith(STOPPED):
+        return lines[-1]
     telling = [line for line in lines if re.search(r"error|exception|out of|invalid|: rank", line, re.I)]
     return (telling[-1:] or lines[-1:] or [""])[0][:150]

@@ -15,13 +15,13 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 import programs  # noqa: E402
 from processes import wait_for  # noqa: E402
 
-# A test program with two good tests, one that fails, and one that hangs with a child.
+# A test program with two good tests, one that fails, and one that warns and then hangs with a child.
 GPU_TEST = """#!/usr/bin/env bash
 case $1 in
   --gtest_list_tests) printf 'Suite.\\n  Passes\\n  Fails\\n  Hangs\\nOps/Other.\\n  Passes/One  # GetParam() = One\\n' ;;
   *Passes*) echo '[  PASSED  ] 1 test.' ;;
   *Fails) printf 'ops_test.cpp:3: Failure\\nThe difference is 7\\n'; exit 1 ;;
-  *Hangs) sleep 40 & sleep 40 ;;
+  *Hangs) echo 'warning: invalid, from: rank 0'; sleep 40 & sleep 40 ;;
 esac
 """
 GPU_MPI_TEST = "#!/bin/sh\nexit 0\n"
