@@ -51,6 +51,13 @@ std::string place_of(const std::vector<std::string>& patterns) {
   return fmt::format("{} of {}", dataset_info_name, printable(patterns.front()));
 }
 
+/// Another first label would shift all classes. Errors: usage.
+void check_first_label(const PictureOptions& options, const DatasetInfo& form, const std::string& place) {
+  if (options.first_label < 0 || options.first_label == form.first_label) return;
+  fail(ExitCode::usage, "--first-label {} contradicts {}, which has the first label {}", options.first_label, place,
+       form.first_label);
+}
+
 RecordSchema schema_of(const PictureOptions& options, const std::optional<DatasetInfo>& form) {
   DatasetInfo usual;
   if (options.target() == TargetKind::numbers) usual.keys.label = numbers_key;
@@ -175,6 +182,7 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
   pictures.task = resolved_task(pictures, form, place_of(data.files));
   if (synthetic && pictures.classes == 0) pictures.classes = imagenet_classes;
   if (form) {
+    check_first_label(pictures, *form, place_of(data.files));
     const auto count = static_cast<std::int64_t>(form->classes.size());
     if (pictures.classes > 0 && pictures.classes != count) {
       fail(ExitCode::usage, "--classes {} contradicts {}, which names {} {}", pictures.classes, place_of(data.files),
@@ -267,7 +275,10 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns) {
   std::optional<DatasetInfo> form;
   if (!patterns.empty() && !is_synthetic(patterns)) form = dataset_info_of_files(patterns);
-  if (form) check_same(*form, pictures, place_of(patterns));
+  if (form) {
+    check_same(*form, pictures, place_of(patterns));
+    check_first_label(pictures, *form, place_of(patterns));
+  }
   const PictureDecoding decoding = evaluation_decoding(pictures);
   return {.make_decoder = [decoding](RecordSchema schema,
                                      RecordUse /*use*/) { return make_picture_decoder(std::move(schema), decoding); },

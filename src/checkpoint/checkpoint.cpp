@@ -1,6 +1,7 @@
 // Reads and writes a checkpoint file.
 #include "src/checkpoint/checkpoint.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -35,8 +36,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, const std::s
          static_cast<std::int64_t>(info.st_size) - static_cast<std::int64_t>(count), image_bytes);
   }
   if (file_bytes > max_bytes) {
-    fail(ExitCode::data, "{}: has {} bytes, but a checkpoint of this model has at most {}", subject, file_bytes,
-         max_bytes);
+    throw TooLarge(ExitCode::data, fmt::format("{}: has {} bytes, but a checkpoint of this model has at most {}",
+                                               subject, file_bytes, max_bytes));
   }
   bytes.resize(count + image_bytes);
   std::size_t image_count = 0;

@@ -179,6 +179,14 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          "with --fresh, or name another folder with --train-dir",
          train_dir_.string());
   }
+  for (const char* const option : {"model", "image-size"}) {
+    const std::string began = setting_of(train_dir_, option);
+    if (began.empty() || value_of(request_.passed, option).value_or(began) == began) continue;
+    fail(ExitCode::usage,
+         "{}: the training began with --{} {}: train again with --fresh, or name another folder with "
+         "--train-dir",
+         train_dir_.string(), option, began);
+  }
   if (plan->from && *plan->from != from_) {
     fail(ExitCode::usage,
          "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
@@ -345,10 +353,14 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
 }
 
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
+  // Before the training: it will keep the best checkpoint if it watches pictures of its own for that.
+  const bool will_keep_best =
+      plan.watched == "validation" && !has_option(request_.passed, "keep-best") && list_checkpoints(train_dir_).empty();
+  const fs::path network = will_keep_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
   const std::vector<std::string> words{"--data",
                                        records_pattern(plan.data, plan.evaluated),
                                        "--checkpoint",
-                                       trained_network(train_dir_).string(),
+                                       network.string(),
                                        "--test-time-augmentation",
                                        "--report",
                                        report_page(train_dir_).string()};

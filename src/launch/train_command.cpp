@@ -136,6 +136,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   if (trained.exit_code != 0) return trained.exit_code;
   if (!plan->evaluated.empty()) {
+    say("the last evaluation, with the mean over six views of each picture:");
     const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
@@ -149,13 +150,16 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
 
 /// Before anything is converted. Errors: usage.
 void check_passed(const std::vector<std::string>& passed) {
-  for (const char* const name :
-       {"data", "eval-data", "batch-size", "config", "preflight", "init-from", "init-exclude"}) {
-    if (!has_option(passed, name)) continue;
-    fail(ExitCode::usage,
-         "--{}: carillon train sets the records, --global-batch, --config and, with --from, --init-from itself; use "
-         "image_train",
-         name);
+  constexpr std::pair<const char*, const char*> refused[] = {
+      {"data", "carillon train converts the pictures of the folder; with records, use image_train"},
+      {"eval-data", "carillon train evaluates on pictures that it holds out; with records, use image_train"},
+      {"batch-size", "carillon train sets the batch of all ranks: use --global-batch"},
+      {"config", "carillon train writes its own settings file: use image_train"},
+      {"preflight", "use image_train --preflight, or carillon doctor"},
+      {"init-from", "use --from"},
+      {"init-exclude", "carillon train excludes the last layer itself: use image_train"}};
+  for (const auto& [name, instead] : refused) {
+    if (has_option(passed, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
   }
   if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
   check_training_options("image_train", image_program(), passed, joined(own_options, flags));

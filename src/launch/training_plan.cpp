@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -29,6 +30,15 @@ std::string minutes_text(double minutes) {
 }
 
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
+
+std::string setting_of(const std::filesystem::path& train_dir, std::string_view name) {
+  std::ifstream lines(settings_path(train_dir));
+  const std::string start = fmt::format("{} = ", name);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(start)) return line.substr(start.size());
+  }
+  return "";
+}
 
 void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path(train_dir)); }
 

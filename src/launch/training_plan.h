@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace carillon {
@@ -27,6 +28,9 @@ std::string minutes_text(double minutes);
 
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
+
+/// The value of a setting in `train_dir/plan.cfg`; empty: it has none, or there is no such file.
+std::string setting_of(const std::filesystem::path& train_dir, std::string_view name);
 
 /// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
 /// Errors: io, usage (texts too long to be read again).

@@ -102,6 +102,10 @@ def _commands(context):
         done = context.run_command(context.command("carillon", *words))
         wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
         yield _result(f"{words[0]} prints its result", wrong)
+    before = checkpoints(run)
+    done = context.run_command(command(context, run, data, "--model", "resnet50"))
+    wrong = done.complaint(USAGE, ("--model", "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
+    yield _result("another --model than at the start is refused", wrong)
 
 
 def _options(context):
@@ -112,6 +116,8 @@ def _options(context):
     yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
     evaluation = [line for line in done.output.splitlines() if "image_eval" in line and "--isa plain" in line]
     yield _result("--isa reaches the evaluation, too", "" if evaluation else done.explain())
+    best = str(run / "best.ckpt.h5") in "".join(evaluation)
+    yield _result("the printed evaluation is that of the best checkpoint", "" if best else done.explain())
     for words, names in (
         (("--no-such-option", 1), ("--no-such-option",)),
         (("--minutes", "soon"), ("--minutes", "soon")),

@@ -88,6 +88,15 @@ def _other_model(context, data):
     images = context.directory("images")
     records = context.small_cifar10_set(2) / "train-*"
     context.train("--max-steps", 0, program="cifar10_train", data=records, train_dir=images)
+    larger = ("--model", "resnet18_cifar", "--optimizer", "adamw", "--max-steps", 0)
+    large = context.directory("large")
+    context.train(*larger, program="cifar10_train", data=records, train_dir=large)
+    run = _trained(context, data, 2)
+    checkpoint(run, 4).write_bytes(checkpoint(large, 0).read_bytes())
+    before = content(run)
+    done = _train(context, data, run, "--max-steps", 6, expect=None)
+    names = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"]
+    yield _refused("resuming a larger model, not an older checkpoint", done, DATA, names, changes(run, before))
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", images, expect=None)
     yield _refused("mnist_eval of a network for CIFAR-10", done, DATA, ["model.ckpt-0.h5", "'cifar10'"])
 

@@ -300,6 +300,7 @@ TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
 
 TEST_F(ImageProgramsTest, RejectInvalidOptions) {
   expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3 contradicts records.json of");
+  expect_failure(train("refused", "--first-label 0"), ExitCode::usage, "--first-label 0 contradicts records.json of");
   fs::create_directories(root_ / "bare");
   fs::copy_file(at("set/train-00000-of-00001.tfrecord"), at("bare/train-0"), fs::copy_options::overwrite_existing);
   const std::string bare = "image_train --model resnet9 --image-size 16 --batch-size 4 --max-steps 2 --data " +

@@ -49,6 +49,15 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(line, "model = resnet9");
 }
 
+TEST(TrainingPlan, GivesTheSettingsOfItsFile) {
+  const fs::path folder = scratch();
+  EXPECT_EQ(setting_of(folder, "model"), "") << "no file";
+  std::ofstream(settings_path(folder)) << "model-exponential = 3\nmodel = resnet9\nimage-size = 64\n";
+  EXPECT_EQ(setting_of(folder, "model"), "resnet9");
+  EXPECT_EQ(setting_of(folder, "image-size"), "64");
+  EXPECT_EQ(setting_of(folder, "size"), "");
+}
+
 TEST(TrainingPlan, OtherContentsAreRefusedByName) {
   const fs::path folder = scratch();
   for (const char* const contents :

@@ -330,6 +330,11 @@ TEST_F(OptionsTest, ConfigErrorsNameTheFile) {
   expect_refused({"--config", config_.c_str()}, config_);
 }
 
+TEST_F(OptionsTest, TwoConfigsAreRefused) {
+  write_config("batch-size = 2\n");
+  expect_refused({"--config", config_.c_str(), "--config", config_.c_str()}, "--config is given 2 times: give it once");
+}
+
 TEST_F(OptionsTest, OnlyAPlainFileOfModestSizeIsAConfig) {
   expect_refused({"--config", "/dev/zero"}, "--config /dev/zero: is not a regular file");
   expect_refused({"--config", "/tmp"}, "--config /tmp: is a directory");
