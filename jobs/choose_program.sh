@@ -18,7 +18,8 @@ choose_program() {
   if [[ $root == */share/carillon ]]; then folder=$root/../../bin; fi
   if [[ $program != */* && -x $folder/$program ]]; then program=$folder/$program; fi
   if ! command -v "$program" >/dev/null; then
-    echo "$name: no program $program (directory: $PWD); jobs/quickstart.sh builds Carillon" >&2
+    echo "$name: no program $program (directory: $PWD): check its name, or build Carillon:" \
+      "cmake -S . -B build -G Ninja -DCARILLON_TESTS=OFF && cmake --build build" >&2
     exit 66
   fi
 }

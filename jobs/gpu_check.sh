@@ -2,7 +2,7 @@
 # Runs all checks that require a GPU: tests, parity with the CPU tower, sanitizers, speed. Prints one table. Exit code
 # 0: everything passed; 1: something failed; 69: this machine has no GPU.
 #
-#   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs
+#   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs or no tests
 #   jobs/gpu_check.sh --bundle carillon-bundle.tar.xz  checks a bundle (make_bundle.sh)
 #   jobs/gpu_check.sh --only first --seconds 600       the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
@@ -78,8 +78,8 @@ if [[ -x $here/run && -d $here/libexec ]]; then
   bin=$here/bin elf=$here/libexec in_place=("$here/run")
   PATH=$bin:$PATH
 else
-  [[ -x $build/bin/mnist_train ]] || {
-    cmake -S "$here" -B "$build" -G Ninja -DCARILLON_CUDA=ON
+  [[ -x $build/bin/mnist_train && -x $build/bin/gpu_test ]] || {
+    cmake -S "$here" -B "$build" -G Ninja -DCARILLON_CUDA=ON -DCARILLON_TESTS=ON
     cmake --build "$build"
   } >"$out/build.log" 2>&1 || die 70 "the build failed; see $out/build.log"
   bin=$build/bin elf=$build/bin in_place=()

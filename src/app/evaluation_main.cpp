@@ -135,7 +135,8 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   std::string facts;                       // on rank 0
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(program_spec));
+    loaded =
+        find_checkpoint(options.checkpoint, print_warning, checkpoint_read_limit(max_checkpoint_bytes(program_spec)));
     check_model(*loaded, program_spec);
     check_pictures(*loaded, program_spec);
     facts =

@@ -51,11 +51,12 @@ std::string place_of(const std::vector<std::string>& patterns) {
   return fmt::format("{} of {}", dataset_info_name, printable(patterns.front()));
 }
 
-/// Another first label would shift all classes. Errors: usage.
+/// Refuses a --first-label that differs from records.json, because it would shift all classes. Errors: usage.
 void check_first_label(const PictureOptions& options, const DatasetInfo& form, const std::string& place) {
-  if (options.first_label < 0 || options.first_label == form.first_label) return;
-  fail(ExitCode::usage, "--first-label {} contradicts {}, which has the first label {}", options.first_label, place,
-       form.first_label);
+  const bool is_given = options.first_label >= 0 && form.target != TargetKind::numbers;
+  if (!is_given || options.first_label == form.first_label) return;
+  fail(ExitCode::usage, "--first-label {} contradicts {}, which has the first label {}: omit it", options.first_label,
+       place, form.first_label);
 }
 
 RecordSchema schema_of(const PictureOptions& options, const std::optional<DatasetInfo>& form) {
@@ -201,6 +202,7 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
     const std::optional<DatasetInfo> other = dataset_info_of_files(data.eval_files);
     if (other) {
       check_same(*other, pictures, place_of(data.eval_files));
+      check_first_label(pictures, *other, place_of(data.eval_files));
       if (form && (other->first_label != form->first_label || other->keys.image != form->keys.image ||
                    other->keys.label != form->keys.label || other->background != form->background)) {
         fail(ExitCode::data, "{}: the keys, the first label or the background differ from {}",

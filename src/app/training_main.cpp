@@ -108,6 +108,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
     description.mark_without_effect(option);
   }
+  // Only GPUs have a fused step.
   if (device == DeviceKind::cpu) description.mark_without_effect("fused-step");
   return description;
 }

@@ -18,11 +18,6 @@ class NewerFormat : public Error {
  public:
   using Error::Error;
 };
-/// Larger than any checkpoint of the wanted network, so probably of another one. As NewerFormat.
-class TooLarge : public Error {
- public:
-  using Error::Error;
-};
 
 /// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes. Frees each array when it is in
 /// the image, so move a large state. Errors: failed (the state exceeds CheckpointBounds, so no reader would accept it).

@@ -179,14 +179,14 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          "with --fresh, or name another folder with --train-dir",
          train_dir_.string());
   }
-  for (const char* const option : {"model", "image-size"}) {
-    const std::string began = setting_of(train_dir_, option);
-    if (began.empty() || value_of(request_.passed, option).value_or(began) == began) continue;
+  const auto refuse_other = [&](std::string_view option, const auto& given, const auto& began) {
+    if (!given || !began || *given == *began) return;
     fail(ExitCode::usage,
-         "{}: the training began with --{} {}: train again with --fresh, or name another folder with "
-         "--train-dir",
-         train_dir_.string(), option, began);
-  }
+         "{}: this training has --{} {}: omit --{}, train again with --fresh, or name another folder with --train-dir",
+         train_dir_.string(), option, *began, option);
+  };
+  refuse_other("model", value_of(request_.passed, "model"), plan->network);
+  refuse_other("image-size", number_in(request_.passed, "image-size"), plan->image_size);
   if (plan->from && *plan->from != from_) {
     fail(ExitCode::usage,
          "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
@@ -306,6 +306,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .data = data_dir_.string(),
                     .conversion = wanted.options,
                     .from = from_,
+                    .network = choice.candidate.network,
+                    .image_size = choice.candidate.image_size,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = ranks_of(choice),
@@ -353,10 +355,16 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
 }
 
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
-  // Before the training: it will keep the best checkpoint if it watches pictures of its own for that.
-  const bool will_keep_best =
-      plan.watched == "validation" && !has_option(request_.passed, "keep-best") && list_checkpoints(train_dir_).empty();
-  const fs::path network = will_keep_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+  return evaluation_of(trained_network(train_dir_), plan);
+}
+
+fs::path PictureTraining::expected_network(const TrainingPlan& plan) const {
+  const std::string keeps_best = value_of(request_.passed, "keep-best").value_or("true");
+  const bool is_off = keeps_best == "false" || keeps_best == "0" || keeps_best == "off" || keeps_best == "no";
+  return plan.watched == "validation" && !is_off ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+}
+
+std::vector<std::string> PictureTraining::evaluation_of(const fs::path& network, const TrainingPlan& plan) const {
   const std::vector<std::string> words{"--data",
                                        records_pattern(plan.data, plan.evaluated),
                                        "--checkpoint",
@@ -372,7 +380,9 @@ std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
   std::string lines =
       fmt::format("  {}\n  {}\n", shell_line(conversion_command(pictures_, {plan.data, plan.conversion})),
                   shell_line(training_command(plan)));
-  if (!plan.evaluated.empty()) lines += fmt::format("  {}\n", shell_line(evaluation_command(plan)));
+  if (!plan.evaluated.empty()) {
+    lines += fmt::format("  {}\n", shell_line(evaluation_of(expected_network(plan), plan)));
+  }
   return lines;
 }
 

@@ -41,7 +41,8 @@ class PictureTraining {
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
-  /// pictures, or with other options of the conversion, or began with another --from); those of read_plan.
+  /// pictures, or with other options of the conversion, or with another --from, --model
+  /// or --image-size); those of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
@@ -56,7 +57,7 @@ class PictureTraining {
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
   /// The evaluation of the trained network; only if plan.evaluated is not empty.
   std::vector<std::string> evaluation_command(const TrainingPlan& plan) const;
-  /// The commands of the whole training as lines for a shell.
+  /// The commands of the whole training as lines for a shell. The training need not have begun.
   std::string command_lines(const TrainingPlan& plan) const;
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
@@ -64,6 +65,9 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   double seconds_per_picture(const Candidate& candidate);
   TrainingChoice choose();
+  /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
+  std::filesystem::path expected_network(const TrainingPlan& plan) const;
+  std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
   /// The options of image_train that begin with the weights of --from; none without it. Not in plan.cfg, whose form

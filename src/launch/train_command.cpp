@@ -136,7 +136,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   if (trained.exit_code != 0) return trained.exit_code;
   if (!plan->evaluated.empty()) {
-    say("the last evaluation, with the mean over six views of each picture:");
+    say("evaluates the network: the mean over six views of each picture");
     const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
@@ -152,12 +152,12 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
 void check_passed(const std::vector<std::string>& passed) {
   constexpr std::pair<const char*, const char*> refused[] = {
       {"data", "carillon train converts the pictures of the folder; with records, use image_train"},
-      {"eval-data", "carillon train evaluates on pictures that it holds out; with records, use image_train"},
+      {"eval-data", "carillon train chooses the evaluation pictures from the folder; with records, use image_train"},
       {"batch-size", "carillon train sets the batch of all ranks: use --global-batch"},
-      {"config", "carillon train writes its own settings file: use image_train"},
+      {"config", "give the options on the command line, or use image_train"},
       {"preflight", "use image_train --preflight, or carillon doctor"},
       {"init-from", "use --from"},
-      {"init-exclude", "carillon train excludes the last layer itself: use image_train"}};
+      {"init-exclude", "with --from, carillon train excludes the last layer; for other variables, use image_train"}};
   for (const auto& [name, instead] : refused) {
     if (has_option(passed, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -31,15 +30,6 @@ std::string minutes_text(double minutes) {
 
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
 
-std::string setting_of(const std::filesystem::path& train_dir, std::string_view name) {
-  std::ifstream lines(settings_path(train_dir));
-  const std::string start = fmt::format("{} = ", name);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(start)) return line.substr(start.size());
-  }
-  return "";
-}
-
 void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path(train_dir)); }
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
@@ -55,6 +45,8 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
                       {"minutes", plan.minutes},
                       {"conversion", plan.conversion}};
   if (plan.from) json["from"] = *plan.from;
+  if (plan.network) json["network"] = *plan.network;
+  if (plan.image_size) json["image_size"] = *plan.image_size;
   write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
              max_bytes);
 }
@@ -68,13 +60,18 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     if (json.at("format_version") != format_version) {
       fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
     }
-    std::optional<std::string> from;
+    std::optional<std::string> from, network;
+    std::optional<std::int64_t> image_size;
     if (json.contains("from")) from = json["from"].get<std::string>();
+    if (json.contains("network")) network = json["network"].get<std::string>();
+    if (json.contains("image_size")) image_size = json["image_size"].get<std::int64_t>();
     return TrainingPlan{.pictures = json.at("pictures"),
                         .fingerprint = json.at("fingerprint"),
                         .data = json.at("data"),
                         .conversion = json.at("conversion").get<std::vector<std::string>>(),
                         .from = from,
+                        .network = network,
+                        .image_size = image_size,
                         .watched = json.at("watched"),
                         .evaluated = json.at("evaluated"),
                         .ranks = json.at("ranks"),

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace carillon {
@@ -17,6 +16,8 @@ struct TrainingPlan {
   std::string data;                     ///< folder of the records, as an absolute path
   std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
   std::optional<std::string> from;      ///< --from as an absolute path, "": none; nothing: an earlier version wrote it
+  std::optional<std::string> network;   ///< nothing: an earlier version wrote the plan
+  std::optional<std::int64_t> image_size;  ///< in pixels; in the same way
   std::string watched;    ///< the split that the training evaluates on: "validation", "test", or "" for none
   std::string evaluated;  ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;
@@ -28,9 +29,6 @@ std::string minutes_text(double minutes);
 
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
-
-/// The value of a setting in `train_dir/plan.cfg`; empty: it has none, or there is no such file.
-std::string setting_of(const std::filesystem::path& train_dir, std::string_view name);
 
 /// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
 /// Errors: io, usage (texts too long to be read again).

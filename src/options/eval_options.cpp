@@ -23,7 +23,7 @@ void declare(OptionSet& set, EvalOptions& o) {
 void declare_first_label(OptionSet& set, EvalOptions& o) {
   set.begin_group("Data");
   set.add("first-label", o.first_label, -1, 1,
-          "label of the first class; -1: that of records.json, else 1, as in ImageNet's records");
+          "label of the first class; -1: that of records.json, else that of the training");
 }
 
 }  // namespace carillon

@@ -283,7 +283,7 @@ bool OptionSet::parse(int argc, const char* const* argv) {
   apply(arguments);
   if (const auto config = arguments.values.find("config"); config != arguments.values.end()) {
     if (config->second.size() > 1)
-      fail(ExitCode::usage, "--config is given {} times: give it once", config->second.size());
+      fail(ExitCode::usage, "--config: given {} times, takes one value", config->second.size());
     apply(config_file(config->second.front()));
   } else if (const char* path = std::getenv("CARILLON_CONFIG")) {
     apply(config_file(path));

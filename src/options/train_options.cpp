@@ -72,7 +72,8 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   check(o.task, o.data);
   if (o.model.sync_batch_norm && o.model.freeze_batch_norm) {
     fail(ExitCode::usage,
-         "--sync-batch-norm sums statistics of the batch, and --freeze-batch-norm uses none: give one of them");
+         "--sync-batch-norm computes statistics of the batch, and --freeze-batch-norm uses stored ones: give one of "
+         "them");
   }
   check_micro_batches(o);
   check(set, o.optimizer);

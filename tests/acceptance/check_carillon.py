@@ -103,9 +103,12 @@ def _commands(context):
         wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
         yield _result(f"{words[0]} prints its result", wrong)
     before = checkpoints(run)
-    done = context.run_command(command(context, run, data, "--model", "resnet50"))
-    wrong = done.complaint(USAGE, ("--model", "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
-    yield _result("another --model than at the start is refused", wrong)
+    for option, value in (("--model", "resnet50"), ("--image-size", 24)):
+        done = context.run_command(command(context, run, data, option, value))
+        wrong = done.complaint(USAGE, (option, "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
+        yield _result(f"another {option} than at the start is refused", wrong)
+    done = context.run_command(command(context, run, data, "--model", "airbench94"))
+    yield _result("the --model of the start continues", done.complaint(0))
 
 
 def _options(context):
@@ -124,6 +127,7 @@ def _options(context):
         (("--minute", 1), ("--minute", "--minutes")),
         (("--image-size", 1), ("--image-size",)),
         (("--data", "data/x"), ("--data",)),
+        (("--batch-size", 4), ("--batch-size", "--global-batch")),
     ):
         run, data = _places(context)
         done = context.run_command(command(context, run, data, *words))

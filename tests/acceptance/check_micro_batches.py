@@ -128,7 +128,6 @@ def _refused(context):
     for title, options, said in (
         ("batch norm in a network without any", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a network without batch norms to freeze", ("--freeze-batch-norm",), "--freeze-batch-norm"),
-        ("statistics of all ranks that no batch norm uses", ("--sync-batch-norm", "--freeze-batch-norm"), "--sync-batch"),
         ("no variable to exclude", ("--decay-exclude", "fc/*"), "--decay-exclude: 'fc/*' matches no"),
         ("muon without a hidden matrix", ("--optimizer", "muon"), "found no hidden matrix"),
         ("micro-batches that ranks cannot share", THREE, "3 micro-batches"),

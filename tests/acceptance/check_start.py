@@ -96,9 +96,11 @@ def _other_model(context, data):
     before = content(run)
     done = _train(context, data, run, "--max-steps", 6, expect=None)
     names = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"]
-    yield _refused("resuming a larger model, not an older checkpoint", done, DATA, names, changes(run, before))
+    yield _refused("resuming a larger model is refused; no older checkpoint replaces it", done, DATA, names, changes(run, before))
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", images, expect=None)
     yield _refused("mnist_eval of a network for CIFAR-10", done, DATA, ["model.ckpt-0.h5", "'cifar10'"])
+    done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", large, expect=None)
+    yield _refused("mnist_eval of a larger network", done, DATA, ["model.ckpt-0.h5", "'resnet18_cifar'"])
 
 
 def _other_data(context, data):
@@ -153,7 +155,7 @@ def _changed_arithmetic(context, data):
     lines = train(2, "--isa", highest)
     yield _result("resuming with the values that auto selected warns of nothing", " | ".join(lines))
     lines = train(2, "--fused-step=false")
-    yield _result("resuming on a CPU with another option of GPUs warns of nothing", " | ".join(lines))
+    yield _result("resuming on a CPU with another --fused-step warns of nothing", " | ".join(lines))
     lines = train(3, "--isa", "plain")
     expected = [] if highest == "plain" else [f'{WARNING}instruction set was "{highest}"']
     good = len(lines) == len(expected) and all(map(str.startswith, lines, expected))

@@ -236,12 +236,21 @@ TEST(Checkpoint, BeyondTheSizeAskedForIsRefusedBeforeMemoryIsTaken) {
   std::filesystem::resize_file(path, 512 + length);
   const auto error = error_of([&] { read_checkpoint(path, std::uint64_t{1} << 20); });
   EXPECT_EQ(error.code(), ExitCode::data);
-  EXPECT_THAT(error.what(), HasSubstr("has 274877907456 bytes, but a checkpoint of this model has at most 1048576"));
+  EXPECT_THAT(
+      error.what(),
+      HasSubstr("has 274877907456 bytes, and at most 1048576 are read here: it is probably of another network"));
+}
+
+TEST(Checkpoint, BeyondTheSizeAskedForIsNotReplacedByAnOlderOne) {
+  const TemporaryDirectory directory;
+  CheckpointState large = small_state();
+  large.variables.push_back({"more", {4096}, std::vector<float>(4096)});
+  write_checkpoint(checkpoint_path(directory.path(), 5), small_state());
+  const std::uintmax_t limit = std::filesystem::file_size(checkpoint_path(directory.path(), 5));
+  write_checkpoint(checkpoint_path(directory.path(), 7), large);
   std::vector<std::string> warnings;
   const auto warn = [&](const std::string& line) { warnings.push_back(line); };
-  write_checkpoint(checkpoint_path(directory.path(), 5), small_state());
-  EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, std::uint64_t{1} << 20), TooLarge)
-      << "an older checkpoint must not replace that of another network";
+  EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, limit), TooLarge);
   EXPECT_TRUE(warnings.empty());
 }
 

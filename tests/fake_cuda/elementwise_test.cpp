@@ -1,6 +1,7 @@
 // Which form of a function map_cuda computes. The fake GPU runs the kernels' own arithmetic, so bits are comparable.
 #include <gtest/gtest.h>
 
+#include <type_traits>
 #include <vector>
 
 #include "kernels/elementwise/elementwise_map.h"
@@ -13,30 +14,35 @@ namespace {
 
 using MapOnAGpu = GpuTest;
 
-/// The results of one function, of operands a and b in bf16.
-std::vector<Bf16> mapped(const ElementwiseFunction& function, const std::vector<Bf16>& a, const std::vector<Bf16>& b) {
+template <typename T>
+using Values = std::vector<T>;
+
+/// The results of one function of a, or of a and b.
+template <typename T>
+Values<T> mapped(const ElementwiseFunction& function, const Values<T>& a, const Values<T>& b = {}) {
+  constexpr DType type = std::is_same_v<T, Bf16> ? DType::bf16 : DType::f32;
   CudaDevice device(0);
-  const std::size_t bytes = a.size() * sizeof(Bf16);
+  const std::size_t bytes = a.size() * sizeof(T);
   const Buffer of_a = device.allocate(bytes), of_b = device.allocate(bytes), of_y = device.allocate(bytes);
-  device.upload(a.data(), of_a.data(), bytes);
-  device.upload(b.data(), of_b.data(), bytes);
   const auto tensor = [&](const Buffer& memory) {
-    return Tensor{memory.data(), Shape{static_cast<std::int64_t>(a.size())}, DType::bf16};
+    return Tensor{memory.data(), Shape{static_cast<std::int64_t>(a.size())}, type};
   };
-  map_cuda({function, tensor(of_a), tensor(of_b), tensor(of_y)}, device.stream());
-  std::vector<Bf16> y(a.size());
+  device.upload(a.data(), of_a.data(), bytes);
+  if (!b.empty()) device.upload(b.data(), of_b.data(), bytes);
+  map_cuda({function, tensor(of_a), b.empty() ? Tensor{} : tensor(of_b), tensor(of_y)}, device.stream());
+  Values<T> y(a.size());
   device.download(of_y.data(), y.data(), bytes);
   return y;
 }
 
-/// Some results of the function for float32 are rounded to other bf16 numbers.
+/// The form for float32 gives other bf16 numbers for some inputs, so the test can tell the forms apart.
 TEST_F(MapOnAGpu, ComputesTheGeluForBf16IfResultsAreBf16) {
-  std::vector<Bf16> x, dy;
+  Values<Bf16> x, dy;
   for (int i = -4096; i < 4096; ++i) {
     x.push_back(to_bf16(static_cast<float>(i) / 1024.0f));
-    dy.push_back(to_bf16(0.7f));
+    dy.push_back(to_bf16(static_cast<float>(i % 7) - 3.5f));
   }
-  const std::vector<Bf16> y = mapped(ValueOf<Gelu>{}, x, dy), dx = mapped(GradientOf<Gelu>{}, x, dy);
+  const Values<Bf16> y = mapped(ValueOf<Gelu>{}, x), dx = mapped(GradientOf<Gelu>{}, x, dy);
   int other_values = 0, other_gradients = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float at = to_float(x[i]), by = to_float(dy[i]);
@@ -47,6 +53,13 @@ TEST_F(MapOnAGpu, ComputesTheGeluForBf16IfResultsAreBf16) {
   }
   EXPECT_GT(other_values, 0);
   EXPECT_GT(other_gradients, 0);
+}
+
+TEST_F(MapOnAGpu, ComputesTheExactGeluIfResultsAreFloats) {
+  Values<float> x;
+  for (int i = -4096; i < 4096; ++i) x.push_back(static_cast<float>(i) / 1024.0f);
+  const Values<float> y = mapped(ValueOf<Gelu>{}, x);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Gelu::value(x[i])) << x[i];
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ import programs  # noqa: E402
 
 DEVICE = os.environ.get("VISIT_DEVICE", "cuda")  # cpu: only to test these scripts
 TEST_SECONDS = 60  # limit of one test
-STOPPED = "stopped after"  # the last line of a process that reached its limit
+STOPPED = "stopped after {:.0f} s"  # the last line of a process that reached its limit
 
 
 class Deadline(Exception):
@@ -76,19 +76,19 @@ class Visit:
             except subprocess.TimeoutExpired:  # a process that cannot be killed holds the pipe
                 output = ""
             code = 124
-            output += f"\n{STOPPED} {seconds:.0f} s\n"
+            output += f"\n{STOPPED.format(seconds)}\n"
         took = time.monotonic() - began
         self.say(f"\n## exit code {code}, {took:.1f} s: {' '.join(words)}\n{output[-6000:]}", log)
         return code, output, took
 
 
 def last_line(output):
-    """What says most of a failure, in one line: the text of a test's first failure, an error, or the last line."""
+    """The most useful line of a failure: the first failed assertion, the time limit and an error, or the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.endswith(": Failure"):
             return "; ".join([line.split("/")[-1], *lines[index + 1 : index + 5]])[:220]
-    if lines and lines[-1].startswith(STOPPED):
-        return lines[-1]
     telling = [line for line in lines if re.search(r"error|exception|out of|invalid|: rank", line, re.I)]
+    if lines and re.fullmatch(r"stopped after \d+ s", lines[-1]):
+        return "; ".join([lines[-1], *telling[-1:]])[:220]
     return (telling[-1:] or lines[-1:] or [""])[0][:150]

@@ -177,6 +177,14 @@ class SlurmTrainTest(ScriptTest):
 
     KILLED_BY_USR1 = 128 + signal.SIGUSR1
 
+    def test_without_slurm_a_batch_script_says_how_to_start_it(self):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+        for name in ("mnist", "cifar10", "images", "sweep"):
+            with self.subTest(script=name):
+                done = subprocess.run(["bash", JOBS / f"{name}.sbatch"], env=environment, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (64, ""))
+                self.assertRegex(done.stderr, rf"^{name}\.sbatch: this is not a Slurm job: submit it with sbatch.*\n$")
+
     def run_script(self, code, program="mnist_train", state="RUNNING", seconds=0, **variables):
         """(exit code, requeued jobs) if srun ends with `code` after the script has run for `seconds`."""
         self.log.write_text("")

@@ -27,6 +27,8 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
                           .data = "/data",
                           .conversion = {"--skip-damaged"},
                           .from = "/weights.safetensors",
+                          .network = "resnet9",
+                          .image_size = 64,
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
@@ -41,21 +43,14 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->from, plan.from);
   EXPECT_EQ(read->watched, plan.watched);
   EXPECT_EQ(read->evaluated, plan.evaluated);
+  EXPECT_EQ(read->network, plan.network);
+  EXPECT_EQ(read->image_size, plan.image_size);
   EXPECT_EQ(read->ranks, plan.ranks);
   EXPECT_EQ(read->minutes, plan.minutes);
   std::ifstream settings(settings_path(folder));
   std::string line;
   std::getline(settings, line);
   EXPECT_EQ(line, "model = resnet9");
-}
-
-TEST(TrainingPlan, GivesTheSettingsOfItsFile) {
-  const fs::path folder = scratch();
-  EXPECT_EQ(setting_of(folder, "model"), "") << "no file";
-  std::ofstream(settings_path(folder)) << "model-exponential = 3\nmodel = resnet9\nimage-size = 64\n";
-  EXPECT_EQ(setting_of(folder, "model"), "resnet9");
-  EXPECT_EQ(setting_of(folder, "image-size"), "64");
-  EXPECT_EQ(setting_of(folder, "size"), "");
 }
 
 TEST(TrainingPlan, OtherContentsAreRefusedByName) {

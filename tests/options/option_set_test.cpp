@@ -332,7 +332,8 @@ TEST_F(OptionsTest, ConfigErrorsNameTheFile) {
 
 TEST_F(OptionsTest, TwoConfigsAreRefused) {
   write_config("batch-size = 2\n");
-  expect_refused({"--config", config_.c_str(), "--config", config_.c_str()}, "--config is given 2 times: give it once");
+  expect_refused({"--config", config_.c_str(), "--config", config_.c_str()},
+                 "--config: given 2 times, takes one value");
 }
 
 TEST_F(OptionsTest, OnlyAPlainFileOfModestSizeIsAConfig) {
@@ -354,6 +355,12 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   options_.task.stop_at_accuracy = 0.9;
   EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.data.eval_files = {"test"};
+  EXPECT_NO_THROW(check_combinations(set_, options_));
+  options_.model.sync_batch_norm = true;
+  EXPECT_NO_THROW(check_combinations(set_, options_));
+  options_.model.freeze_batch_norm = true;
+  EXPECT_THROW(check_combinations(set_, options_), Error);
+  options_.model.sync_batch_norm = false;
   EXPECT_NO_THROW(check_combinations(set_, options_));
   options_.checkpoint.fresh = true;
   options_.checkpoint.resume = ResumeMode::require;

@@ -80,7 +80,7 @@ class Graph {
 
   /// Bytes of one sample's target; 0: the graph has no target.
   std::size_t target_bytes() const { return target_bytes_; }
-  /// The reference is valid until the next op is added.
+  /// The reference is valid until the graph gets another op or target.
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }

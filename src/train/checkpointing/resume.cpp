@@ -83,9 +83,7 @@ LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOpti
 
 RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                                Tower& tower, Recorder& recorder) {
-  // A larger network's checkpoint is read, too, so that the refusal can name it.
-  constexpr std::uint64_t of_most_networks = std::uint64_t{1} << 30;
-  const std::uint64_t max_bytes = std::max(of_most_networks, max_checkpoint_bytes(tower.network()));
+  const std::uint64_t max_bytes = checkpoint_read_limit(max_checkpoint_bytes(tower.network()));
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
     check_model(*loaded, model);
     recorder.require_same_task(*loaded);
