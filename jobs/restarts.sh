@@ -74,9 +74,9 @@ has_lost_rank() {
   ((code > 128))  # all ranks were killed at once, for example because memory was exhausted
 }
 
-# The value of option $1 in the following words, or in config files or the environment.
+# The value of option $1 in the following words, or in the configuration file or the environment.
 option_value() {
-  local name=$1 word key value configs=() file line
+  local name=$1 word key value config=${CARILLON_CONFIG-} line
   local variable=${name//-/_}
   shift
   while (($# > 0)); do
@@ -90,17 +90,16 @@ option_value() {
       printf '%s\n' "$value"
       return
     fi
-    if [[ $key == --config ]]; then configs+=("$value"); fi
+    if [[ $key == --config ]]; then config=$value; fi
   done
-  if ((${#configs[@]} == 0)) && [[ -n ${CARILLON_CONFIG-} ]]; then configs=("$CARILLON_CONFIG"); fi
-  for file in "${configs[@]}"; do
-    line=$(sed -nE "s/^[[:space:]]*${name//-/[-_]}[[:space:]]*=[[:space:]]*([^#]*[^#[:space:]]).*/\1/p" "$file" 2>/dev/null |
+  if [[ -n $config ]]; then
+    line=$(sed -nE "s/^[[:space:]]*${name//-/[-_]}[[:space:]]*=[[:space:]]*([^#]*[^#[:space:]]).*/\1/p" "$config" 2>/dev/null |
       head -n 1 || true)
     if [[ -n $line ]]; then
       printf '%s\n' "$line"
       return
     fi
-  done
+  fi
   variable=CARILLON_${variable^^}
   printf '%s\n' "${!variable-}"
 }

@@ -36,9 +36,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, const std::s
          static_cast<std::int64_t>(info.st_size) - static_cast<std::int64_t>(count), image_bytes);
   }
   if (file_bytes > max_bytes) {
-    throw TooLarge(ExitCode::data,
-                   fmt::format("{}: has {} bytes, and at most {} are read here: it is probably of another network",
-                               subject, file_bytes, max_bytes));
+    throw RefusedCheckpoint(
+        ExitCode::data, fmt::format("{}: has {} bytes, and at most {} are read here: it is probably of another network",
+                                    subject, file_bytes, max_bytes));
   }
   bytes.resize(count + image_bytes);
   std::size_t image_count = 0;

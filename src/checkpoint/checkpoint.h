@@ -56,15 +56,15 @@ void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
-/// A file larger than the caller's limit: probably a checkpoint of another network. Loading must not fall back to an
-/// older checkpoint.
-class TooLarge : public Error {
+/// An intact checkpoint that is not loaded: of a newer format, or larger than the caller's limit, so probably of
+/// another network. Loading must not fall back to an older one. Exit code: data.
+class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
 };
 
-/// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (no such file), data (not a regular file, damaged,
-/// or of a newer format), TooLarge (larger than `max_bytes`), io.
+/// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (no such file), data (not a regular file, damaged),
+/// RefusedCheckpoint (a newer format, or larger than `max_bytes`), io.
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes = no_size_limit);
 
 /// Steps of the checkpoints in `train_dir`, newest first. Empty if the directory is missing.
@@ -77,8 +77,7 @@ struct LoadedCheckpoint {
 
 /// Reads the newest checkpoint of `train_dir` that loads. Calls `warn` with one line for each damaged one that it
 /// skips. If a run removes a checkpoint before it is opened, lists the directory again. Returns nothing if there is no
-/// checkpoint file. Errors: data (none of them loads, or one of a newer format precedes the first that loads), TooLarge
-/// (one larger than `max_bytes` precedes it), io.
+/// checkpoint file. Errors: data (none of them loads), RefusedCheckpoint (one that precedes the first that loads), io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);

@@ -70,9 +70,9 @@ std::vector<std::byte> encode_checkpoint(CheckpointState state) {
 std::uint64_t announced_image_bytes(std::span<const std::byte> bytes, const std::string& subject) {
   const auto header = read_header(bytes, subject);
   if (header.version > header_version) {
-    throw NewerFormat(ExitCode::data,
-                      fmt::format("{}: its header has version {}, this program reads up to {}: use a newer Carillon",
-                                  subject, header.version, header_version));
+    throw RefusedCheckpoint(
+        ExitCode::data, fmt::format("{}: its header has version {}, this program reads up to {}: use a newer Carillon",
+                                    subject, header.version, header_version));
   }
   return header.image_bytes;
 }

@@ -88,10 +88,8 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
     const auto path = checkpoint_path(train_dir, *next);
     try {
       return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};
-    } catch (const NewerFormat&) {
+    } catch (const RefusedCheckpoint&) {
       throw;  // not damaged: resuming from an older one would lose work
-    } catch (const TooLarge&) {
-      throw;
     } catch (const Error& error) {
       // A run that goes on has removed it, and has written a newer one before. If it is listed again, it is a link to
       // nothing.

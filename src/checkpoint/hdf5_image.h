@@ -13,12 +13,6 @@
 
 namespace carillon {
 
-/// A valid checkpoint of a newer format. Loading must not fall back to an older checkpoint.
-class NewerFormat : public Error {
- public:
-  using Error::Error;
-};
-
 /// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes. Frees each array when it is in
 /// the image, so move a large state. Errors: failed (the state exceeds CheckpointBounds, so no reader would accept it).
 std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes);
@@ -26,7 +20,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
 /// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/developer-guide/file-formats.md: hard
 /// links to groups and arrays within the image, each linked once, with the storage that the writer uses. `subject`
 /// starts error lines.
-/// Errors: data, NewerFormat.
+/// Errors: data, RefusedCheckpoint (a newer format).
 CheckpointState parse_hdf5_image(std::span<const std::byte> image, const std::string& subject);
 
 }  // namespace carillon

@@ -76,9 +76,9 @@ class Parser {
   std::int64_t checked_version() const {
     const auto found = integer<std::int64_t>("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64);
     if (found > checkpoint_format_version) {
-      throw NewerFormat(ExitCode::data,
-                        fmt::format("{}: its format_version is {}, this program reads up to {}: use a newer Carillon",
-                                    subject_, found, checkpoint_format_version));
+      throw RefusedCheckpoint(
+          ExitCode::data, fmt::format("{}: its format_version is {}, this program reads up to {}: use a newer Carillon",
+                                      subject_, found, checkpoint_format_version));
     }
     if (found < 1) refuse("its format_version is {}, expected 1 to {}", found, checkpoint_format_version);
     return found;

@@ -13,12 +13,13 @@
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/printable.h"
 #include "src/data/convert/convert_pictures.h"
+#include "src/launch/given_weights.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
 #include "src/models/torch_names.h"
+#include "src/options/option_values.h"
 #include "src/processes/passed_options.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/torch_weights.h"
 #include "src/train/checkpointing/train_directory.h"
 
 namespace carillon {
@@ -86,51 +87,6 @@ bool has_length(const std::vector<std::string>& passed) {
 bool contains(const fs::path& outer, const fs::path& inner) {
   const fs::path relative = inner.lexically_relative(outer);
   return !relative.empty() && *relative.begin() != "..";
-}
-
-/// What trained weights require.
-struct GivenNetwork {
-  std::string network;
-  std::string preprocessing;  ///< empty: unknown
-};
-
-std::string preprocessing_of(const CheckpointState& state) {
-  const std::optional<PictureOptions> pictures = described_pictures(state.options_json);
-  if (!pictures) return "";
-  const auto* const found =
-      std::ranges::find(preprocessing_choices, pictures->preprocessing, &Choice<Preprocessing>::value);
-  return std::string(found->text);
-}
-
-/// Reads the arrays of a weight file except those of the last layer, so that a fault is known before the pictures are
-/// converted. Errors: as read_weight_file.
-void check_weights(const std::string& file, const std::string& network) {
-  const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
-  const Network made = network_named(image_program(), network)(settings);
-  const Graph graph = build_network(made, {1, Arithmetic::fp32, Purpose::training}).graph;
-  read_weight_file(file, network, graph.parameters(), graph.buffers(), {"logits/*"});
-}
-
-/// Of the weights in `from`. `model`: --model, if it is given. Errors: usage (another network), those of reading the
-/// file.
-GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
-  std::string network, preprocessing;
-  if (is_weight_file(from)) {
-    network = network_of_weight_file(from);
-    check_weights(from, network);
-  } else {
-    const CheckpointState state = find_checkpoint(from, print_warning).state;
-    network = state.model;
-    preprocessing = preprocessing_of(state);
-    const std::vector<std::string> names = network_names(image_program());
-    if (std::ranges::find(names, network) == names.end()) {
-      fail(ExitCode::usage, "--from {}: {} is no network for pictures", from, network);
-    }
-  }
-  if (model && *model != network) {
-    fail(ExitCode::usage, "--model {}: the weights of --from {} are those of {}", *model, from, network);
-  }
-  return {network, preprocessing};
 }
 
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
@@ -359,9 +315,9 @@ std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan&
 }
 
 fs::path PictureTraining::expected_network(const TrainingPlan& plan) const {
-  const std::string keeps_best = value_of(request_.passed, "keep-best").value_or("true");
-  const bool is_off = keeps_best == "false" || keeps_best == "0" || keeps_best == "off" || keeps_best == "no";
-  return plan.watched == "validation" && !is_off ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+  const std::optional<std::string> given = value_of(request_.passed, "keep-best");
+  const bool keeps_best = !given || !is_bool(*given) || parse_bool(*given);
+  return plan.watched == "validation" && keeps_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
 }
 
 std::vector<std::string> PictureTraining::evaluation_of(const fs::path& network, const TrainingPlan& plan) const {

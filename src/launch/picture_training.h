@@ -41,8 +41,8 @@ class PictureTraining {
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
-  /// pictures, or with other options of the conversion, or with another --from, --model
-  /// or --image-size); those of read_plan.
+  /// pictures, or with other options of the conversion, or with another --from, --model or --image-size); those of
+  /// read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an

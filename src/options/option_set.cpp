@@ -282,8 +282,9 @@ bool OptionSet::parse(int argc, const char* const* argv) {
   if (asks_version_ || arguments.values.contains("help")) return false;
   apply(arguments);
   if (const auto config = arguments.values.find("config"); config != arguments.values.end()) {
-    if (config->second.size() > 1)
+    if (config->second.size() > 1) {
       fail(ExitCode::usage, "--config: given {} times, takes one value", config->second.size());
+    }
     apply(config_file(config->second.front()));
   } else if (const char* path = std::getenv("CARILLON_CONFIG")) {
     apply(config_file(path));

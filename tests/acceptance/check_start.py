@@ -95,8 +95,8 @@ def _other_model(context, data):
     checkpoint(run, 4).write_bytes(checkpoint(large, 0).read_bytes())
     before = content(run)
     done = _train(context, data, run, "--max-steps", 6, expect=None)
-    names = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"]
-    yield _refused("resuming a larger model is refused; no older checkpoint replaces it", done, DATA, names, changes(run, before))
+    names, title = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"], "resuming a larger model; no older one replaces it"
+    yield _refused(title, done, DATA, names, changes(run, before))
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", images, expect=None)
     yield _refused("mnist_eval of a network for CIFAR-10", done, DATA, ["model.ckpt-0.h5", "'cifar10'"])
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", large, expect=None)

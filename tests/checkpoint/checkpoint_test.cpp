@@ -250,7 +250,7 @@ TEST(Checkpoint, BeyondTheSizeAskedForIsNotReplacedByAnOlderOne) {
   write_checkpoint(checkpoint_path(directory.path(), 7), large);
   std::vector<std::string> warnings;
   const auto warn = [&](const std::string& line) { warnings.push_back(line); };
-  EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, limit), TooLarge);
+  EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, limit), RefusedCheckpoint);
   EXPECT_TRUE(warnings.empty());
 }
 

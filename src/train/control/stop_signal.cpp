@@ -71,6 +71,9 @@ struct Caught {
 /// Seconds that a rank waits for others after TERM from a launcher other than mpirun. Slurm's KillWait is 30 s.
 constexpr double other_patience = 20.0;
 
+/// An mpirun that gives no time kills within milliseconds. A rank that it wakes for that must not report the others.
+constexpr double least_patience = 0.2;
+
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
 
 // Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
@@ -222,7 +225,8 @@ bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 
 bool should_save_alone(double waited) {
   const std::int64_t since = ending_since;
   if (since == 0) return false;
-  const double patience = launcher.process != 0 ? 0.5 * static_cast<double>(launcher.kill_pause) : other_patience;
+  const double patience =
+      launcher.process != 0 ? std::max(least_patience, 0.5 * static_cast<double>(launcher.kill_pause)) : other_patience;
   const double passed = static_cast<double>(now() - since) / nanoseconds;
   return passed > patience && waited > patience;
 }

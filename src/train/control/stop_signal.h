@@ -20,8 +20,8 @@ void catch_stop_signals();
 bool stop_signal_caught();
 
 /// True if the launcher has been ending the run, and this rank has been waiting (`waited`), for longer than a limit:
-/// half of odls_base_sigkill_timeout, or 20 s without mpirun. Then other ranks have probably ended, on another host,
-/// and the caller should save alone.
+/// half of odls_base_sigkill_timeout, but at least 0.2 s, or 20 s without mpirun. Then other ranks have probably ended,
+/// on another host, and the caller should save alone.
 bool should_save_alone(double waited);
 
 /// While it exists, the first stop signal writes one line to stderr: what was caught, that the run saves after its
