@@ -43,7 +43,9 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   // First: a rank that answers --help has not set the other options.
   require_equal_on_all_ranks(mpi, {{"help", !proceeds}});
   require_equal_on_all_ranks(mpi, set.values().fields());
-  if (!proceeds && mpi.rank() == 0) print_text(STDOUT_FILENO, set.answer());
+  if (mpi.rank() != 0) return proceeds;
+  if (!proceeds) print_text(STDOUT_FILENO, set.answer());
+  for (const std::string& line : set.misspelt_variables()) print_warning(line);
   return proceeds;
 }
 

@@ -37,6 +37,7 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
   # 90a: code that may use instructions of Hopper only; 90: machine code, and PTX for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
+message(STATUS "Building the CPU tower and the GPU tower, which takes longer (-DCARILLON_CUDA=OFF omits it)")
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know nvcc's flag
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")

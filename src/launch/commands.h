@@ -13,6 +13,7 @@ struct Command {
   std::string name;
   std::string synopsis;  ///< its arguments: "FOLDER [OPTION...]"
   std::string purpose;   ///< one line
+  std::string programs;  ///< that it starts: "image_train, image_eval"
   int (*run)(const std::vector<std::string>& words);
 };
 

@@ -103,7 +103,12 @@ std::int64_t usual_side(const std::vector<fs::path>& pictures) {
 
 PictureFolder look_through(const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) fail(ExitCode::no_input, "{}: no such folder of pictures", folder.string());
+  if (!fs::is_directory(folder, error)) {
+    const bool exists = fs::exists(folder, error);
+    fail(
+        exists ? ExitCode::usage : ExitCode::no_input, "{}: {}", folder.string(),
+        exists ? "is a file: name the folder that holds a folder of pictures per class" : "no such folder of pictures");
+  }
   const fs::path path = fs::canonical(folder);
   PictureFolder found{.path = path.string()};
   if (!is_line(found.path) || found.path.size() > max_line_bytes) {

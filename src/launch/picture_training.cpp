@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr double trial_seconds = 5.0;
 constexpr std::int64_t evaluations = 5;  ///< during a training
+constexpr double few_epochs = 5.0;       ///< fewer are said to be few
 /// The cost of an evaluation per picture, as a share of that of a training step.
 constexpr double forward_share = 0.4;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
@@ -150,11 +151,21 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          train_dir_.string(), plan->from->empty() ? "without --from" : "with --from " + printable(*plan->from));
   }
   if (request_.ranks > 0) plan->ranks = request_.ranks;
-  if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
-    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", minutes_text(plan->minutes),
-                    train_dir_.string()));
+  const std::string place = train_dir_.string();
+  if (is_finished(*plan)) {
+    say(fmt::format("the training in {} is finished; --fresh begins another", place));
+  } else if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
+    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", minutes_text(plan->minutes), place));
+  } else {
+    say(fmt::format("continues the training in {}", place));
   }
   return plan;
+}
+
+bool PictureTraining::is_finished(const TrainingPlan& plan) const {
+  if (value_of(request_.passed, "epochs")) return false;  // it may have become longer
+  const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps"), steps = given ? given : plan.steps;
+  return steps && list_checkpoints(train_dir_).front() >= *steps;
 }
 
 double PictureTraining::seconds_per_picture(const Candidate& candidate) {
@@ -270,6 +281,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .minutes = has_length(request_.passed) ? 0.0 : choice.seconds / 60.0};
   const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
   if (!steps) return std::nullopt;
+  plan.steps = steps;
   std::string settings = training_settings(choice, *steps);
   const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
@@ -278,9 +290,10 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (request_.fresh) clear_train_dir();
   write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
-  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
-                  candidate.image_size, candidate.image_size, *steps, choice.batch_size,
-                  static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training)));
+  const double epochs = static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training);
+  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times{}", candidate.network,
+                  candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs,
+                  epochs < few_epochs ? ", which is few: more --minutes will give a better network" : ""));
   return plan;
 }
 

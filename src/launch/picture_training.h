@@ -45,6 +45,9 @@ class PictureTraining {
   /// read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
+  /// Whether the newest checkpoint has the last step of the plan.
+  bool is_finished(const TrainingPlan& plan) const;
+
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
   /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from is of another network than
   /// --model); those of reading --from, and of the parts.

@@ -11,6 +11,7 @@
 #include "src/app/program_options.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
+#include "src/launch/evaluation_program.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 #include "src/processes/passed_options.h"
@@ -114,7 +115,9 @@ int report_command(const std::vector<std::string>& words) {
   if (!run.others.empty() && !run.others.front().starts_with("-")) {
     fail(ExitCode::usage, "report: '{}' belongs to no option (see carillon --help)", printable(run.others.front()));
   }
-  check_evaluation_options("image_eval", image_program(), run.others);  // before anything is printed
+  const std::string checkpoint = checkpoint_of(run.path).string();
+  const EvaluationProgram program = evaluation_program(find_checkpoint(checkpoint, [](const std::string&) {}));
+  check_evaluation_options(program.name, program.spec, run.others);  // before anything is printed
   print_evaluations(folder);
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <string_view>
 
 #include "carillon/core/error.h"
@@ -14,9 +13,6 @@
 
 namespace carillon {
 namespace {
-
-constexpr int signal_base = 128;  ///< of the exit code of a program that a signal ended
-constexpr std::array stop_signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU};
 
 /// -1: there is no checkpoint.
 std::int64_t newest_step(const std::filesystem::path& train_dir) {
@@ -30,14 +26,11 @@ bool has_lost_rank(int exit_code, const std::string& error_line) {
   constexpr std::array<std::string_view, 6> causes{
       ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
       "while the launcher ended the run", ": another rank ended the run; "};
-  if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
-  if (!error_line.empty()) {
-    return std::ranges::any_of(causes,
-                               [&](std::string_view cause) { return error_line.find(cause) != std::string::npos; });
-  }
-  // Without a line, all ranks were killed at once, for example because memory was exhausted.
-  return exit_code > signal_base &&
-         std::ranges::none_of(stop_signals, [&](int signal) { return exit_code == signal_base + signal; });
+  const bool has_crashed = crash_signal(exit_code) != 0;
+  if (error_line.empty()) return has_crashed;  // all ranks at once, for example because memory was exhausted
+  if (!has_crashed && exit_code != static_cast<int>(ExitCode::failed)) return false;
+  return std::ranges::any_of(causes,
+                             [&](std::string_view cause) { return error_line.find(cause) != std::string::npos; });
 }
 
 std::vector<std::string> resuming(const std::vector<std::string>& command) {

@@ -9,10 +9,13 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/core/printable.h"
+#include "src/data/convert/picture_list.h"
 #include "src/data/records/file_pattern.h"
 #include "src/launch/commands.h"
+#include "src/launch/evaluation_program.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
+#include "src/launch/say.h"
 #include "src/processes/passed_options.h"
 
 namespace carillon {
@@ -29,16 +32,8 @@ int run_program(const std::string& program, const std::vector<std::string>& word
   return run_child(command(program, words), {.stop_signal = SIGTERM, .death_signal = SIGTERM}).exit_code;
 }
 
-/// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
-fs::path checkpoint_of(const fs::path& place) {
-  std::error_code error;
-  return fs::is_directory(place, error) ? trained_network(place) : place;
-}
-
-/// The records that the training of a run evaluated on, from its checkpoint: --eval-data. Empty: none, or they are
-/// gone.
-std::vector<std::string> trained_eval_data(const fs::path& run) {
-  const LoadedCheckpoint loaded = find_checkpoint(checkpoint_of(run).string(), [](const std::string&) {});
+/// The records that the training of a checkpoint evaluated on: --eval-data. Empty: none, or they are gone.
+std::vector<std::string> trained_eval_data(const LoadedCheckpoint& loaded) {
   const nlohmann::json options = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
   if (!options.is_object() || !options.contains("eval_data")) return {};
   const nlohmann::json& given = options["eval_data"];
@@ -54,13 +49,15 @@ std::vector<std::string> trained_eval_data(const fs::path& run) {
   return patterns;
 }
 
-/// --data for an evaluation of the run. Errors: usage (the records are unknown).
-std::vector<std::string> evaluation_records(const fs::path& run, const std::vector<std::string>& given) {
-  if (has_option(given, "data")) return {};
+/// --data for an evaluation of the run, whose checkpoint is `loaded`. Empty: those that the program reads by default.
+/// Errors: usage (the records are unknown).
+std::vector<std::string> evaluation_records(const fs::path& run, const LoadedCheckpoint& loaded,
+                                            const ProgramSpec& program_spec) {
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
   if (!plan) {
-    const std::vector<std::string> patterns = trained_eval_data(run);
+    const std::vector<std::string> patterns = trained_eval_data(loaded);
     if (!patterns.empty()) return joined({"--data"}, patterns);
+    if (!program_spec.of_pictures) return {};
   }
   if (!plan || plan->evaluated.empty()) {
     fail(ExitCode::usage, "{}: its records for evaluations are not known: name records with --data", run.string());
@@ -80,6 +77,17 @@ std::vector<std::string> views(const std::vector<std::string>& given) {
   return has_option(given, option) ? std::vector<std::string>{} : std::vector<std::string>{std::string("--") + option};
 }
 
+bool holds_checkpoint(const fs::path& place) {
+  std::error_code error;
+  return fs::is_directory(place, error) && (trained_network(place) != place || !list_checkpoints(place).empty());
+}
+
+/// Whether the pictures come first, and the run after them.
+bool is_swapped(const Place& run) {
+  return is_picture_name(run.path) ||
+         (!holds_checkpoint(run.path) && std::ranges::any_of(run.others, holds_checkpoint));
+}
+
 bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
 
 std::vector<std::string> record_files(const fs::path& folder) {
@@ -96,13 +104,22 @@ std::vector<std::string> record_files(const fs::path& folder) {
 
 int evaluate_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "evaluate", "RUN");
-  std::vector<std::string> options =
-      joined(evaluation_records(run.path, run.others), {"--checkpoint", checkpoint_of(run.path).string()});
-  return run_program("image_eval", joined(joined(std::move(options), views(run.others)), run.others));
+  const std::string checkpoint = checkpoint_of(run.path).string();
+  const LoadedCheckpoint loaded = find_checkpoint(checkpoint, [](const std::string&) {});
+  const EvaluationProgram program = evaluation_program(loaded);
+  std::vector<std::string> options;
+  if (!has_option(run.others, "data")) options = evaluation_records(run.path, loaded, program.spec);
+  options.insert(options.end(), {"--checkpoint", checkpoint});
+  if (program.spec.distorts) options = joined(options, views(run.others));
+  return run_program(program.name, joined(options, run.others));
 }
 
 int predict_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "predict", "RUN");
+  if (is_swapped(run)) {
+    fail(ExitCode::usage, "{}: is no train directory or checkpoint: name the run first, then the pictures",
+         run.path.string());
+  }
   const std::vector<std::string> options =
       joined({"--checkpoint", checkpoint_of(run.path).string()}, views(run.others));
   return run_program("carillon_predict", joined(options, run.others));
@@ -132,7 +149,9 @@ int doctor_command(const std::vector<std::string>& words) {
   fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};
-  return launch.run(launch.command("image_train", joined({"--preflight"}, words))).exit_code;
+  const int code = launch.run(launch.command("image_train", joined({"--preflight"}, words))).exit_code;
+  if (code == 0) say("this machine is ready");
+  return code;
 }
 
 }  // namespace carillon

@@ -1,6 +1,7 @@
 #include "src/launch/run_place.h"
 
 #include "carillon/core/error.h"
+#include "src/launch/picture_training.h"
 
 namespace carillon {
 
@@ -14,6 +15,11 @@ Place place_in(const std::vector<std::string>& words, const std::string& command
   std::error_code absent;
   if (!fs::exists(place.path, absent)) fail(ExitCode::no_input, "{}: no such file or folder", place.path.string());
   return place;
+}
+
+fs::path checkpoint_of(const fs::path& place) {
+  std::error_code error;
+  return fs::is_directory(place, error) ? trained_network(place) : place;
 }
 
 fs::path folder_of(const fs::path& run) {

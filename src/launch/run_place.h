@@ -17,6 +17,9 @@ struct Place {
 /// nothing of this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
+/// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
+std::filesystem::path checkpoint_of(const std::filesystem::path& place);
+
 /// The train directory, if `run` is a train directory or a checkpoint in one.
 std::filesystem::path folder_of(const std::filesystem::path& run);
 

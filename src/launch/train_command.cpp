@@ -113,7 +113,6 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   std::optional<TrainingPlan> plan = training.earlier_plan();
   if (plan) {
-    say(fmt::format("continues the training in {}", training.train_dir().string()));
     if (!training.restore_records(*plan)) return stopped_early();
     if (execution.is_dry) print_commands(training, *plan);
   } else {

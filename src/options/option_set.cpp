@@ -16,6 +16,19 @@ namespace carillon {
 
 namespace po = boost::program_options;
 
+namespace {
+
+constexpr std::string_view variable_prefix = "CARILLON_";
+
+/// The environment variable that sets the option: "CARILLON_MAX_STEPS".
+std::string variable_of(const std::string& option) {
+  std::string variable = std::string(variable_prefix) + option;
+  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
+  return variable;
+}
+
+}  // namespace
+
 /// The options of one source, by name, and a phrase for messages: "", " (in mnist.cfg)", " (in the environment)".
 struct OptionSet::Source {
   GivenBy kind;
@@ -98,7 +111,11 @@ void OptionSet::add(const std::string& name, std::string& target, const std::vec
 
 void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help, Scope scope) {
   add(name,
-      {.set = [&target](const auto& texts) { target = texts; },
+      {.set =
+           [&target](const auto& texts) {
+             for (const std::string& text : texts) parse_text(text);
+             target = texts;
+           },
        .get = [&target] { return target; },
        .takes_many = true},
       help, scope);
@@ -143,6 +160,10 @@ std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* c
     const Option* option = find(argument.substr(2, name_end - 2));
     if (option != nullptr && option->is_flag && name_end == argument.size()) {
       const bool value_follows = i + 1 < argc && is_bool(argv[i + 1]);
+      const bool word_follows = i + 1 < argc && !value_follows && argv[i + 1][0] != '-';
+      if (word_follows && rest_ == nullptr) {
+        fail(ExitCode::usage, "--{}: '{}' is not true or false", option->name, argv[i + 1]);
+      }
       argument += value_follows ? std::string("=") + argv[++i] : std::string("=true");
     }
     arguments.push_back(std::move(argument));
@@ -233,15 +254,28 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
   return source;
 }
 
+std::vector<std::string> OptionSet::misspelt_variables() const {
+  std::vector<std::string> names, lines;
+  for (const Option& option : options_) names.push_back(option.name);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string_view name = *entry;
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with(variable_prefix)) continue;
+    std::string option(name.substr(variable_prefix.size()));
+    std::ranges::transform(option, option.begin(), [](unsigned char c) { return c == '_' ? '-' : std::tolower(c); });
+    if (find(option) != nullptr) continue;
+    const std::string near = nearest(option, names);
+    if (!near.empty())
+      lines.push_back(fmt::format("{}: no option has this name; did you mean {}?", name, variable_of(near)));
+  }
+  return lines;
+}
+
 OptionSet::Source OptionSet::environment() const {
   Source source{GivenBy::environment, " (in the environment)", {}};
   for (const Option& option : options_) {
     for (const std::string& name : {option.name, option.former_name}) {
-      std::string variable = "CARILLON_" + name;
-      std::transform(variable.begin(), variable.end(), variable.begin(), [](char c) {
-        return c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-      });
-      const char* const value = name.empty() ? nullptr : std::getenv(variable.c_str());
+      const char* const value = name.empty() ? nullptr : std::getenv(variable_of(name).c_str());
       if (value != nullptr) source.values[option.name].emplace_back(value);
     }
   }

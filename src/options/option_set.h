@@ -106,6 +106,9 @@ class OptionSet {
   /// As above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
 
+  /// A line per variable CARILLON_... of the environment whose name is almost that of an option.
+  std::vector<std::string> misspelt_variables() const;
+
   /// Whether an option of this name is declared.
   bool has(std::string_view name) const { return find(name) != nullptr; }
   /// Where `parse` found the value of the option. Errors: failed (there is no such option).

@@ -26,7 +26,7 @@ bool parse_bool(const std::string& text);
 std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest);
 std::uint64_t parse_unsigned(const std::string& text);
 double parse_number(const std::string& text, OptionSet::Interval interval);
-/// Any text that is not empty.
+/// Any text of at least one character.
 std::string parse_text(const std::string& text);
 /// The index of `text` in `choices`.
 std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);

@@ -38,7 +38,8 @@ std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointO
   if (options.time_limit == "slurm") return now + until_job_ends() - margin;
   const std::optional<seconds> limit = seconds_in(options.time_limit);
   if (!limit)
-    fail(ExitCode::usage, "--time-limit: '{}' is not a number of seconds above 0, or slurm", options.time_limit);
+    fail(ExitCode::usage, "--time-limit: '{}' is not a whole number of seconds above 0, and not slurm",
+         options.time_limit);
   if (*limit <= margin) {
     fail(ExitCode::usage, "--time-limit {} must exceed --time-margin {}", options.time_limit, options.time_margin);
   }

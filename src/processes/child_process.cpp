@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 
 #include "carillon/core/error.h"
@@ -18,6 +20,9 @@
 
 namespace carillon {
 namespace {
+
+constexpr int signal_base = 128;  ///< of the exit code of a process that a signal ended
+constexpr std::array all_stop_signals{SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1};
 
 sigset_t set_of(std::initializer_list<int> signals) {
   sigset_t set;
@@ -29,7 +34,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
 /// The stop signals that this process does not ignore: under nohup, HUP stays ignored.
 sigset_t stop_signals() {
   sigset_t set = set_of({});
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1}) {
+  for (const int signal : all_stop_signals) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&set, signal);
   }
@@ -120,7 +125,7 @@ bool has_ended(pid_t child, int& exit_code) {
   const pid_t ended = waitpid(child, &status, WNOHANG);
   if (ended < 0 && errno != EINTR) fail(ExitCode::failed, "cannot wait for a process: {}", errno_text(errno));
   if (ended != child) return false;
-  exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : signal_base + WTERMSIG(status);
   return true;
 }
 
@@ -168,13 +173,20 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
       }
     }
   }
-  if (settings.is_mpirun && result.exit_code > 128) wait_for_session(child);
+  if (settings.is_mpirun && result.exit_code > signal_base) wait_for_session(child);
   // The child may die of the signal before it can handle it.
-  if (result.stopped && result.exit_code == 128 + settings.stop_signal) {
+  if (result.stopped && result.exit_code == signal_base + settings.stop_signal) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }
   return result;
 }
+
+int crash_signal(int exit_code) {
+  const int signal = exit_code - signal_base;
+  return signal > 0 && signal < NSIG && std::ranges::count(all_stop_signals, signal) == 0 ? signal : 0;
+}
+
+std::string signal_text(int signal) { return fmt::format("signal {} ({})", signal, strsignal(signal)); }
 
 std::string shell_line(const std::vector<std::string>& command) {
   std::string line;

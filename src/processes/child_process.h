@@ -38,6 +38,12 @@ struct ChildResult {
 /// process could be made), no_input (no such program).
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings);
 
+/// The signal, other than a stop signal, that ended the process with this exit code; 0: none.
+int crash_signal(int exit_code);
+
+/// "signal 9 (Killed)".
+std::string signal_text(int signal);
+
 /// `command` as a line for a shell, with quotes where they are needed.
 std::string shell_line(const std::vector<std::string>& command);
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
@@ -18,30 +20,45 @@ namespace carillon {
 namespace {
 
 const std::array commands{
-    Command{"train", "FOLDER [OPTION...]", "trains a network on a folder of pictures, and evaluates it", train_command},
-    Command{"evaluate", "RUN [OPTION...]", "prints the accuracy on the held-out pictures", evaluate_command},
-    Command{"predict", "RUN PICTURE_OR_FOLDER...", "prints the classes of pictures", predict_command},
-    Command{"inspect", "RUN_OR_RECORDS", "describes a training, a checkpoint, or converted pictures", inspect_command},
-    Command{"export", "RUN --onnx FILE", "writes the network for other programs", export_command},
-    Command{"report", "RUN", "prints the evaluations, the accuracy by class, and confused classes", report_command},
-    Command{"doctor", "[OPTION...]", "prints versions and paths, and checks this machine", doctor_command}};
+    Command{"train", "FOLDER [OPTION...]", "trains a network on a folder of pictures, and evaluates it",
+            "tfrecord_convert, image_train, image_eval", train_command},
+    Command{"evaluate", "RUN [OPTION...]", "prints the accuracy on the held-out pictures",
+            "image_eval, mnist_eval, cifar10_eval", evaluate_command},
+    Command{"predict", "RUN PICTURE_OR_FOLDER...", "prints the classes of pictures", "carillon_predict",
+            predict_command},
+    Command{"inspect", "RUN_OR_RECORDS", "describes a training, a checkpoint, or converted pictures",
+            "checkpoint_tool, tfrecord_inspect", inspect_command},
+    Command{"export", "RUN --onnx FILE", "writes the network for other programs", "checkpoint_tool", export_command},
+    Command{"report", "RUN", "prints the evaluations, the accuracy by class, and confused classes",
+            "image_eval, mnist_eval, cifar10_eval", report_command},
+    Command{"doctor", "[OPTION...]", "prints versions and paths, and checks this machine", "image_train --preflight",
+            doctor_command}};
 
 std::string command_table() {
   std::string lines =
       "RUN is a train directory or a checkpoint. The commands start these programs and pass other options "
       "on to\nthem; each has its own --help and man page:\n\n";
-  constexpr std::array programs{"tfrecord_convert, image_train, image_eval",
-                                "image_eval",
-                                "carillon_predict",
-                                "checkpoint_tool, tfrecord_inspect",
-                                "checkpoint_tool",
-                                "image_eval",
-                                "image_train --preflight"};
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    lines += fmt::format("{:<8}  {} ({})\n", commands[i].name, commands[i].purpose, programs[i]);
+  for (const Command& command : commands) {
+    lines += fmt::format("{:<8}  {} ({})\n", command.name, command.purpose, command.programs);
   }
   lines.pop_back();
   return lines;
+}
+
+/// For a command that has no options of its own.
+std::string command_help(const Command& command) {
+  std::string places;
+  if (command.synopsis.starts_with("RUN")) places = "RUN is a train directory or a checkpoint. ";
+  if (command.synopsis.starts_with("RUN_OR_RECORDS")) {
+    places = "RUN_OR_RECORDS is a train directory, a checkpoint, a TFRecord file, or a folder of them. ";
+  }
+  std::string purpose = command.purpose;
+  purpose.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(purpose.front())));
+  const bool is_one = command.programs.find(',') == std::string::npos;
+  const std::string program = command.programs.substr(0, command.programs.find(' '));
+  const std::string see = is_one ? fmt::format("See {} --help.", program) : "Each has its own --help.";
+  return fmt::format("Usage: carillon {} {}\n\n{}.\n{}Options are passed on to {}. {}\n", command.name,
+                     command.synopsis, purpose, places, command.programs, see);
 }
 
 Manual manual() {
@@ -72,7 +89,9 @@ int carillon_main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     fmt::print("{}", help_text(manual()));
-    return words.empty() ? static_cast<int>(ExitCode::usage) : 0;
+    std::fflush(stdout);
+    if (words.empty()) fail(ExitCode::usage, "name a command, for example: carillon train FOLDER");
+    return 0;
   }
   if (words.front() == "--version") {
     fmt::print("{}", version_text("carillon"));
@@ -86,11 +105,13 @@ int carillon_main(int argc, char** argv) {
   }
   const bool asks_help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
   if (asks_help && found->run != train_command) {
-    fmt::print("{}", help_text(manual()));
+    fmt::print("{}", command_help(*found));
     return 0;
   }
   hold_stop_signals();
-  return found->run({words.begin() + 1, words.end()});
+  const int code = found->run({words.begin() + 1, words.end()});
+  if (const int signal = crash_signal(code)) fail(ExitCode::failed, "{} ended the program", signal_text(signal));
+  return code;
 }
 
 }  // namespace

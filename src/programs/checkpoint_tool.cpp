@@ -6,6 +6,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "carillon/app/program_spec.h"
 #include "carillon/core/error.h"
@@ -187,15 +188,19 @@ int inspect(const Arguments& given) {
   return 0;
 }
 
+/// Errors: data (a value is not finite).
+void require_finite(const std::string& file, const std::string& name, std::span<const float> values) {
+  const std::size_t bad = summarise(values).not_finite;
+  if (bad == 0) return;
+  fail(ExitCode::data, "{}: {} of the {} values of '{}' are not finite", file, bad, values.size(), name);
+}
+
 int verify(const Arguments& given) {
   for (const std::string& file : given.files) {
     const LoadedCheckpoint loaded = load(file);
     const std::vector<ListedArray> arrays = list_arrays(loaded.state);
     for (const ListedArray& listed : arrays) {
-      const std::size_t bad = summarise(listed.array->values).not_finite;
-      if (bad == 0) continue;
-      fail(ExitCode::data, "{}: {} of the {} values of '{}' are not finite", loaded.path.string(), bad,
-           listed.array->values.size(), listed.name);
+      require_finite(loaded.path.string(), listed.name, listed.array->values);
     }
     fmt::print("{}: sound; model {}, step {}, {} arrays, all values finite\n", printable(loaded.path.string()),
                printable(loaded.state.model), loaded.state.global_step, arrays.size());
@@ -297,6 +302,7 @@ int import_npz(const Arguments& given) {
       fail(ExitCode::data, "{}: array '{}' has shape {}, expected {} as in {}", source, array.name,
            shape_text(array.shape), shape_text(found->second->shape), loaded.path.string());
     }
+    require_finite(source, array.name, array.values);
     found->second->values = std::move(array.values);
   }
   write_to(given.output, std::move(loaded.state));

@@ -185,6 +185,7 @@ void print_converted(const ConvertedPictures& converted) {
 
 int convert_main(int argc, char** argv) {
   std::string format, input, output;
+  std::vector<std::string> formats;
   std::int64_t shards = 1;
   PictureConversionOptions pictures;
   std::string background, targets, task;
@@ -226,7 +227,7 @@ int convert_main(int argc, char** argv) {
           "skip-damaged", po::bool_switch(&pictures.conversion.skip_damaged),
           "skip damaged pictures with a warning; otherwise the first one ends the conversion");
   po::options_description all;
-  all.add(options).add(of_downloads).add(of_pictures).add_options()("format", po::value(&format));
+  all.add(options).add(of_downloads).add(of_pictures).add_options()("format", po::value(&formats));
   const auto manual = [&]() -> Manual {
     return {
         .program = "tfrecord_convert",
@@ -244,10 +245,15 @@ int convert_main(int argc, char** argv) {
   try {
     po::store(po::command_line_parser(argc, argv)
                   .options(all)
-                  .positional(po::positional_options_description().add("format", 1))
+                  .positional(po::positional_options_description().add("format", -1))
                   .run(),
               given);
     po::notify(given);
+    if (formats.size() > 1) {
+      fail(ExitCode::usage, "'{}' belongs to no option: name files and folders with --input and --output (see --help)",
+           printable(formats[1]));
+    }
+    if (!formats.empty()) format = formats.front();
   } catch (const po::error& error) {
     fail(ExitCode::usage, "{} (see --help)", error.what());
   }

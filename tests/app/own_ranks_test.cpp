@@ -12,6 +12,7 @@ namespace carillon {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -98,6 +99,18 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
   EXPECT_EQ(run("mnist_train --ranks 2 --help").code, 0);
   expect_failure("mnist_train --ranks 2 --no-such-option", ExitCode::usage, "--no-such-option");
   expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
+}
+
+/// As if all ranks were killed at once, or one of them: then the others have their say.
+TEST_F(OwnRanks, EndWith70IfASignalEndedARank) {
+  for (const auto& [says, line] : {std::pair("", "signal 9 (Killed) ended a rank"),
+                                   std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
+    std::filesystem::permissions(write("mpirun", std::string("#!/bin/sh\n") + says + "kill -9 $$\n"),
+                                 std::filesystem::perms::owner_all);
+    const Outcome outcome = run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH ");
+    EXPECT_EQ(outcome.code, 70) << outcome.output;
+    EXPECT_THAT(outcome.output, EndsWith(std::string(line) + "\n"));
+  }
 }
 
 TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {

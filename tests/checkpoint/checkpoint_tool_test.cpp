@@ -367,6 +367,9 @@ TEST_F(CheckpointTool, ImportRejectsArraysThatDoNotFitAndWritesNothing) {
   expect_failure("import-npz --output b.h5 a.h5 n.npz", ExitCode::data, "a.h5 has no array 'variables/layer9'");
   save("**{\"variables/layer1/biases\": np.zeros(3)}");
   expect_failure("import-npz --output b.h5 a.h5 n.npz", ExitCode::data, "has shape 3, expected 2 as in a.h5");
+  save("**{\"variables/layer1/biases\": np.array([1.0, np.nan])}");
+  expect_failure("import-npz --output b.h5 a.h5 n.npz", ExitCode::data,
+                 "n.npz: 1 of the 2 values of 'variables/layer1/biases' are not finite");
   save("");
   expect_failure("import-npz --output b.h5 a.h5 n.npz", ExitCode::data, "n.npz");
   EXPECT_FALSE(std::filesystem::exists(path("b.h5")));

@@ -136,6 +136,7 @@ TEST_F(ProgramsTest, DamagedIdxFilesAreNamed) {
 TEST_F(ProgramsTest, ConvertRefusesBadUsage) {
   expect_failure("tfrecord_convert", ExitCode::usage, "no format");
   expect_failure("tfrecord_convert imagenet --input a --output b", ExitCode::usage, "unknown format 'imagenet'");
+  expect_failure("tfrecord_convert mnist a --output b", ExitCode::usage, "'a' belongs to no option");
   expect_failure("tfrecord_convert mnist --output b", ExitCode::usage, "--input");
   expect_failure("tfrecord_convert mnist --input a", ExitCode::usage, "--output");
   expect_failure("tfrecord_convert mnist --input a --output b --verbose", ExitCode::usage, "--verbose");

@@ -29,6 +29,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
                           .from = "/weights.safetensors",
                           .network = "resnet9",
                           .image_size = 64,
+                          .steps = 300,
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
@@ -45,6 +46,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->evaluated, plan.evaluated);
   EXPECT_EQ(read->network, plan.network);
   EXPECT_EQ(read->image_size, plan.image_size);
+  EXPECT_EQ(read->steps, plan.steps);
   EXPECT_EQ(read->ranks, plan.ranks);
   EXPECT_EQ(read->minutes, plan.minutes);
   std::ifstream settings(settings_path(folder));

@@ -16,6 +16,7 @@ namespace carillon::testing {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -99,6 +100,21 @@ TEST_F(OptionsTest, FlagsNeedNoValueAndTakeOne) {
   EXPECT_TRUE(options_.device.log_device_placement);
   EXPECT_FALSE(options_.data.shuffle);
   EXPECT_EQ(options_.optimizer.max_steps, 3);
+}
+
+TEST_F(OptionsTest, AWordAfterAFlagIsItsValue) {
+  expect_refused({"--fresh", "maybe", "--max-steps", "3"}, "--fresh: 'maybe' is not true or false");
+}
+
+TEST_F(OptionsTest, NoPatternIsEmpty) {
+  expect_refused({"--data", ""}, "--data: '' is not a text of at least one character");
+}
+
+TEST_F(OptionsTest, AVariableThatIsAlmostAnOptionIsNamed) {
+  for (const char* const name : {"CARILLON_BATCHSIZE", "CARILLON_BATCH_SIZE", "CARILLON_ROOT"}) setenv(name, "5", 1);
+  EXPECT_THAT(set_.misspelt_variables(),
+              ElementsAre("CARILLON_BATCHSIZE: no option has this name; did you mean CARILLON_BATCH_SIZE?"));
+  for (const char* const name : {"CARILLON_BATCHSIZE", "CARILLON_ROOT"}) unsetenv(name);
 }
 
 TEST_F(OptionsTest, PatternsMayBeSeveral) {

@@ -44,9 +44,9 @@ TEST_F(TimeLimit, IsNoneUnlessGiven) {
 }
 
 TEST_F(TimeLimit, ThatIsNoTimeIsRefused) {
-  expect_refused("1h", "'1h' is not a number of seconds above 0, or slurm");
-  expect_refused("0", "is not a number of seconds");
-  expect_refused("99999999999999", "is not a number of seconds");
+  expect_refused("1h", "'1h' is not a whole number of seconds above 0, and not slurm");
+  expect_refused("0", "is not a whole number of seconds");
+  expect_refused("99999999999999", "is not a whole number of seconds");
   expect_refused("100", "--time-limit 100 must exceed --time-margin 100");
   expect_refused("slurm", "SLURM_JOB_END_TIME is not set");
   set_job_end("soon");

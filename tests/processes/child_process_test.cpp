@@ -42,6 +42,15 @@ TEST(RunChild, ReturnsTheExitCode) {
 
 TEST(RunChild, ReportsASignalAsAShellDoes) { EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}, usual).exit_code, 137); }
 
+TEST(CrashSignal, IsNoStopSignal) {
+  EXPECT_EQ(crash_signal(128 + SIGKILL), SIGKILL);
+  EXPECT_EQ(crash_signal(128 + SIGSEGV), SIGSEGV);
+  EXPECT_EQ(signal_text(SIGKILL), "signal 9 (Killed)");
+  for (const int code : {0, 1, 75, 128, 205, 128 + SIGINT, 128 + SIGTERM, 128 + SIGHUP, 128 + SIGXCPU, 128 + SIGUSR1}) {
+    EXPECT_EQ(crash_signal(code), 0) << code;
+  }
+}
+
 TEST(RunChild, AMissingProgramIsMissingInput) {
   try {
     run_child({"no-such-program-here"}, usual);

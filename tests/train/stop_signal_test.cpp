@@ -122,7 +122,7 @@ TEST(StopSignal, IsNoContOfAnMpirunThatForwardsIt) {
 
 TEST(StopSignal, OfMpirunThatRanksSurviveIsUsr1) {
   EXPECT_EXIT(run_under_mpirun(save<at_once>, {SIGUSR1}, at_once), ::testing::ExitedWithCode(stopped),
-              "^caught USR1 in step 52: [^\n]* is of step 40\n$");
+              "^asked to stop in step 52: [^\n]* is of step 40\n$");
 }
 
 void notice_twice() {

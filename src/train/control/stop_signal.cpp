@@ -97,10 +97,8 @@ std::string_view name_of(int signal) {
       return "INT";
     case SIGHUP:
       return "HUP";
-    case SIGXCPU:
-      return "XCPU";
     default:
-      return "USR1";
+      return "XCPU";
   }
 }
 
@@ -152,8 +150,12 @@ std::atomic<int> readers = 0;
 void write_line(const Caught& of) {
   Line line;
   if (Progress::has_bar()) line << "\n";
-  line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal)) << " in step "
-       << notice_step.load() << ": the run saves a checkpoint after this step and ends; ";
+  if (of.signal == SIGUSR1) {  // from a program or script that the user or the system has asked to stop
+    line << "asked to stop";
+  } else {
+    line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal));
+  }
+  line << " in step " << notice_step.load() << ": the run saves a checkpoint after this step and ends; ";
   const std::int64_t saved = notice_state.saved_step();
   if (saved >= 0) {
     line << "the newest complete checkpoint is of step " << saved;

@@ -78,7 +78,7 @@ std::string label_smoothing_line(double smoothing, std::int64_t classes) {
   const double other = smoothing / static_cast<double>(classes), own = 1.0 - smoothing + other;
   const auto part = [](double share) { return share > 0.0 ? -share * std::log(share) : 0.0; };
   const double smallest = part(own) + static_cast<double>(classes - 1) * part(other);
-  return fmt::format("--label-smoothing {}: with {} classes, the training loss stays above {:.2f}", smoothing, classes,
+  return fmt::format("label smoothing {}: with {} classes, the training loss stays above {:.2f}", smoothing, classes,
                      std::floor(100.0 * smallest) / 100.0);
 }
 
