@@ -21,7 +21,7 @@ announce "building the programs into build/"
 mkdir -p build
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCARILLON_TESTS=OFF >build/configure.log 2>&1 ||
   { cat build/configure.log >&2; false; }
-sed -n 's/^-- \(Building the CPU tower\)/\1/p' build/configure.log
+sed -n 's/^-- Building for /quickstart: for /p' build/configure.log
 cmake --build build
 
 announce "converting Fashion-MNIST to TFRecord files in data/fashion-mnist"

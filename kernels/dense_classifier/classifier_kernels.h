@@ -84,14 +84,22 @@ struct HiddenProducts {
 
  private:
   CARILLON_HOST_DEVICE void load_images(Shared& shared, int first_input, int thread) const {
-    for (int i = thread; i < rows * quads; i += threads) {
-      const int row = i / quads, quad = i % quads, input = first_input + quad * classifier_pack;
-      ClassifierPack x = {};
+    constexpr int loads = (rows * quads + threads - 1) / threads;  // all before the first store
+    Pack<std::uint8_t, classifier_pack> pixels[loads] = {};
+    CARILLON_UNROLL
+    for (int n = 0; n < loads; ++n) {
+      const int i = thread + n * threads, row = i / quads, input = first_input + i % quads * classifier_pack;
       if (row < of.batch && input < of.inputs) {
-        const auto pixels = load<classifier_pack>(table.image(static_cast<std::size_t>(row)) + input);
-        for (int k = 0; k < classifier_pack; ++k) x.at[k] = of.scale * static_cast<float>(pixels.at[k]);
+        pixels[n] = load<classifier_pack>(table.image(static_cast<std::size_t>(row)) + input);
       }
-      shared.images[row][quad] = x;
+    }
+    CARILLON_UNROLL
+    for (int n = 0; n < loads; ++n) {
+      const int i = thread + n * threads;
+      if (i >= rows * quads) continue;
+      ClassifierPack x;
+      for (int k = 0; k < classifier_pack; ++k) x.at[k] = of.scale * static_cast<float>(pixels[n].at[k]);
+      shared.images[i / quads][i % quads] = x;
     }
   }
 
@@ -161,6 +169,7 @@ struct LogitGradients {
     float logit_parts[parts][lanes];
     float logits[lanes], dz[lanes];
     double loss_parts[parts];
+    std::int32_t label;
     bool last_block;
   };
 
@@ -176,6 +185,7 @@ struct LogitGradients {
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == hidden_phase) {
+      if (thread == 0) shared.label = *table.target<std::int32_t>(static_cast<std::size_t>(block));
       load_weights(shared, thread);
       activate(shared, block, thread);
     } else if constexpr (phase == parts_phase) {
@@ -252,7 +262,7 @@ struct LogitGradients {
     float largest = -INFINITY, sum = 0.0f, gradient = 0.0f;
     for (int i = 0; i < of.classes; ++i) largest = shared.logits[i] > largest ? shared.logits[i] : largest;
     for (int i = 0; i < of.classes; ++i) sum += std::exp(shared.logits[i] - largest);
-    const std::int32_t label = *table.target<std::int32_t>(static_cast<std::size_t>(sample));
+    const std::int32_t label = shared.label;
     if (c < of.classes) {
       gradient = std::exp(shared.logits[c] - largest) / (sum * static_cast<float>(of.batch));
       if (c == label) gradient -= 1.0f / static_cast<float>(of.batch);

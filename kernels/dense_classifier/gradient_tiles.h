@@ -79,7 +79,6 @@ struct GradientTiles {
     const Tile tile = tile_of(block);
     if (tile.is_of_weights2) {
       multiply_hidden(shared, tile, thread);
-      if (tile.column == 0 && thread < lanes) shared.gradients[weight_packs + thread] = sum_of_logit_gradients(thread);
     } else {
       multiply_images(shared, thread);
       if (tile.row == 0 && thread < lanes) shared.gradients[weight_packs + thread] = sum_of_columns(shared, thread);
@@ -153,25 +152,45 @@ struct GradientTiles {
     }
   }
 
-  /// dW2 of the tile, in the layout of W2.
+  /// dW2 of the tile, in the layout of W2, and db2.
   CARILLON_HOST_DEVICE void multiply_hidden(Shared& shared, const Tile& tile, int thread) const {
+    constexpr int at_once = 16;  // samples that are loaded before the first product, because loads take long
+    constexpr int packs = thread_classes / classifier_pack;
     const int row = thread % columns, first = thread / columns * thread_classes;
     if (tile.column + row >= of.hidden || first >= of.classes) return;
-    float sums[thread_classes] = {};
-    for (int sample = 0; sample < of.batch; ++sample) {
-      const float h = element(shared.wide[sample], row);
+    ClassifierPack sums[packs] = {}, bias_sums[packs] = {};
+    for (int start = 0; start < of.batch; start += at_once) {
+      ClassifierPack dz[at_once][packs];
       CARILLON_UNROLL
-      for (int q = 0; q < thread_classes / classifier_pack; ++q) {
-        const auto dz = load<classifier_pack>(logit_gradients(sample) + first + q * classifier_pack);
+      for (int i = 0; i < at_once; ++i) {
+        if (start + i >= of.batch) continue;
         CARILLON_UNROLL
-        for (int k = 0; k < classifier_pack; ++k) sums[q * classifier_pack + k] += h * dz.at[k];
+        for (int q = 0; q < packs; ++q) {
+          dz[i][q] = load<classifier_pack>(logit_gradients(start + i) + first + q * classifier_pack);
+        }
+      }
+      CARILLON_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        if (start + i >= of.batch) continue;
+        const float h = element(shared.wide[start + i], row);
+        CARILLON_UNROLL
+        for (int q = 0; q < packs; ++q) {
+          CARILLON_UNROLL
+          for (int k = 0; k < classifier_pack; ++k) {
+            sums[q].at[k] += h * dz[i][q].at[k];
+            bias_sums[q].at[k] += dz[i][q].at[k];
+          }
+        }
       }
     }
     CARILLON_UNROLL
-    for (int k = 0; k < thread_classes; ++k) {
-      if (first + k >= of.classes) continue;
-      const int place = row * of.classes + first + k;
-      shared.gradients[place / classifier_pack].at[place % classifier_pack] = sums[k];
+    for (int q = 0; q < packs; ++q) {
+      CARILLON_UNROLL
+      for (int k = 0; k < classifier_pack; ++k) {
+        const int label = first + q * classifier_pack + k, place = row * of.classes + label;
+        if (label < of.classes) shared.gradients[place / classifier_pack].at[place % classifier_pack] = sums[q].at[k];
+      }
+      if (tile.column == 0 && row == 0) shared.gradients[weight_packs + first / classifier_pack + q] = bias_sums[q];
     }
   }
 
@@ -180,17 +199,6 @@ struct GradientTiles {
     for (int sample = 0; sample < of.batch; ++sample) {
       const ClassifierPack gradients = shared.wide[sample][lane];
       for (int k = 0; k < classifier_pack; ++k) sum.at[k] += gradients.at[k];
-    }
-    return sum;
-  }
-
-  /// Of classes 4 * pack to 4 * pack + 3; 0 where there is no class.
-  CARILLON_HOST_DEVICE ClassifierPack sum_of_logit_gradients(int pack) const {
-    ClassifierPack sum = {};
-    if (pack * classifier_pack >= ClassifierLimits::classes) return sum;
-    for (int sample = 0; sample < of.batch; ++sample) {
-      const auto dz = load<classifier_pack>(logit_gradients(sample) + pack * classifier_pack);
-      for (int k = 0; k < classifier_pack; ++k) sum.at[k] += dz.at[k];
     }
     return sum;
   }

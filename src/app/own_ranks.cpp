@@ -25,13 +25,8 @@ int run_ranks(int ranks, const std::vector<std::string>& words) {
   }
   hold_stop_signals();
   const Launch launch{.ranks = ranks, .cores = usable_cores()};
-  std::string error_line;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const int code = launch.run(launch.command(program, words), &error_line).exit_code;
-  const int signal = crash_signal(code);
-  if (signal == 0) return code;
-  if (error_line.empty()) fail(ExitCode::failed, "{} ended a rank", signal_text(signal));
-  return static_cast<int>(ExitCode::failed);
+  return exit_code_of(launch.run(launch.command(program, words)), "a rank or mpirun");
 }
 
 }  // namespace carillon

@@ -27,7 +27,7 @@ if(missing)
   if(CARILLON_CUDA STREQUAL "ON")
     message(FATAL_ERROR "CARILLON_CUDA=ON: not found: ${missing} (jobs/install_deps.sh --cuda installs cudnn-frontend)")
   endif()
-  message(STATUS "Building the CPU tower only: not found: ${missing}")
+  message(STATUS "Building for CPUs only: not found: ${missing}")
   return()
 endif()
 
@@ -37,7 +37,6 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
   # 90a: code that may use instructions of Hopper only; 90: machine code, and PTX for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
-message(STATUS "Building the CPU tower and the GPU tower, which takes longer (-DCARILLON_CUDA=OFF omits it)")
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know nvcc's flag
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -49,4 +48,4 @@ if(CARILLON_TESTS AND EXISTS /usr/bin/python3)  # for the test Structure.CudaKer
   list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/structure/kernel_resources.py record)
   string(APPEND CMAKE_CUDA_FLAGS " -Xptxas=-v")
 endif()
-message(STATUS "Building the GPU tower: CUDA ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
+message(STATUS "Building for CPUs and GPUs: CUDA ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
+#include "carillon/core/error.h"
 #include "src/app/saved_network.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded) {
-  if (!trained_pictures(loaded)) {
-    for (EvaluationProgram program :
-         {EvaluationProgram{"mnist_eval", mnist_program()}, EvaluationProgram{"cifar10_eval", cifar10_program()}}) {
-      if (std::ranges::count(network_names(program.spec), loaded.state.model) > 0) return program;
-    }
+  if (trained_pictures(loaded)) return {"image_eval", image_program()};
+  for (EvaluationProgram program :
+       {EvaluationProgram{"mnist_eval", mnist_program()}, EvaluationProgram{"cifar10_eval", cifar10_program()}}) {
+    if (std::ranges::count(network_names(program.spec), loaded.state.model) > 0) return program;
   }
-  return {"image_eval", image_program()};
+  fail(ExitCode::usage, "{}: holds model '{}', which none of Carillon's programs has: use your own program",
+       loaded.path.string(), printable(loaded.state.model));
 }
 
 }  // namespace carillon

@@ -13,8 +13,8 @@ struct EvaluationProgram {
   ProgramSpec spec;
 };
 
-/// mnist_eval or cifar10_eval if the training of the checkpoint was one of mnist_train or cifar10_train, else
-/// image_eval. Errors: data (its picture options are damaged).
+/// That of the program that trained the checkpoint. Errors: data (its picture options are damaged), usage (none of
+/// Carillon's programs has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
 }  // namespace carillon

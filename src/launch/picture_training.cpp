@@ -291,9 +291,11 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
   const double epochs = static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training);
-  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times{}", candidate.network,
-                  candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs,
-                  epochs < few_epochs ? ", which is few: more --minutes will give a better network" : ""));
+  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
+                  candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs));
+  if (epochs < few_epochs && !choice.fine_tunes && !has_length(request_.passed)) {
+    say("few passes over the pictures: a longer training (--minutes) is usually better");
+  }
   return plan;
 }
 

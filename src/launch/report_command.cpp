@@ -125,7 +125,7 @@ int report_command(const std::vector<std::string>& words) {
   try {
     print_results(Json::parse(read_plain_file(file, file.string(), max_report_bytes)));
   } catch (const Json::exception& error) {
-    fail(ExitCode::data, "{}: is not a report of image_eval: {}", file.string(), error.what());
+    fail(ExitCode::data, "{}: is not a report of {}: {}", file.string(), program.name, error.what());
   }
   fmt::print("\nwrote {}\nwrote {}, for a browser\n", printable(file.string()), printable(page.string()));
   return 0;

@@ -26,9 +26,10 @@ bool has_lost_rank(int exit_code, const std::string& error_line) {
   constexpr std::array<std::string_view, 6> causes{
       ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
       "while the launcher ended the run", ": another rank ended the run; "};
-  const bool has_crashed = crash_signal(exit_code) != 0;
-  if (error_line.empty()) return has_crashed;  // all ranks at once, for example because memory was exhausted
-  if (!has_crashed && exit_code != static_cast<int>(ExitCode::failed)) return false;
+  constexpr int signal_base = 128;  // of the exit code of a process that a signal ended
+  // Without a line, all ranks were killed at once, for example because memory was exhausted.
+  if (error_line.empty()) return crash_signal(exit_code) != 0;
+  if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
   return std::ranges::any_of(causes,
                              [&](std::string_view cause) { return error_line.find(cause) != std::string::npos; });
 }
@@ -42,12 +43,11 @@ ChildResult run_with_restarts(const Launch& launch, const std::vector<std::strin
   std::vector<std::string> words = command;
   for (std::int64_t count = 0;;) {
     const std::int64_t before = newest_step(train_dir);
-    std::string error_line;
-    ChildResult result = launch.run(words, &error_line);
-    if (!has_lost_rank(result.exit_code, error_line)) return result;
+    ChildResult result = launch.run(words);
+    if (!has_lost_rank(result.exit_code, result.error_line)) return result;
     if (result.stopped || stop_requested()) {
       result.stopped = true;
-      if (!error_line.empty()) result.exit_code = static_cast<int>(ExitCode::stopped);
+      if (!result.error_line.empty()) result.exit_code = static_cast<int>(ExitCode::stopped);
       return result;
     }
     if (restarts == 0) return result;

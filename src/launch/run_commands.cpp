@@ -15,7 +15,6 @@
 #include "src/launch/evaluation_program.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
-#include "src/launch/say.h"
 #include "src/processes/passed_options.h"
 
 namespace carillon {
@@ -29,24 +28,29 @@ std::vector<std::string> command(const std::string& program, std::vector<std::st
 }
 
 int run_program(const std::string& program, const std::vector<std::string>& words) {
-  return run_child(command(program, words), {.stop_signal = SIGTERM, .death_signal = SIGTERM}).exit_code;
+  return exit_code_of(run_child(command(program, words), {.stop_signal = SIGTERM, .death_signal = SIGTERM}), program);
 }
 
-/// The records that the training of a checkpoint evaluated on: --eval-data. Empty: none, or they are gone.
-std::vector<std::string> trained_eval_data(const LoadedCheckpoint& loaded) {
+/// The patterns of an option in the checkpoint: "data", "eval_data".
+std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::string& option) {
   const nlohmann::json options = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
-  if (!options.is_object() || !options.contains("eval_data")) return {};
-  const nlohmann::json& given = options["eval_data"];
+  if (!options.is_object() || !options.contains(option)) return {};
+  const nlohmann::json& given = options[option];
   std::vector<std::string> patterns;
   for (const nlohmann::json& pattern : given.is_array() ? given : nlohmann::json::array({given})) {
     if (pattern.is_string()) patterns.push_back(pattern.get<std::string>());
   }
+  return patterns;
+}
+
+/// Whether each pattern matches a file. Not: the records are gone, or synthetic.
+bool all_exist(const std::vector<std::string>& patterns) {
   try {
     expand_file_patterns(patterns);
-  } catch (const Error&) {  // they are gone, or synthetic
-    return {};
+    return true;
+  } catch (const Error&) {
+    return false;
   }
-  return patterns;
 }
 
 /// --data for an evaluation of the run, whose checkpoint is `loaded`. Empty: those that the program reads by default.
@@ -55,9 +59,10 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
                                             const ProgramSpec& program_spec) {
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
   if (!plan) {
-    const std::vector<std::string> patterns = trained_eval_data(loaded);
-    if (!patterns.empty()) return joined({"--data"}, patterns);
-    if (!program_spec.of_pictures) return {};
+    const std::vector<std::string> patterns = patterns_in(loaded, "eval_data");
+    if (!patterns.empty() && all_exist(patterns)) return joined({"--data"}, patterns);
+    const bool has_default_data = patterns_in(loaded, "data") == program_spec.defaults.data.files;
+    if (!program_spec.of_pictures && patterns.empty() && has_default_data) return {};
   }
   if (!plan || plan->evaluated.empty()) {
     fail(ExitCode::usage, "{}: its records for evaluations are not known: name records with --data", run.string());
@@ -71,11 +76,15 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
   return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
-/// Predictions use the same views as evaluations of a picture, unless `given` says otherwise.
-std::vector<std::string> views(const std::vector<std::string>& given) {
+/// The option of six views of each photograph, in evaluations and predictions, unless `given` says otherwise.
+std::vector<std::string> views(const ProgramSpec& program_spec, const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";
-  return has_option(given, option) ? std::vector<std::string>{} : std::vector<std::string>{std::string("--") + option};
+  if (!program_spec.distorts || has_option(given, option)) return {};
+  return {std::string("--") + option};
 }
+
+/// For a program that starts next and repeats the warning.
+void ignore_warning(const std::string& /*line*/) {}
 
 bool holds_checkpoint(const fs::path& place) {
   std::error_code error;
@@ -84,8 +93,9 @@ bool holds_checkpoint(const fs::path& place) {
 
 /// Whether the pictures come first, and the run after them.
 bool is_swapped(const Place& run) {
-  return is_picture_name(run.path) ||
-         (!holds_checkpoint(run.path) && std::ranges::any_of(run.others, holds_checkpoint));
+  std::error_code error;
+  if (!fs::is_directory(run.path, error)) return is_picture_name(run.path);
+  return !holds_checkpoint(run.path) && std::ranges::any_of(run.others, holds_checkpoint);
 }
 
 bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
@@ -105,13 +115,18 @@ std::vector<std::string> record_files(const fs::path& folder) {
 int evaluate_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "evaluate", "RUN");
   const std::string checkpoint = checkpoint_of(run.path).string();
-  const LoadedCheckpoint loaded = find_checkpoint(checkpoint, [](const std::string&) {});
-  const EvaluationProgram program = evaluation_program(loaded);
-  std::vector<std::string> options;
-  if (!has_option(run.others, "data")) options = evaluation_records(run.path, loaded, program.spec);
-  options.insert(options.end(), {"--checkpoint", checkpoint});
-  if (program.spec.distorts) options = joined(options, views(run.others));
-  return run_program(program.name, joined(options, run.others));
+  std::string program;
+  std::vector<std::string> options{"--checkpoint", checkpoint};
+  {  // a checkpoint can be large: it is freed before the program starts
+    const LoadedCheckpoint loaded = find_checkpoint(checkpoint, ignore_warning);
+    const EvaluationProgram evaluation = evaluation_program(loaded);
+    program = evaluation.name;
+    if (!has_option(run.others, "data")) {
+      options = joined(options, evaluation_records(run.path, loaded, evaluation.spec));
+    }
+    options = joined(options, views(evaluation.spec, run.others));
+  }
+  return run_program(program, joined(options, run.others));
 }
 
 int predict_command(const std::vector<std::string>& words) {
@@ -120,8 +135,9 @@ int predict_command(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "{}: is no train directory or checkpoint: name the run first, then the pictures",
          run.path.string());
   }
-  const std::vector<std::string> options =
-      joined({"--checkpoint", checkpoint_of(run.path).string()}, views(run.others));
+  const std::string checkpoint = checkpoint_of(run.path).string();
+  const ProgramSpec program_spec = evaluation_program(find_checkpoint(checkpoint, ignore_warning)).spec;
+  const std::vector<std::string> options = joined({"--checkpoint", checkpoint}, views(program_spec, run.others));
   return run_program("carillon_predict", joined(options, run.others));
 }
 
@@ -149,9 +165,7 @@ int doctor_command(const std::vector<std::string>& words) {
   fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};
-  const int code = launch.run(launch.command("image_train", joined({"--preflight"}, words))).exit_code;
-  if (code == 0) say("this machine is ready");
-  return code;
+  return exit_code_of(launch.run(launch.command("image_train", joined({"--preflight"}, words))), "image_train");
 }
 
 }  // namespace carillon

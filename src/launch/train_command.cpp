@@ -16,6 +16,7 @@
 #include "src/launch/say.h"
 #include "src/options/option_set.h"
 #include "src/processes/passed_options.h"
+#include "src/report/console.h"
 
 namespace carillon {
 namespace {
@@ -133,13 +134,13 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
     say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
     return stopped;
   }
-  if (trained.exit_code != 0) return trained.exit_code;
+  if (trained.exit_code != 0) return exit_code_of(trained, "image_train");
   if (!plan->evaluated.empty()) {
     say("evaluates the network: the mean over six views of each picture");
     const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
-      return evaluated.stopped ? static_cast<int>(ExitCode::stopped) : evaluated.exit_code;
+      return evaluated.stopped ? stopped : exit_code_of(evaluated, "image_eval");
     }
     say(fmt::format("wrote {}, a report for a browser", report_page(training.train_dir()).string()));
   }
@@ -188,6 +189,7 @@ int train_command(const std::vector<std::string>& words) {
     fmt::print("{}", set.answer());
     return 0;
   }
+  for (const std::string& line : set.misspelt_variables()) print_warning(line);
   if (folders.empty()) {
     fail(ExitCode::usage, "train: name the folder of pictures first: carillon train FOLDER (see --help)");
   }

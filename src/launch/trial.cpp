@@ -74,7 +74,8 @@ std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial)
   if (result.stopped) return std::nullopt;
   if (result.exit_code != 0) {
     print_text(STDERR_FILENO, read_plain_file(output, output.string(), std::size_t{1} << 20));
-    throw Error(static_cast<ExitCode>(result.exit_code), "a trial of the training failed; see the message above");
+    throw Error(static_cast<ExitCode>(exit_code_of(result, "image_train")),
+                "a trial of the training failed; see the message above");
   }
   std::vector<double> times = step_times(directory / "metrics.jsonl");
   if (times.empty()) fail(ExitCode::failed, "{}: the trial logged no step", directory.string());

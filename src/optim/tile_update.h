@@ -41,14 +41,17 @@ struct TileUpdate {
     const StepScalars scalars = shared.scalars;
     constexpr bool ahead = false;
     typename UpdateKernel<Rule>::Elements elements[TilePacks::count];
+    UpdateFactors factors[TilePacks::count];
     CARILLON_UNROLL
     for (int n = 0; n < TilePacks::count; ++n) {  // all loads before the first store
-      if (packs.exists(n)) elements[n] = update.load_elements(packs.place(n), ahead);
+      if (!packs.exists(n)) continue;
+      elements[n] = update.load_elements(packs.place(n), ahead);
+      factors[n] = update.factors.at(packs.place(n));
     }
     CARILLON_UNROLL
     for (int n = 0; n < TilePacks::count; ++n) {
       if (!packs.exists(n)) continue;
-      update.update_elements(elements[n], packs.gradients[n], update.factors.at(packs.place(n)), scalars, ahead);
+      update.update_elements(elements[n], packs.gradients[n], factors[n], scalars, ahead);
       update.store_elements(elements[n], packs.place(n), ahead);
     }
   }

@@ -113,7 +113,9 @@ void OptionSet::add(const std::string& name, std::vector<std::string>& target, c
   add(name,
       {.set =
            [&target](const auto& texts) {
-             for (const std::string& text : texts) parse_text(text);
+             for (const std::string& text : texts) {
+               if (text.empty()) throw ValueExpected{"a pattern", text};
+             }
              target = texts;
            },
        .get = [&target] { return target; },
@@ -297,8 +299,8 @@ void OptionSet::apply(const Source& source) {
     try {
       option.set(texts);
     } catch (const ValueExpected& expected) {
-      fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where,
-           expected.text.empty() ? texts.front() : expected.text, expected.what);
+      fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where, expected.text.value_or(texts.front()),
+           expected.what);
     }
     option.given_by = source.kind;
   }

@@ -53,7 +53,7 @@ std::uint64_t parse_unsigned(const std::string& text) {
 double parse_number(const std::string& text, OptionSet::Interval interval) {
   const std::optional<double> value = whole_text_as<double>(text);
   using enum OptionSet::Interval;
-  if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite number of 32 bits"};
+  if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite float32 number"};
   if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
   if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
   if (interval == below_one && !(*value >= 0.0 && *value < 1.0)) throw ValueExpected{"a number from 0 to below 1"};

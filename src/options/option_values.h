@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,8 @@ inline constexpr std::int64_t max_option_threads = 4096;
 
 /// Thrown if a text is not a value of the option.
 struct ValueExpected {
-  std::string what;       ///< the expected value: "a whole number of at least 1"
-  std::string text = {};  ///< the wrong one of several texts; empty: the first
+  std::string what;                      ///< the expected value: "a whole number of at least 1"
+  std::optional<std::string> text = {};  ///< the wrong one of several texts; nothing: the first
 };
 
 bool is_bool(const std::string& text);

@@ -186,7 +186,15 @@ int crash_signal(int exit_code) {
   return signal > 0 && signal < NSIG && std::ranges::count(all_stop_signals, signal) == 0 ? signal : 0;
 }
 
-std::string signal_text(int signal) { return fmt::format("signal {} ({})", signal, strsignal(signal)); }
+int exit_code_of(const ChildResult& result, const std::string& name) {
+  const int signal = crash_signal(result.exit_code);
+  if (signal == 0 || signal == SIGPIPE) return result.exit_code;
+  if (result.error_line.empty()) {
+    print_text(STDERR_FILENO, fmt::format("{}: signal {} ({}) ended {}\n", program_invocation_short_name, signal,
+                                          strsignal(signal), name));
+  }
+  return static_cast<int>(ExitCode::failed);
+}
 
 std::string shell_line(const std::vector<std::string>& command) {
   std::string line;

@@ -29,8 +29,9 @@ struct ChildSettings {
 };
 
 struct ChildResult {
-  int exit_code = 0;     ///< 75 if the stop signal ended the child; 128 + signal if another signal did
-  bool stopped = false;  ///< a stop signal arrived while the child ran
+  int exit_code = 0;            ///< 75 if the stop signal ended the child; 128 + signal if another signal did
+  bool stopped = false;         ///< a stop signal arrived while the child ran
+  std::string error_line = {};  ///< the last one of the ranks, if Launch::run ran them; empty: none
 };
 
 /// Runs `command` in its own session, with an empty standard input, and waits for its end. Terminal signals such as
@@ -41,8 +42,9 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
 /// The signal, other than a stop signal, that ended the process with this exit code; 0: none.
 int crash_signal(int exit_code);
 
-/// "signal 9 (Killed)".
-std::string signal_text(int signal);
+/// The exit code for a program that ends as its child `name` has ended: that of the child; 70 if a crash_signal ended
+/// it. If the child printed no error line, then prints one. SIGPIPE counts as no crash.
+int exit_code_of(const ChildResult& result, const std::string& name);
 
 /// `command` as a line for a shell, with quotes where they are needed.
 std::string shell_line(const std::vector<std::string>& command);

@@ -85,7 +85,7 @@ ChildSettings Launch::settings() const {
   return settings;
 }
 
-ChildResult Launch::run(const std::vector<std::string>& words, std::string* error_line) const {
+ChildResult Launch::run(const std::vector<std::string>& words) const {
   ChildSettings with_error = settings();
   std::error_code unknown;
   const fs::path folder = fs::temp_directory_path(unknown);
@@ -95,20 +95,21 @@ ChildResult Launch::run(const std::vector<std::string>& words, std::string* erro
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   if (ranks > 1) with_error.environment.push_back("CARILLON_STOP_FILE=" + path);
   ChildResult result = run_child(words, with_error);
-  std::string last;
   bool has_stopped = false;
   std::ifstream lines(path);
   for (std::string line; std::getline(lines, line);) {
     const bool is_stop = line + '\n' == stopped_line;
     has_stopped = has_stopped || is_stop;
-    if (!is_stop) last = line;
+    if (!is_stop) result.error_line = line;
   }
-  if (has_stopped && result.exit_code == 0) result.exit_code = static_cast<int>(ExitCode::stopped);
+  // mpirun may hang after its ranks have ended; then a signal ends it.
+  if (has_stopped && (result.exit_code == 0 || crash_signal(result.exit_code) != 0)) {
+    result.exit_code = static_cast<int>(ExitCode::stopped);
+  }
   std::error_code ignored;
   fs::remove(path, ignored);
   const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // by mpirun's lines
-  if (is_buried && !last.empty()) print_text(STDERR_FILENO, last + "\n");
-  if (error_line != nullptr) *error_line = last;
+  if (is_buried && !result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
   return result;
 }
 

@@ -45,9 +45,8 @@ struct Launch {
   ChildSettings settings() const;
   /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
   /// program's own error line. Ranks that stop after a checkpoint write stopped_line and exit with 0, so that mpirun
-  /// prints nothing; the result then has the exit code 75. `error_line` receives this line, or nothing if there is
-  /// none. Errors: those of run_child.
-  ChildResult run(const std::vector<std::string>& words, std::string* error_line = nullptr) const;
+  /// prints nothing; the result then has the exit code 75. Errors: those of run_child.
+  ChildResult run(const std::vector<std::string>& words) const;
 };
 
 }  // namespace carillon

@@ -56,9 +56,11 @@ std::string command_help(const Command& command) {
   purpose.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(purpose.front())));
   const bool is_one = command.programs.find(',') == std::string::npos;
   const std::string program = command.programs.substr(0, command.programs.find(' '));
-  const std::string see = is_one ? fmt::format("See {} --help.", program) : "Each has its own --help.";
-  return fmt::format("Usage: carillon {} {}\n\n{}.\n{}Options are passed on to {}. {}\n", command.name,
-                     command.synopsis, purpose, places, command.programs, see);
+  const std::string passed =
+      is_one ? fmt::format("Options are passed on to {}: see {} --help.", command.programs, program)
+             : fmt::format("Options are passed on to one of {}, which suits the place. Each has its own --help.",
+                           command.programs);
+  return fmt::format("Usage: carillon {} {}\n\n{}.\n{}{}\n", command.name, command.synopsis, purpose, places, passed);
 }
 
 Manual manual() {
@@ -89,9 +91,9 @@ int carillon_main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     fmt::print("{}", help_text(manual()));
-    std::fflush(stdout);
-    if (words.empty()) fail(ExitCode::usage, "name a command, for example: carillon train FOLDER");
-    return 0;
+    if (!words.empty()) return 0;
+    std::fflush(stdout);  // before the error line
+    fail(ExitCode::usage, "name a command, for example: carillon train FOLDER");
   }
   if (words.front() == "--version") {
     fmt::print("{}", version_text("carillon"));
@@ -109,9 +111,7 @@ int carillon_main(int argc, char** argv) {
     return 0;
   }
   hold_stop_signals();
-  const int code = found->run({words.begin() + 1, words.end()});
-  if (const int signal = crash_signal(code)) fail(ExitCode::failed, "{} ended the program", signal_text(signal));
-  return code;
+  return found->run({words.begin() + 1, words.end()});
 }
 
 }  // namespace

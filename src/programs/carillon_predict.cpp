@@ -218,6 +218,7 @@ int predict_main(int argc, char** argv) {
     std::cout << set.answer();
     return 0;
   }
+  for (const std::string& line : set.misspelt_variables()) print_warning(line);
   if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");
   if (places.empty()) fail(ExitCode::usage, "no pictures: name files or folders (see --help)");
   return predict(options, places);

@@ -103,12 +103,20 @@ def _commands(context):
     ):
         done = context.run_command(context.command("carillon", *words))
         wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
-        yield _result(f"{words[0]} prints its result", wrong)
-    digits = context.directory("carillon-digits")
-    context.train("--max-steps", 2, data="synthetic", train_dir=digits)
-    done = context.run_command(context.command("carillon", "evaluate", digits, "--data", "synthetic"))
-    wrong = done.complaint(0) or ("precision @ 1 = " not in done.output and done.output)
-    yield _result("evaluate starts the program that suits the run", wrong)
+        yield _result(f"{' '.join(word for word in words if isinstance(word, str))} prints its result", wrong)
+    for program in ("mnist_train", "cifar10_train"):
+        other = context.directory(program)
+        context.train("--batch-size", 4, "--max-steps", 2, data="synthetic", train_dir=other, program=program)
+        for words, expected in (
+            (("evaluate", other, "--data", "synthetic"), "precision @ 1 = "),
+            (("report", other, "--data", "synthetic"), "wrote "),
+            (("predict", other, _pictures(context) / "dark" / "0.png"), "0.png  "),
+        ):
+            done = context.run_command(context.command("carillon", *words))
+            wrong = done.complaint(0) or (expected not in done.output and done.output)
+            yield _result(f"{words[0]} suits a run of {program}", wrong)
+        done = context.run_command(context.command("carillon", "evaluate", other))
+        yield _result(f"a run of {program} on noise has no records", done.complaint(USAGE, ("name records with --data",)))
     for words, expected in (
         (("predict", _pictures(context), run), "name the run first"),
         (("train", _pictures(context) / "dark" / "0.png"), "is a file: name the folder"),

@@ -103,7 +103,7 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
 
 /// As if all ranks were killed at once, or one of them: then the others have their say.
 TEST_F(OwnRanks, EndWith70IfASignalEndedARank) {
-  for (const auto& [says, line] : {std::pair("", "signal 9 (Killed) ended a rank"),
+  for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
                                    std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
     std::filesystem::permissions(write("mpirun", std::string("#!/bin/sh\n") + says + "kill -9 $$\n"),
                                  std::filesystem::perms::owner_all);

@@ -33,6 +33,7 @@ TEST(HasLostRank, ByCodeAndLine) {
   for (const std::string& line : lost) {
     EXPECT_TRUE(has_lost_rank(70, line)) << line;
     EXPECT_TRUE(has_lost_rank(137, line)) << line;
+    EXPECT_TRUE(has_lost_rank(128 + SIGTERM, line)) << line;
     for (const int code : {0, 1, 64, 65, 66, 69, 74, 75}) EXPECT_FALSE(has_lost_rank(code, line)) << code;
   }
   for (const char* const line : {"mnist_train: rank 0 on n1: Model diverged with loss = NaN at step 1",

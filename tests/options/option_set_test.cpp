@@ -107,7 +107,8 @@ TEST_F(OptionsTest, AWordAfterAFlagIsItsValue) {
 }
 
 TEST_F(OptionsTest, NoPatternIsEmpty) {
-  expect_refused({"--data", ""}, "--data: '' is not a text of at least one character");
+  expect_refused({"--data", ""}, "--data: '' is not a pattern");
+  expect_refused({"--data", "a", ""}, "--data: '' is not a pattern");
 }
 
 TEST_F(OptionsTest, AVariableThatIsAlmostAnOptionIsNamed) {

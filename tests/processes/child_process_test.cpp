@@ -45,10 +45,21 @@ TEST(RunChild, ReportsASignalAsAShellDoes) { EXPECT_EQ(run_child({"sh", "-c", "k
 TEST(CrashSignal, IsNoStopSignal) {
   EXPECT_EQ(crash_signal(128 + SIGKILL), SIGKILL);
   EXPECT_EQ(crash_signal(128 + SIGSEGV), SIGSEGV);
-  EXPECT_EQ(signal_text(SIGKILL), "signal 9 (Killed)");
   for (const int code : {0, 1, 75, 128, 205, 128 + SIGINT, 128 + SIGTERM, 128 + SIGHUP, 128 + SIGXCPU, 128 + SIGUSR1}) {
     EXPECT_EQ(crash_signal(code), 0) << code;
   }
+}
+
+TEST(ExitCodeOf, IsThatOfTheChildOr70) {
+  EXPECT_EQ(exit_code_of({.exit_code = 65}, "child"), 65);
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGTERM}, "child"), 128 + SIGTERM);
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGPIPE}, "child"), 128 + SIGPIPE);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL, .error_line = "lost"}, "child"), 70);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "the child's own line says more";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL}, "child"), 70);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "processes_test: signal 9 (Killed) ended child\n");
 }
 
 TEST(RunChild, AMissingProgramIsMissingInput) {

@@ -74,12 +74,11 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
-    if (count == form_.block) {
-      if (!one_step_) one_step_ = captured(1);  // for captured_nodes
+    if (!one_step_) one_step_ = captured(1);  // also for captured_nodes
+    if (count == form_.block && count > 1) {
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));
     } else {
-      if (!one_step_) one_step_ = captured(1);
       for (std::uint32_t i = 0; i < count; ++i) check_cuda(cudaGraphLaunch(one_step_.get(), stream));
     }
   }

@@ -1,5 +1,7 @@
 #include "src/step/update/compute_copies.h"
 
+#include <algorithm>
+
 #include "kernels/shared/convert.h"
 #include "src/core/has_cuda.h"
 
@@ -39,6 +41,8 @@ std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device)
           make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
     }
   }
+  // Without any, the update need not look for them.
+  if (std::ranges::none_of(compute_copies, [](const ComputeCopy& c) { return bool(c.tensor); })) return {};
   return compute_copies;
 }
 

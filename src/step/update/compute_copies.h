@@ -7,7 +7,8 @@
 
 namespace carillon {
 
-/// A compute copy of each parameter of the graph, in the format that its op reads. Zeroed. Empty on a CPU.
+/// A compute copy of each parameter of the graph, in the format that its op reads. Zeroed. Empty on a CPU, and if no op
+/// reads one.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
 /// Enqueues the conversion of the parameters' present values. Required after every change that is not an update.

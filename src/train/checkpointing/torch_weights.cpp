@@ -21,10 +21,11 @@
 namespace carillon {
 namespace {
 
-void check_names(const std::string& model) {
+/// `subject`: "weights.safetensors: ", or nothing.
+void check_names(const std::string& subject, const std::string& model) {
   if (has_torch_names(model)) return;
-  fail(ExitCode::usage, "PyTorch's names of the arrays of {} are not known; networks with known names: {}", model,
-       networks_with_torch_names());
+  fail(ExitCode::usage, "{}PyTorch's names of the arrays of {} are not known; networks with known names: {}", subject,
+       model, networks_with_torch_names());
 }
 
 /// An array that the network needs.
@@ -104,7 +105,7 @@ std::string network_of_weight_file(const std::filesystem::path& path) {
 CheckpointState read_weight_file(const std::filesystem::path& path, const std::string& model,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded) {
-  check_names(model);
+  check_names(path.string() + ": ", model);
   CheckpointState state{.model = model, .options_json = "{}"};
   std::map<std::string, WantedArray> wanted;  // by PyTorch's name
   std::vector<std::string> wanted_names;
@@ -155,7 +156,7 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const std::s
 
 std::vector<NamedArray> torch_arrays(const std::string& model, const std::vector<NamedArray>& variables,
                                      const std::vector<NamedArray>& buffers) {
-  check_names(model);
+  check_names("", model);
   std::vector<NamedArray> arrays;
   for (const auto* const group : {&variables, &buffers}) {
     for (const NamedArray& array : *group) {

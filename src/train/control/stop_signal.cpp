@@ -97,8 +97,10 @@ std::string_view name_of(int signal) {
       return "INT";
     case SIGHUP:
       return "HUP";
-    default:
+    case SIGXCPU:
       return "XCPU";
+    default:
+      return "USR1";
   }
 }
 
@@ -150,7 +152,7 @@ std::atomic<int> readers = 0;
 void write_line(const Caught& of) {
   Line line;
   if (Progress::has_bar()) line << "\n";
-  if (of.signal == SIGUSR1) {  // from a program or script that the user or the system has asked to stop
+  if (of.signal == SIGUSR1) {  // usually from a launcher or Slurm, in place of the signal that it received
     line << "asked to stop";
   } else {
     line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal));
