@@ -41,6 +41,25 @@ struct ClassifierActivations {
   CARILLON_HOST_DEVICE int chunks() const { return (inputs + chunk - 1) / chunk; }
 };
 
+struct PixelPlace {
+  int row, input;
+};
+
+/// Loads a pack of pixels of each place_of(0) to place_of(count - 1); 0 beyond the batch or the inputs. There are no
+/// branches, so that all loads are under way at once.
+template <int count, typename PlaceOf>
+CARILLON_HOST_DEVICE void load_pixels(const StepTable& table, const ClassifierActivations& of, const PlaceOf& place_of,
+                                      Pack<std::uint8_t, classifier_pack> (&pixels)[count]) {
+  CARILLON_UNROLL
+  for (int n = 0; n < count; ++n) {
+    const PixelPlace place = place_of(n);
+    const bool exists = place.row < of.batch && place.input < of.inputs;
+    const auto row = static_cast<std::size_t>(exists ? place.row : 0);
+    pixels[n] = load<classifier_pack>(table.image(row) + (exists ? place.input : 0));
+    for (std::uint8_t& pixel : pixels[n].at) pixel = exists ? pixel : std::uint8_t{0};
+  }
+}
+
 /// Columns of W1, or rows of W2, per block. A thread has a pack of them.
 inline constexpr int classifier_columns = 64;
 inline constexpr int classifier_lanes = classifier_columns / classifier_pack;
@@ -84,15 +103,13 @@ struct HiddenProducts {
 
  private:
   CARILLON_HOST_DEVICE void load_images(Shared& shared, int first_input, int thread) const {
-    constexpr int loads = (rows * quads + threads - 1) / threads;  // all before the first store
-    Pack<std::uint8_t, classifier_pack> pixels[loads] = {};
-    CARILLON_UNROLL
-    for (int n = 0; n < loads; ++n) {
-      const int i = thread + n * threads, row = i / quads, input = first_input + i % quads * classifier_pack;
-      if (row < of.batch && input < of.inputs) {
-        pixels[n] = load<classifier_pack>(table.image(static_cast<std::size_t>(row)) + input);
-      }
-    }
+    constexpr int loads = (rows * quads + threads - 1) / threads;
+    Pack<std::uint8_t, classifier_pack> pixels[loads];
+    const auto place_of = [&](int n) {
+      const int i = thread + n * threads;
+      return PixelPlace{i / quads, first_input + i % quads * classifier_pack};
+    };
+    load_pixels(table, of, place_of, pixels);
     CARILLON_UNROLL
     for (int n = 0; n < loads; ++n) {
       const int i = thread + n * threads;

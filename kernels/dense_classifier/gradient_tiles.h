@@ -67,11 +67,17 @@ struct GradientTiles {
                              : ClassifierPack{};
     }
     if (tile.is_of_weights2) return;
-    for (int i = thread; i < of.batch * row_quads; i += threads) {
-      const int sample = i / row_quads, input = tile.row + i % row_quads * classifier_pack;
-      shared.images[sample][i % row_quads] =
-          input < of.inputs ? load<classifier_pack>(table.image(static_cast<std::size_t>(sample)) + input)
-                            : Pack<std::uint8_t, classifier_pack>{};
+    constexpr int loads = ClassifierLimits::batch * row_quads / threads;
+    Pack<std::uint8_t, classifier_pack> pixels[loads];
+    const auto place_of = [&](int n) {
+      const int i = thread + n * threads;
+      return PixelPlace{i / row_quads, tile.row + i % row_quads * classifier_pack};
+    };
+    load_pixels(table, of, place_of, pixels);
+    CARILLON_UNROLL
+    for (int n = 0; n < loads; ++n) {
+      const int i = thread + n * threads;
+      shared.images[i / row_quads][i % row_quads] = pixels[n];
     }
   }
 
