@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Carillon in a fresh clone, then trains and evaluates a classifier. Runs on Debian 12 and Ubuntu 24.04.
+# Builds Carillon in a fresh clone, then trains and evaluates a classifier. Runs on Debian 12, Debian 13 and Ubuntu 24.04.
 #
 #   jobs/quickstart.sh
 #

@@ -40,7 +40,7 @@ with_restarts() {
     if ((${newest:--1} > ${before:--1})); then count=0; fi
     if ((count == restarts)); then
       if ((restarts > 0)); then
-        echo "$name: a rank was lost again; no restart is left: $restarts wrote no new checkpoint" >&2
+        echo "$name: a rank was lost again; no restart is left: $restarts without a new checkpoint" >&2
         code=70
       fi
       break

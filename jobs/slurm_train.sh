@@ -55,7 +55,7 @@ fi
 if ((code == 75)) && is_running_job; then
   job=$SLURM_JOB_ID
   if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-  echo "slurm_train: stopped by a signal; requeueing job $job"
+  echo "slurm_train: stopped after a checkpoint; requeueing job $job"
   scontrol requeue "$job"
 fi
 exit "$code"

@@ -21,15 +21,17 @@ namespace {
 
 /// Whether a window's maximum becomes x; NaN counts as larger and stays.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As above, in integers of 16 bits, of which a vector has more: the sign and the other bits as a number.
+/// As above, in integers of 16 bits, of which a vector has more: the sign and the other bits as a number. A NaN is a
+/// number above infinity, whatever its sign.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
-  const auto number = [](Bf16 of) {
-    const auto magnitude = static_cast<std::int16_t>(of.bits & 0x7fff);
-    const auto sign = static_cast<std::int16_t>(static_cast<std::int16_t>(of.bits) >> 15);  // 0 or -1
-    return static_cast<std::int16_t>((magnitude ^ sign) - sign);
-  };
   constexpr std::int16_t infinity = 0x7f80;
-  return (number(x) > number(maximum)) | (static_cast<std::int16_t>(x.bits & 0x7fff) > infinity);
+  const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };
+  const auto number = [&](Bf16 of) {
+    const bool is_negative = (of.bits >> 15 != 0) & (magnitude(of) <= infinity);
+    const auto sign = static_cast<std::int16_t>(-static_cast<std::int16_t>(is_negative));  // 0 or -1
+    return static_cast<std::int16_t>((magnitude(of) ^ sign) - sign);
+  };
+  return (number(x) > number(maximum)) | (magnitude(x) > infinity);
 }
 
 /// Updates the window's maxima with a pixel's channels; the first pixel sets them.

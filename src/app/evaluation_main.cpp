@@ -47,15 +47,15 @@ std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
 void check_model(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   const std::vector<std::string> names = network_names(program_spec);
   if (std::ranges::find(names, loaded.state.model) != names.end()) return;
-  fail(ExitCode::data, "{} holds model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
-       fmt::join(names, ", "));
+  fail(ExitCode::data, "{} holds model '{}', and this program evaluates {}: carillon evaluate finds the right program",
+       loaded.path.string(), printable(loaded.state.model), fmt::join(names, ", "));
 }
 
 /// Errors: data (image_train and other programs evaluate only their own checkpoints).
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
-       program_spec.of_pictures ? "not " : "", program_spec.of_pictures ? "the program that trained it" : "image_eval");
+       program_spec.of_pictures ? "not " : "", program_spec.of_pictures ? "carillon evaluate" : "image_eval");
 }
 
 /// The facts of a checkpoint that rank 0 sends to all ranks. `given_scale`: replaces its pixel scale unless 0.

@@ -177,8 +177,9 @@ void check_output_places(const EvalOptions& options) {
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count) {
   constexpr std::int64_t most = 20'000;
   if (target != TargetKind::class_index || !needs_matrix(options) || output_count <= most) return;
-  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", output_count,
-       most);
+  fail(ExitCode::usage,
+       "--report: {} classes are too many for a confusion matrix, the limit is {}: name a page, --report FILE.html",
+       output_count, most);
 }
 
 MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task) {

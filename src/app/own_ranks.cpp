@@ -21,7 +21,7 @@ std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
 
 int run_ranks(int ranks, const std::vector<std::string>& words) {
   if (find_in_path("mpirun").empty()) {
-    fail(ExitCode::no_input, "--ranks {}: no folder of PATH contains mpirun", ranks);
+    fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)", ranks);
   }
   hold_stop_signals();
   const Launch launch{.ranks = ranks, .cores = usable_cores()};

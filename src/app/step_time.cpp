@@ -113,7 +113,8 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
   const double fewest = threads * static_cast<double>(device.least_samples(settings.arithmetic));
   const std::int64_t least = batch_within(fewest, network, settings, device);
   if (!fits(network, settings, least, device)) {
-    fail(ExitCode::usage, "the network {} needs more memory than half of what is free", network.name);
+    fail(ExitCode::usage, "the network {} needs more than half of the free memory at {}x{} pixels", network.name,
+         network.image.height, network.image.width);
   }
   StepTime time{.batch_size = least};
   {

@@ -10,6 +10,7 @@
 
 #include "carillon/core/file.h"
 #include "src/checkpoint/hdf5_image.h"
+#include "src/core/count_text.h"
 
 namespace carillon {
 namespace {
@@ -100,8 +101,8 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
     }
   }
   if (steps.empty()) return std::nullopt;
-  fail(ExitCode::data, "{}: none of its {} checkpoints loads; the newest is of step {}", train_dir.string(),
-       steps.size(), steps.front());
+  fail(ExitCode::data, "{}: none of its checkpoints can be loaded ({}; the newest is of step {})", train_dir.string(),
+       count_text(steps.size(), "file"), steps.front());
 }
 
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,

@@ -104,7 +104,8 @@ bool DirectoryLock::lock_file() {
 }
 
 void DirectoryLock::fail_in_use(const std::string& holder) const {
-  fail(ExitCode::usage, "--train-dir {}: in use by {}", directory_.string(), holder);
+  fail(ExitCode::usage, "--train-dir {}: in use by {}: wait until it ends, or name another directory",
+       directory_.string(), holder);
 }
 
 }  // namespace carillon

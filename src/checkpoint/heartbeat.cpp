@@ -38,7 +38,7 @@ std::string Heartbeat::holder(const std::filesystem::path& path, const Heartbeat
 
 Heartbeat::Heartbeat(std::filesystem::path path, std::string who, const HeartbeatTimes& times)
     : path_(std::move(path)), who_(std::move(who)) {
-  if (beat(0, O_EXCL) == EEXIST) fail(ExitCode::usage, "{}: another run has just made it", path_.string());
+  if (beat(0, O_EXCL) == EEXIST) fail(ExitCode::usage, "{}: another run has just begun there", path_.string());
   thread_ = std::jthread([this, interval = times.interval](const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     for (int count = 1; !ended_.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); }); ++count) {

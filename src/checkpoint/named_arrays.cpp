@@ -44,8 +44,8 @@ void add(const std::vector<NamedArray>& more, const std::vector<NamedArray>& lik
   for (std::size_t i = 0; i < std::max(more.size(), like.size()); ++i) {
     const bool is_there = i < more.size() && i < like.size() && more[i].name == like[i].name;
     if (!is_there || more[i].shape != like[i].shape) {
-      fail(ExitCode::data, "{}: its array '{}' is not as in the first checkpoint, or not there", path.string(),
-           i < like.size() ? like[i].name : more[i].name);
+      fail(ExitCode::data, "{}: its array '{}' is missing, or differs in shape from that of the first checkpoint",
+           path.string(), i < like.size() ? like[i].name : more[i].name);
     }
     sums[i].resize(more[i].values.size());
     for (std::size_t k = 0; k < sums[i].size(); ++k) sums[i][k] += more[i].values[k];
@@ -106,14 +106,14 @@ std::vector<ArrayDifference> differences(const CheckpointState& first, const Che
 }
 
 CheckpointState mean_of(std::span<const LoadedCheckpoint> checkpoints) {
-  if (checkpoints.size() < 2) fail(ExitCode::usage, "a mean is of two checkpoints or more");
+  if (checkpoints.size() < 2) fail(ExitCode::usage, "a mean requires at least two checkpoints");
   const CheckpointState& first = checkpoints.front().state;
   std::vector<std::vector<double>> variables, averages, buffers;
   for (const LoadedCheckpoint& checkpoint : checkpoints) {
     const CheckpointState& state = checkpoint.state;
     if (state.model != first.model) {
-      fail(ExitCode::data, "{} is of model '{}', the first checkpoint of '{}'", checkpoint.path.string(), state.model,
-           first.model);
+      fail(ExitCode::data, "{}: has the model '{}', and the first checkpoint has '{}'", checkpoint.path.string(),
+           state.model, first.model);
     }
     add(state.variables, first.variables, checkpoint.path, variables);
     add(state.moving_averages, first.moving_averages, checkpoint.path, averages);

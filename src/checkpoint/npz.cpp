@@ -82,11 +82,11 @@ class NpyParser {
     const bool is_double = type == "'<f8'";
     if (!is_double && type != "'<f4'") refuse("its type is {}, not float32 or float64 ('<f4', '<f8')", printable(type));
     if (value_of(header, "fortran_order") != "False")
-      refuse("it is in column order: numpy.ascontiguousarray mends that");
+      refuse("it is in column order: save numpy.ascontiguousarray(array)");
     const std::uint64_t count = parse_shape(value_of(header, "shape"), array.shape);
     const std::size_t width = is_double ? sizeof(double) : sizeof(float);
     if (file_.size() / width != count || file_.size() % width != 0) {
-      refuse("{} bytes of values where its shape makes {} values", file_.size(), count);
+      refuse("its shape requires {} values, but the file has {} bytes of values", count, file_.size());
     }
     array.values.resize(count);
     if (!is_double) {
@@ -107,7 +107,7 @@ class NpyParser {
   }
 
   std::string_view take(std::size_t bytes) {
-    if (bytes > file_.size()) refuse("it is cut");
+    if (bytes > file_.size()) refuse("the file is truncated");
     const std::string_view taken = file_.substr(0, bytes);
     file_.remove_prefix(bytes);
     return taken;
@@ -116,12 +116,13 @@ class NpyParser {
   std::string_view take_header() {
     if (take(magic.size()) != magic) refuse("it is no .npy file");
     const auto version = static_cast<unsigned char>(take(2).front());
-    if (version < 1 || version > 3) refuse("a .npy file of version {}", version);
+    if (version < 1 || version > 3) refuse("version {} of .npy files is not supported", version);
     std::size_t length = 0, place = 0;
     for (const char byte : take(version == 1 ? 2 : 4)) {
       length |= static_cast<std::size_t>(static_cast<unsigned char>(byte)) << 8 * place++;
     }
-    if (length > max_npy_header_bytes) refuse("a header of {} bytes", length);
+    if (length > max_npy_header_bytes)
+      refuse("its header has {} bytes, more than the limit of {}", length, max_npy_header_bytes);
     return take(length);
   }
 
@@ -197,9 +198,9 @@ class NpzReader {
     while (true) {
       const la_ssize_t bytes = archive_read_data(reader_.get(), block.data(), block.size());
       if (bytes == 0) return content;
-      if (bytes < 0) fail(ExitCode::data, "{}: is damaged or cut ({})", subject, cause_of(reader_.get()));
+      if (bytes < 0) fail(ExitCode::data, "{}: is damaged or truncated ({})", subject, cause_of(reader_.get()));
       if (static_cast<std::uint64_t>(bytes) > left_)
-        fail(ExitCode::data, "{} goes beyond what the arrays take", subject);
+        fail(ExitCode::data, "{}: has more data than the checkpoint's arrays", subject);
       left_ -= static_cast<std::uint64_t>(bytes);
       content.append(block.data(), static_cast<std::size_t>(bytes));
     }

@@ -99,7 +99,7 @@ class HeaderParser {
     if (type == value.end() || !type->is_string()) refuse("'{}' has no dtype", printable(name));
     SafetensorsEntry entry{.name = name, .type = type->get<std::string>(), .shape = {}};
     const auto* const known = std::ranges::find(types, entry.type, &TypeWidth::name);
-    if (known == std::end(types)) refuse("'{}': its dtype is '{}'", printable(name), printable(entry.type));
+    if (known == std::end(types)) refuse("'{}': unknown dtype '{}'", printable(name), printable(entry.type));
     const std::vector<std::uint64_t> shape = counts_in(name, value, "shape"),
                                      offsets = counts_in(name, value, "data_offsets");
     if (shape.size() > most_dimensions) refuse("'{}' has {} dimensions", printable(name), shape.size());
@@ -136,7 +136,7 @@ class HeaderParser {
       }
       at = entry.end;
     }
-    if (at != data_bytes_) refuse("{} of {} bytes of data belong to arrays", at, data_bytes_);
+    if (at != data_bytes_) refuse("it has {} bytes of data, of which the arrays use {}", data_bytes_, at);
   }
 
   const std::filesystem::path& path_;

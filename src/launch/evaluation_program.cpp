@@ -14,7 +14,7 @@ EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded) {
        {EvaluationProgram{"mnist_eval", mnist_program()}, EvaluationProgram{"cifar10_eval", cifar10_program()}}) {
     if (std::ranges::count(network_names(program.spec), loaded.state.model) > 0) return program;
   }
-  fail(ExitCode::usage, "{}: holds model '{}', which none of Carillon's programs has: use your own program",
+  fail(ExitCode::data, "{}: holds model '{}', which none of Carillon's programs has: use your own program",
        loaded.path.string(), printable(loaded.state.model));
 }
 

@@ -6,6 +6,7 @@
 #include "carillon/core/error.h"
 #include "carillon/models/network.h"
 #include "src/app/picture_options.h"
+#include "src/app/saved_network.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"
@@ -13,8 +14,8 @@
 namespace carillon {
 namespace {
 
-std::string preprocessing_of(const CheckpointState& state) {
-  const std::optional<PictureOptions> pictures = described_pictures(state.options_json);
+std::string preprocessing_of(const LoadedCheckpoint& loaded) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
   if (!pictures) return "";
   const auto* const found =
       std::ranges::find(preprocessing_choices, pictures->preprocessing, &Choice<Preprocessing>::value);
@@ -38,9 +39,9 @@ GivenNetwork network_of_weights(const std::string& from, const std::optional<std
     network = network_of_weight_file(from);
     check_weights(from, network);
   } else {
-    const CheckpointState state = find_checkpoint(from, print_warning).state;
-    network = state.model;
-    preprocessing = preprocessing_of(state);
+    const LoadedCheckpoint loaded = find_checkpoint(from, print_warning);
+    network = loaded.state.model;
+    preprocessing = preprocessing_of(loaded);
     const std::vector<std::string> names = network_names(image_program());
     if (std::ranges::find(names, network) == names.end()) {
       fail(ExitCode::usage, "--from {}: {} is no network for pictures", from, network);

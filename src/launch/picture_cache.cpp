@@ -71,7 +71,10 @@ void clear(const fs::path& data) {
 
 std::int64_t count_split(const fs::path& data, const std::string& split) {
   std::int64_t count = 0;
-  for (const auto& entry : fs::directory_iterator(data)) {
+  std::error_code error;
+  fs::directory_iterator entries(data, error);
+  if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
+  for (const auto& entry : entries) {
     if (!is_shard_of(entry.path().filename().string(), split)) continue;
     RecordReader reader(entry.path().string(), RecordCheck::framing);
     for (RecordPlace place; reader.next_place(place);) ++count;
@@ -171,7 +174,8 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
       run_child(conversion_command(pictures, conversion), {.stop_signal = SIGTERM, .death_signal = SIGKILL});
   if (result.stopped) return false;
   if (result.exit_code != 0) {
-    throw Error(static_cast<ExitCode>(result.exit_code), "the conversion failed; see the message above");
+    throw Error(static_cast<ExitCode>(exit_code_of(result, "tfrecord_convert")),
+                "the conversion failed; see the message above");
   }
   write_stamp(conversion.data, wanted);
   take(FolderLock::Kind::shared);

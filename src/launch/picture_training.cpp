@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "carillon/core/error.h"
 #include "src/app/picture_options.h"
 #include "src/app/step_time.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
+#include "src/core/count_text.h"
 #include "src/core/printable.h"
 #include "src/data/convert/convert_pictures.h"
+#include "src/device/cuda_backend.h"
 #include "src/launch/given_weights.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
@@ -79,9 +82,16 @@ std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std
   return number;
 }
 
+/// The epochs that the user chose. As for image_train, 0 means that none were chosen.
+std::optional<double> epochs_in(const std::vector<std::string>& passed) {
+  const std::optional<std::string> text = value_of(passed, "epochs");
+  const double epochs = text ? std::strtod(text->c_str(), nullptr) : 0.0;
+  return epochs > 0.0 ? std::optional(epochs) : std::nullopt;
+}
+
 /// Whether the user chose the number of steps.
 bool has_length(const std::vector<std::string>& passed) {
-  return value_of(passed, "max-steps").has_value() || value_of(passed, "epochs").has_value();
+  return value_of(passed, "max-steps").has_value() || epochs_in(passed).has_value();
 }
 
 /// Whether `inner` is `outer`, or in it. Both are canonical.
@@ -95,7 +105,11 @@ fs::path or_default(const std::string& given, const fs::path& other) { return gi
 }  // namespace
 
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
-    : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
+    : request_(std::move(request)),
+      pictures_(look_through(folder)),
+      cores_(usable_cores()),
+      gpus_(value_of(request_.passed, "device") == "cpu" ? 0 : find_cuda_gpus().count),
+      started_(started) {
   check_class_folders(pictures_.path);
   const fs::path name = fs::path(pictures_.path).filename();
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
@@ -155,7 +169,10 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   if (is_finished(*plan)) {
     say(fmt::format("the training in {} is finished; --fresh begins another", place));
   } else if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
-    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", minutes_text(plan->minutes), place));
+    const std::string length = plan->minutes > 0.0 ? minutes_text(plan->minutes)
+                               : plan->steps       ? count_text(*plan->steps, "step")
+                                                   : "another length";
+    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", length, place));
   } else {
     say(fmt::format("continues the training in {}", place));
   }
@@ -163,9 +180,14 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
 }
 
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
-  if (value_of(request_.passed, "epochs")) return false;  // it may have become longer
+  if (epochs_in(request_.passed)) return false;  // it may have become longer
   const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps"), steps = given ? given : plan.steps;
   return steps && list_checkpoints(train_dir_).front() >= *steps;
+}
+
+std::int64_t PictureTraining::training_pictures() const {
+  const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
 }
 
 double PictureTraining::seconds_per_picture(const Candidate& candidate) {
@@ -174,19 +196,42 @@ double PictureTraining::seconds_per_picture(const Candidate& candidate) {
   const ProgramSpec program_spec = image_program();
   const NamedNetwork network{candidate.network, network_named(program_spec, candidate.network)};
   constexpr double seconds = 1.5;
-  const double measured = training_seconds_per_image(
-      network, {.image_size = candidate.image_size, .batch_size = 32, .threads = cores_, .seconds = seconds});
+  const double measured =
+      gpus_ > 0
+          ? seconds_per_picture_on_gpus(candidate)
+          : training_seconds_per_image(
+                network, {.image_size = candidate.image_size, .batch_size = 32, .threads = cores_, .seconds = seconds});
   measured_[{candidate.network, candidate.image_size}] = measured;
   return measured;
 }
 
+/// Other processes measure: a GPU may serve one process only.
+double PictureTraining::seconds_per_picture_on_gpus(const Candidate& candidate) const {
+  constexpr std::int64_t steps = 10;
+  const std::optional<std::int64_t> given_batch = number_in(request_.passed, "global-batch");
+  const TrainingChoice choice{.candidate = candidate,
+                              .batch_size = given_batch ? *given_batch : batch_for(training_pictures())};
+  const Launch launch{static_cast<int>(ranks_for_batch(choice.batch_size)), cores_};
+  try {
+    const std::optional<TrialSpeed> speed =
+        try_training(launch, {.settings = training_settings(choice, steps),
+                              .data = "synthetic",
+                              .options = joined(only(request_.passed, device_options), {"--classes", "10"}),
+                              .steps = steps,
+                              .directory = train_dir_ / ".trial"});
+    return speed ? speed->step_seconds / static_cast<double>(choice.batch_size)
+                 : std::numeric_limits<double>::infinity();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::failed) throw Error(ExitCode::usage, error.what());  // too little memory, above all
+    throw;
+  }
+}
+
 TrainingChoice PictureTraining::choose() {
-  const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
-  const auto pictures = static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
-  return choose_training({.pictures = pictures,
+  return choose_training({.pictures = training_pictures(),
                           .side = pictures_.side,
                           .seconds = seconds,
                           .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
@@ -215,9 +260,8 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                                         const TrainingPlan& plan) {
   if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
-  if (const std::optional<std::string> epochs = value_of(request_.passed, "epochs")) {
-    const double steps = std::strtod(epochs->c_str(), nullptr) * static_cast<double>(records.training) /
-                         static_cast<double>(choice.batch_size);
+  if (const std::optional<double> epochs = epochs_in(request_.passed)) {
+    const double steps = *epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
     return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
   }
   const double guess = static_cast<double>(choice.batch_size) * seconds_per_picture(choice.candidate);
@@ -238,9 +282,9 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
   return steps_in(remaining, speed->step_seconds, records.training, choice.batch_size);
 }
 
-std::int64_t PictureTraining::ranks_of(const TrainingChoice& choice) const {
+std::int64_t PictureTraining::ranks_for_batch(std::int64_t batch_size) const {
   if (request_.ranks > 0) return request_.ranks;
-  return find_in_path("mpirun").empty() ? 1 : ranks_for(choice.batch_size, cores_);
+  return find_in_path("mpirun").empty() ? 1 : ranks_for(batch_size, gpus_ > 0 ? gpus_ : cores_);
 }
 
 void PictureTraining::read_weights() {
@@ -260,8 +304,9 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
          request_.ranks);
   }
   read_weights();
-  say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
-                  printable(pictures_.path), cores_));
+  const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
+  say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
+                  printable(pictures_.path), processors));
   const TrainingChoice choice = choose();
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
@@ -277,8 +322,10 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .image_size = choice.candidate.image_size,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
-                    .ranks = ranks_of(choice),
-                    .minutes = has_length(request_.passed) ? 0.0 : choice.seconds / 60.0};
+                    .ranks = ranks_for_batch(choice.batch_size),
+                    .minutes = has_length(request_.passed) ? 0.0
+                               : request_.minutes > 0.0    ? request_.minutes
+                                                           : choice.seconds / 60.0};
   const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
   if (!steps) return std::nullopt;
   plan.steps = steps;

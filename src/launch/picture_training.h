@@ -66,7 +66,12 @@ class PictureTraining {
 
  private:
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  /// Pictures to train on, after those that are held out.
+  std::int64_t training_pictures() const;
+  /// Measured on this machine, once for each candidate. Infinite if a stop signal arrived. Errors: usage (the network
+  /// refuses the size, or needs too much memory).
   double seconds_per_picture(const Candidate& candidate);
+  double seconds_per_picture_on_gpus(const Candidate& candidate) const;
   TrainingChoice choose();
   /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
   std::filesystem::path expected_network(const TrainingPlan& plan) const;
@@ -81,7 +86,7 @@ class PictureTraining {
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
-  std::int64_t ranks_of(const TrainingChoice& choice) const;
+  std::int64_t ranks_for_batch(std::int64_t batch_size) const;
   /// Nothing if a stop signal arrived.
   std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                          const TrainingPlan& plan);
@@ -93,7 +98,7 @@ class PictureTraining {
   std::optional<std::string> given_network_;  ///< of the weights to fine-tune; nothing if a training continues
   std::string given_preprocessing_;           ///< of these weights; empty: unknown
   std::optional<FolderLock> data_lock_;
-  int cores_;
+  int cores_, gpus_;                                                 ///< gpus_: 0 if the training computes on CPUs
   std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
   Clock::time_point started_;
 };

@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/core/count_text.h"
 #include "src/launch/say.h"
 #include "src/processes/passed_options.h"
 
@@ -54,7 +55,8 @@ ChildResult run_with_restarts(const Launch& launch, const std::vector<std::strin
     const std::int64_t newest = newest_step(train_dir);
     if (newest > before) count = 0;
     if (count == restarts) {
-      say(fmt::format("a rank was lost again; no restart is left: {} wrote no new checkpoint", restarts));
+      say(fmt::format("a rank was lost again; no restart is left: {} without a new checkpoint",
+                      count_text(restarts, "restart")));
       result.exit_code = static_cast<int>(ExitCode::failed);
       return result;
     }

@@ -75,8 +75,9 @@ bool lock_train_dir(const FolderLock& lock, const fs::path& train_dir) {
   return true;
 }
 
-int stopped_early() {
-  say("stopped before the training began: the same command starts again");
+int stopped_early(bool continues = false) {
+  say(continues ? "stopped: the same command continues the training"
+                : "stopped before the training began: the same command starts again");
   return static_cast<int>(ExitCode::stopped);
 }
 
@@ -113,8 +114,9 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
          training.train_dir().string());
   }
   std::optional<TrainingPlan> plan = training.earlier_plan();
-  if (plan) {
-    if (!training.restore_records(*plan)) return stopped_early();
+  const bool continues = plan.has_value();
+  if (continues) {
+    if (!training.restore_records(*plan)) return stopped_early(true);
     if (execution.is_dry) print_commands(training, *plan);
   } else {
     plan = training.make_plan();
@@ -125,7 +127,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
     print_commands(training, *plan);
   }
   if (execution.is_dry) return 0;
-  if (stop_requested()) return stopped_early();
+  if (stop_requested()) return stopped_early(continues);
   const Launch launch = training.launch(*plan);
   const ChildResult trained =
       run_with_restarts(launch, training.training_command(*plan), training.train_dir(), execution.restarts);

@@ -45,13 +45,6 @@ std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   return of_size;
 }
 
-/// Steps of at least 16 pictures, and at least 16 of them in an epoch.
-std::int64_t batch_of(std::int64_t pictures) {
-  std::int64_t batch = 128;
-  while (batch > 16 && pictures / batch < 16) batch /= 2;
-  return batch;
-}
-
 }  // namespace
 
 std::vector<Candidate> training_candidates() {
@@ -66,7 +59,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
   };
   TrainingChoice choice{.candidate = candidates.front(),
-                        .batch_size = input.fixed.batch_size.value_or(batch_of(input.pictures)),
+                        .batch_size = input.fixed.batch_size.value_or(batch_for(input.pictures)),
                         .seconds = input.seconds.value_or(0.0),
                         .fine_tunes = input.fine_tunes,
                         .preprocessing = input.preprocessing};
@@ -97,8 +90,15 @@ std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pict
   return static_cast<std::int64_t>(steps);
 }
 
-std::int64_t ranks_for(std::int64_t batch_size, int cores) {
-  std::int64_t ranks = std::max(1, cores);
+std::int64_t batch_for(std::int64_t pictures) {
+  constexpr std::int64_t most = 128, least = 16, least_steps_per_epoch = 16;
+  std::int64_t batch = most;
+  while (batch > least && pictures / batch < least_steps_per_epoch) batch /= 2;
+  return batch;
+}
+
+std::int64_t ranks_for(std::int64_t batch_size, int processors) {
+  std::int64_t ranks = std::max(1, processors);
   while (ranks > 1 && (batch_size % ranks != 0 || batch_size / ranks < 16)) --ranks;
   return ranks;
 }

@@ -38,7 +38,7 @@ struct ChoiceInput {
   std::int64_t pictures = 0;      ///< for training
   std::int64_t side = 0;          ///< usual length of their shorter side in pixels; 0: unknown
   std::optional<double> seconds;  ///< for the training; none: the rule's own budget
-  /// Seconds per picture of a training of the candidate on this machine, with all cores.
+  /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
   FixedChoices fixed;
   bool fine_tunes = false;         ///< the weights of `fixed.network` are given: fewer epochs are useful
@@ -55,15 +55,18 @@ struct TrainingChoice {
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
 /// unsuitable if it cannot process each picture often enough in the given time, or if its images are larger than the
-/// pictures' usual side. Without a given time, the time is
-/// that of the first candidate for many epochs, within limits.
+/// pictures' usual side. Without a given time, the time is that of the first candidate for many epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
 /// The steps that fit in `seconds`: at least one epoch, and not more than are useful.
 std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size);
 
-/// The ranks for a machine with `cores` cores: one per core, but each with at least 16 pictures of a step.
-std::int64_t ranks_for(std::int64_t batch_size, int cores);
+/// Pictures per step for a training on this many, unless the user says.
+std::int64_t batch_for(std::int64_t pictures);
+
+/// The ranks for a machine with `processors` GPUs, or cores without GPUs: the largest number up to that which divides
+/// the batch and leaves each rank at least 16 pictures of a step.
+std::int64_t ranks_for(std::int64_t batch_size, int processors);
 
 /// The optimiser, its schedule over `steps` steps, and the augmentation, as lines `name = value` for --config of
 /// image_train.

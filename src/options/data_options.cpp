@@ -87,10 +87,14 @@ void declare_augmentation(OptionSet& set, DataOptions& o) {
 }
 
 void check_batches(const OptionSet& set, const DataOptions& o) {
-  // --global-batch on the command line overrides --batch-size of a recipe.
+  // --global-batch on the command line overrides --batch-size of a recipe. Not the reverse: a recipe with
+  // --global-batch may have --micro-batch, and promises results that do not depend on the number of ranks.
   if (o.global_batch > 0 && set.given_with("batch-size", "global-batch")) {
-    fail(ExitCode::usage,
-         "--batch-size counts the samples of each rank, --global-batch those of all ranks: give one of them");
+    const bool overrides = set.given_by("batch-size") > set.given_by("global-batch");
+    fail(ExitCode::usage, "--batch-size counts the samples of each rank, --global-batch those of all ranks: {}",
+         overrides ? "a recipe or the environment gives --global-batch; change it instead, or add --global-batch 0 "
+                     "--micro-batch 0"
+                   : "give one of them");
   }
   if (o.micro_batch == 0) return;
   if (o.global_batch == 0) fail(ExitCode::usage, "--micro-batch requires --global-batch");

@@ -34,10 +34,7 @@ bool is_pattern(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '#'; });
 }
 
-void add_setting(const std::string& text, ParameterGroup& group) {
-  const std::vector<std::string> sides = parts_of(text, '=');
-  if (sides.size() != 2) throw ValueExpected{};
-  const std::string &name = sides[0], &value = sides[1];
+void set_value(const std::string& name, const std::string& value, ParameterGroup& group) {
   if (name == "rate") {
     group.rate = parse_number(value, Interval::not_negative);
   } else if (name == "decay") {
@@ -49,7 +46,19 @@ void add_setting(const std::string& text, ParameterGroup& group) {
   } else if (name == "frozen-after") {
     group.frozen_after = step_of(value);
   } else {
-    throw ValueExpected{};
+    throw ValueExpected{"a setting of a group (rate, decay, muon, frozen-until, frozen-after)", name};
+  }
+}
+
+void add_setting(const std::string& text, ParameterGroup& group) {
+  const std::vector<std::string> sides = parts_of(text, '=');
+  if (sides.size() != 2) throw ValueExpected{};
+  const std::string &name = sides[0], &value = sides[1];
+  try {
+    set_value(name, value, group);
+  } catch (const ValueExpected& expected) {
+    if (expected.text) throw;
+    throw ValueExpected{fmt::format("{} ({} of {})", expected.what, name, group.pattern), value};
   }
 }
 
@@ -60,9 +69,14 @@ ParameterGroup group_of(const std::string& text) {
   std::set<std::string> names;
   for (const std::string& setting : parts_of(text.substr(colon + 1), ',')) {
     add_setting(setting, group);
-    if (!names.insert(parts_of(setting, '=').front()).second) throw ValueExpected{};
+    if (!names.insert(parts_of(setting, '=').front()).second) {
+      throw ValueExpected{"PATTERN: SETTING=X, ... with each setting once", text};
+    }
   }
-  if (group.frozen_until > 0 && group.frozen_after <= group.frozen_until) throw ValueExpected{};
+  if (group.frozen_until > 0 && group.frozen_after <= group.frozen_until) {
+    throw ValueExpected{fmt::format("later than frozen-until={}", group.frozen_until),
+                        fmt::format("frozen-after={}", group.frozen_after)};
+  }
   return group;
 }
 
@@ -110,10 +124,9 @@ std::vector<ParameterGroup> parse_groups(const std::vector<std::string>& texts) 
   for (const std::string& text : texts) {
     try {
       groups.push_back(group_of(text));
-    } catch (const ValueExpected&) {
-      throw ValueExpected{
-          "PATTERN: SETTING=X, ... with settings rate, decay, muon, frozen-until, or frozen-after later than that",
-          text};
+    } catch (const ValueExpected& expected) {
+      if (expected.text) throw;
+      throw ValueExpected{"PATTERN: SETTING=X, ... with settings rate, decay, muon, frozen-until, frozen-after", text};
     }
   }
   return groups;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/options/option_groups.h"
 #include "src/options/option_values.h"
 
@@ -138,11 +139,11 @@ void check_lookahead(const OptionSet& set, const LookaheadSettings& lookahead) {
   }
 }
 
-void check_end(const LookaheadSettings& lookahead, std::int64_t max_steps) {
+void check_end(const LookaheadSettings& lookahead, std::int64_t max_steps, const std::string& length) {
   const std::int64_t end = lookahead.steps > 0 ? lookahead.steps : max_steps;
   if (end > 0 && lookahead.every > end) {
-    fail(ExitCode::usage, "--lookahead-every {} exceeds --{} {}", lookahead.every,
-         lookahead.steps > 0 ? "lookahead-steps" : "max-steps", end);
+    fail(ExitCode::usage, "--lookahead-every {} exceeds {}", lookahead.every,
+         lookahead.steps > 0 ? fmt::format("--lookahead-steps {}", end) : length);
   }
 }
 
@@ -197,9 +198,14 @@ std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) 
   return names;
 }
 
+std::string length_text(const OptimizerOptions& o) {
+  return o.epochs > 0.0 ? fmt::format("--epochs {} ({})", o.epochs, count_text(o.max_steps, "step"))
+                        : fmt::format("--max-steps {}", o.max_steps);
+}
+
 void resolve_ends(OptimizerOptions& o) {
-  check_end(o.schedule, o.max_steps);
-  check_end(o.update.lookahead, o.max_steps);
+  check_end(o.schedule, o.max_steps, length_text(o));
+  check_end(o.update.lookahead, o.max_steps, length_text(o));
   if (has_end(o.schedule.kind) && o.schedule.steps == 0) o.schedule.steps = o.max_steps;
   LookaheadSettings& lookahead = o.update.lookahead;
   if (lookahead.every > 0 && lookahead.power > 0.0 && lookahead.steps == 0) lookahead.steps = o.max_steps;

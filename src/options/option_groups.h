@@ -58,11 +58,13 @@ void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
 void check(const OptionSet& set, const ScheduleOptions& options);
-/// Errors: usage (the schedule ends within its warm-up).
-void check_end(const ScheduleOptions& options, std::int64_t max_steps);
+/// `length`: as of length_text. Errors: usage (the schedule ends within its warm-up).
+void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std::string& length);
 /// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
 /// both).
 void choose_length(const OptionSet& set, OptimizerOptions& options);
+/// The length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
+std::string length_text(const OptimizerOptions& options);
 /// Sets the end of a schedule, and of a lookahead with a power, to max_steps if it was not given. Checkpoints then
 /// store it, and a resumed run reports a change. Errors: usage (an end that is too early).
 void resolve_ends(OptimizerOptions& options);

@@ -39,8 +39,11 @@ bool parse_bool(const std::string& text) {
 
 std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest) {
   const std::optional<std::int64_t> value = whole_text_as<std::int64_t>(text);
+  const bool has_digits_only = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  if (value ? *value > highest : has_digits_only) {
+    throw ValueExpected{fmt::format("a whole number of at most {}", highest)};
+  }
   if (!value || *value < lowest) throw ValueExpected{fmt::format("a whole number of at least {}", lowest)};
-  if (*value > highest) throw ValueExpected{fmt::format("a whole number of at most {}", highest)};
   return *value;
 }
 

@@ -80,7 +80,8 @@ void declare(OptionSet& set, ScheduleOptions& o) {
   set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive,
           "factor applied every --decay-steps steps (exponential)", Scope::result);
   set.add("decay-steps", o.decay_steps, 0, max_option_steps,
-          "steps per decay (exponential); 0: the reference's rule, from the batch size", Scope::result);
+          "steps per decay (exponential); 0: computed from the batch size, as in the TensorFlow programs",
+          Scope::result);
   set.add("warmup-steps", o.warm_up_steps, 0, max_option_steps,
           "steps of linear warm-up to the schedule's first learning rate; 0: disabled", Scope::result);
   set.add("warmup-from", o.warm_up_from, Interval::not_negative, "learning rate at the start of the warm-up",
@@ -124,16 +125,16 @@ void check(const OptionSet& set, const ScheduleOptions& o) {
   if (o.kind == triangular && o.points.empty()) {
     fail(ExitCode::usage, "--schedule triangular requires --schedule-knots");
   }
-  if (set.given("warmup-from") && o.warm_up_steps == 0) {
+  if (set.given_with("warmup-from", "warmup-steps") && o.warm_up_steps == 0) {
     fail(ExitCode::usage, "--warmup-from requires --warmup-steps");
   }
 }
 
-void check_end(const ScheduleOptions& o, std::int64_t max_steps) {
+void check_end(const ScheduleOptions& o, std::int64_t max_steps, const std::string& length) {
   const std::int64_t end = o.steps > 0 ? o.steps : max_steps;
   if (has_end(o.kind) && end > 0 && end <= o.warm_up_steps) {
-    fail(ExitCode::usage, "--{} {}: the schedule ends within the {} steps of --warmup-steps",
-         o.steps > 0 ? "schedule-steps" : "max-steps", end, o.warm_up_steps);
+    fail(ExitCode::usage, "{}: the schedule must end after --warmup-steps {}",
+         o.steps > 0 ? fmt::format("--schedule-steps {}", end) : length, o.warm_up_steps);
   }
 }
 

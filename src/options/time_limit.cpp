@@ -41,7 +41,8 @@ std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointO
     fail(ExitCode::usage, "--time-limit: '{}' is not a whole number of seconds above 0, and not slurm",
          options.time_limit);
   if (*limit <= margin) {
-    fail(ExitCode::usage, "--time-limit {} must exceed --time-margin {}", options.time_limit, options.time_margin);
+    fail(ExitCode::usage, "--time-limit {} must exceed --time-margin {} (both in seconds)", options.time_limit,
+         options.time_margin);
   }
   return now + *limit - margin;
 }

@@ -76,6 +76,7 @@ Manual manual() {
                                   {64, "bad usage"},
                                   {65, "damaged or unsuitable picture, record or checkpoint"},
                                   {66, "input missing"},
+                                  {69, "requested device absent"},
                                   {70, "the training failed"},
                                   {74, "I/O error"},
                                   {75, "stopped after a checkpoint: the same command continues"}}};

@@ -17,6 +17,7 @@
 #include "src/checkpoint/named_arrays.h"
 #include "src/checkpoint/npz.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/core/count_text.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/onnx/onnx_export.h"
@@ -345,8 +346,9 @@ Arguments parse(std::span<char* const> words) {
     } else {
       const std::size_t sign = word.find('=');
       std::string* const file = file_of(word.substr(0, sign), given);
-      if (file == nullptr || (sign == word.npos && i + 1 == words.size())) {
-        fail(ExitCode::usage, "'{}' is unknown, or lacks its value (see --help)", printable(word));
+      if (file == nullptr) fail(ExitCode::usage, "unknown option '{}' (see --help)", printable(word));
+      if (sign == word.npos && i + 1 == words.size()) {
+        fail(ExitCode::usage, "{} requires the name of a file (see --help)", printable(word));
       }
       *file = sign == word.npos ? words[++i] : word.substr(sign + 1);
     }
@@ -371,7 +373,7 @@ int tool_main(std::span<char* const> words) {
   const Arguments given = parse(words.subspan(1));
   const std::size_t count = given.files.size();
   if (count < of.least_files || count > of.most_files) {
-    fail(ExitCode::usage, "{} takes {}{} files, not {} (see --help)", name, of.least_files,
+    fail(ExitCode::usage, "{} takes {}{}, not {} (see --help)", name, count_text(of.least_files, "file"),
          of.most_files > of.least_files ? " or more" : "", count);
   }
   if (of.has_output && given.output.empty()) fail(ExitCode::usage, "{}: --output is missing (see --help)", name);

@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
+#include "src/core/count_text.h"
 #include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
@@ -149,7 +150,9 @@ std::string download_source(const SourceFormat& format, const DownloadOptions& o
                             const std::string& output) {
   namespace fs = std::filesystem;
   const fs::path folder = input.empty() ? fs::path(output) / "download" : fs::path(input);
-  if (fs::exists(folder) && !fs::is_directory(folder)) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (fs::exists(status) && !fs::is_directory(status)) {
     fail(ExitCode::usage, "--input {}: must be a folder with --download", folder.string());
   }
   const PublishedSet& set = format.published();
@@ -179,8 +182,9 @@ ConversionReports picture_reports() {
 
 void print_converted(const ConvertedPictures& converted) {
   for (const auto& [name, written] : converted.splits) print_written(name, written);
-  fmt::print("{} {}{}\n", converted.class_count, target_words(converted.target),
-             converted.skipped > 0 ? fmt::format("; skipped {} damaged pictures", converted.skipped) : "");
+  fmt::print(
+      "{} {}{}\n", converted.class_count, target_words(converted.target),
+      converted.skipped > 0 ? fmt::format("; skipped {}", count_text(converted.skipped, "damaged picture")) : "");
 }
 
 int convert_main(int argc, char** argv) {

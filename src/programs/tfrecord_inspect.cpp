@@ -255,6 +255,9 @@ int inspect_main(int argc, char** argv) {
   }
   if (files.empty()) fail(ExitCode::usage, "no files (see --help)");
   if (given.count("show") > 0) {
+    for (const char* const other : {"index", "verify"}) {
+      if (given.count(other) > 0) fail(ExitCode::usage, "--show only draws records: remove --{}", other);
+    }
     show(files, shown, output);
     return 0;
   }

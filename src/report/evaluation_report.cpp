@@ -50,7 +50,7 @@ ReportForm report_form(const std::filesystem::path& path) {
   if (path.extension() == ".json") return ReportForm::json;
   if (path.extension() == ".csv") return ReportForm::csv;
   if (path.extension() == ".html") return ReportForm::html;
-  fail(ExitCode::usage, "--report {}: a report's name ends in .html, .json or .csv", path.string());
+  fail(ExitCode::usage, "--report {}: the name of a report must end in .html, .json or .csv", path.string());
 }
 
 std::string json_text(const EvaluationReport& report) {

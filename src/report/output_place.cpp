@@ -9,7 +9,7 @@ namespace carillon {
 
 void check_output_place(std::string_view option, const std::filesystem::path& path, std::string_view ending) {
   if (!ending.empty() && path.extension() != ending) {
-    fail(ExitCode::usage, "--{} {}: the name of the file ends in {}", option, path.string(), ending);
+    fail(ExitCode::usage, "--{} {}: the name of the file must end in {}", option, path.string(), ending);
   }
   try {
     check_output(path);

@@ -6,6 +6,7 @@
 #include "carillon/core/error.h"
 #include "src/core/crc32c.h"
 #include "src/core/has_cuda.h"
+#include "src/core/printable.h"
 #include "src/step/gradients/cuda_classifier.h"
 #include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
@@ -72,8 +73,9 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
   if (slot == moving_average_slot) return state.moving_averages;
   const auto found = state.optimizer.find(slot);
   if (found == state.optimizer.end()) {
-    fail(ExitCode::data, "{} lacks the optimiser slot '{}': it was trained with another --optimizer", path.string(),
-         slot);
+    const std::string trained = slot == lookahead_slot ? "without --lookahead-every" : "with another --optimizer";
+    fail(ExitCode::data, "{}: was trained {} (it lacks the optimiser slot '{}'): choose another --train-dir",
+         path.string(), trained, slot);
   }
   return found->second;
 }
@@ -208,8 +210,10 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
   for (const auto& [name, arrays] : checkpoint.state.optimizer) {
     const auto is_kept = [&, &slot_name = name](const Slot& slot) { return slot.name == slot_name; };
     if (std::ranges::none_of(slots_, is_kept)) {
-      fail(ExitCode::data, "{} holds the optimiser slot '{}', which this --optimizer does not use",
-           checkpoint.path.string(), name);
+      const std::string trained = name == lookahead_slot ? "with --lookahead-every" : "with another --optimizer";
+      fail(ExitCode::data,
+           "{}: was trained {} (it has the optimiser slot '{}'): repeat it, or choose another --train-dir",
+           checkpoint.path.string(), trained, printable(name));
     }
   }
   upload(checkpoint.state.variables, variables_of(parameters()), device_, checkpoint.path);

@@ -63,15 +63,18 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    done = context.run_command(command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16)  # 0 epochs: as without --epochs
+    done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
     wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
+    plan = json.loads((run / "plan.json").read_text()) if not wrong else {}
+    wrong = wrong or (plan["steps"] < 2 or plan["minutes"] != 0.2) and f"the plan is {plan}"
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
     page = run / "report.html"
     wrong = "" if page.exists() and str(page) in done.output else done.output[-800:]
     yield _result("it writes a page about the evaluation", wrong)
     yield _result("it prints the long commands", "" if "image_train --config" in done.output else done.output)
-    again = context.run_command(command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    again = context.run_command(command(context, run, data, *budget))
     said = all(text in again.output for text in ("is finished; --fresh begins another", "nothing to do"))
     wrong = again.complaint(0) or (not said and again.output)
     yield _result("a finished training is not repeated", wrong)

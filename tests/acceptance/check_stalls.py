@@ -126,6 +126,9 @@ def _alone(context, data):
     """a single rank with a disk that hangs"""
     run = context.directory("stalls")
     hang = faulty(context, "fsync", "*model.ckpt*", seconds=600)
+    error_file = context.work / "stalls-error"  # as launchers make it
+    error_file.write_text("")
+    hang["CARILLON_ERROR_FILE"] = str(error_file)
     start = time.monotonic()
     done = context.finish(_start(context, data, run, "--max-steps", 20, ranks=0, environment=hang), TIMEOUT)
     passed = time.monotonic() - start
@@ -133,6 +136,7 @@ def _alone(context, data):
     named = re.match(r"mnist_train: rank 0 on \S+: hangs: it has been in (checkpoint|finish) of step 20 for \d+ s", first)
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == FAILED and named and has_stack else done.explain()
+    wrong = wrong or ("" if error_file.read_text() == first + "\n" else "the launcher does not know the error line")
     # The limit of these phases is four times --stall-timeout, and a quarter more so that other ranks can report first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")
     yield Result("stalls: a single rank with a disk that hangs ends and prints its stack", not wrong, wrong or first)

@@ -26,7 +26,8 @@ NEVER = {
     "check_slurm": "needs root and Slurm; ctest -L slurm runs it",
 }
 NOT_QUICK = {"check_accuracy": "has no quick form"}
-ONLY_CUDA = {"check_gpu_lines": "needs --device cuda; ctest runs it on a fake GPU"}
+ON_A_FAKE_GPU = "needs --device cuda; ctest runs it on a fake GPU"
+ONLY_CUDA = {"check_gpu_lines": ON_A_FAKE_GPU, "check_carillon_gpus": ON_A_FAKE_GPU}
 MODULES = {"check_bf16_parity": "torch", "check_cifar_parity": "torch", "check_resnet_parity": "torch"}
 
 

@@ -87,7 +87,8 @@ TEST_F(GlobalBatch, OfACommandCountsBeforeARecipesBatchSize) {
   std::ofstream(path) << "batch-size = 12\n";
   EXPECT_EQ(settled({"--global-batch", "96", "--config", path.c_str()}, 2).data.batch_size, 48);
   std::ofstream(path) << "global-batch = 96\n";
-  expect_refused({"--batch-size", "12", "--config", path.c_str()}, 2, "give one of them");
+  expect_refused({"--batch-size", "12", "--config", path.c_str()}, 2, "change it instead, or add --global-batch 0");
+  expect_refused({"--batch-size", "12", "--global-batch", "96"}, 2, "give one of them");
 }
 
 TEST_F(GlobalBatch, OrAnotherCauseOfItsSizeIsNamedForItsMemory) {

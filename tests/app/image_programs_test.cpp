@@ -49,7 +49,7 @@ TEST_F(ImageProgramsTest, TrainForEpochs) {
   EXPECT_THAT(run(train("epochs", "--epochs 0.6")).output, HasSubstr("nothing to do"));
   expect_failure(train("epochs", "--epochs 1 --max-steps 9"), ExitCode::usage, "contradict each other");
   expect_failure(train("none", "--epochs 0.6 --warmup-steps 3"), ExitCode::usage,
-                 "--max-steps 3: the schedule ends within the 3 steps of --warmup-steps");
+                 "--epochs 0.6 (3 steps): the schedule must end after --warmup-steps 3");
   EXPECT_FALSE(fs::exists(at("none")));
 }
 
@@ -292,7 +292,7 @@ TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
   const Outcome outcome = run(command("went_on", "--skip-damaged"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("warning: rank 0: skipped: " + at("damaged/train-0") + ": record 5 at byte"));
-  EXPECT_THAT(outcome.output, HasSubstr("1 damaged records were skipped"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 damaged record was skipped"));
   expect_done(command("together", "--skip-damaged"), two_ranks);
   expect_same_arrays("went_on", "together");
   expect_failure(command("cached", "--skip-damaged --cache memory"), ExitCode::usage, "--skip-damaged");

@@ -71,7 +71,7 @@ TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
     FAIL() << "it was measured";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), HasSubstr("the network vgg7 needs more memory"));
+    EXPECT_THAT(error.what(), HasSubstr("the network vgg7 needs more than half of the free memory"));
   }
 }
 

@@ -131,7 +131,7 @@ TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
 
 TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
-                  "mnist_train: --ranks 2: no folder of PATH contains mpirun");
+                  "mnist_train: --ranks 2: mpirun is not in PATH");
   std::filesystem::permissions(write("mpirun", "#!/bin/sh\nexit 3\n"), std::filesystem::perms::owner_all);
   const std::string instead = "PATH=" + path("") + ":$PATH ";
   EXPECT_EQ(run(train("run", "--ranks 2"), instead).code, 3);

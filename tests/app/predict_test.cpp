@@ -80,7 +80,7 @@ TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   std::string pictures;
   for (int i = 0; i < 1000; ++i) pictures.append(" ").append(path("absent.png"));
   expect_failure("carillon_predict --batch-size 1000 --checkpoint " + path("large.h5") + pictures, ExitCode::usage,
-                 "--batch-size 1000 of 4096 x 4096 pixels: takes ");
+                 "--batch-size 1000 of 4096 x 4096 pixels: needs ");
 }
 
 }  // namespace

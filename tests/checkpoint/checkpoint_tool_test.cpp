@@ -114,7 +114,8 @@ TEST(CheckpointMean, RefusesWhatHasNoneByTheFilesName) {
     const std::vector<LoadedCheckpoint> both{{"first.h5", state}, {"other.h5", other}};
     return error_of([&] { mean_of(both); });
   };
-  EXPECT_THAT(error_with(model).what(), HasSubstr("other.h5 is of model 'lenet', the first checkpoint of 'mnist'"));
+  EXPECT_THAT(error_with(model).what(),
+              HasSubstr("other.h5: has the model 'lenet', and the first checkpoint has 'mnist'"));
   EXPECT_THAT(error_with(shape).what(), HasSubstr("other.h5: its array 'layer1/weights'"));
   EXPECT_THAT(error_with(missing).what(), HasSubstr("other.h5: its array 'norm/moving_mean'"));
   EXPECT_EQ(error_with(missing).code(), ExitCode::data);
@@ -195,7 +196,7 @@ TEST_F(Npz, OfOtherThingsIsRefusedByTheArraysName) {
   EXPECT_THAT(error_of_reading("text.npz").what(), HasSubstr("text.npz: is no .npz file, or a damaged one"));
   EXPECT_EQ(error_of_reading("missing.npz").code(), ExitCode::no_input);
   python("np.savez(\"" + path("n.npz").string() + "\", x=np.zeros(1000, np.float32))");
-  EXPECT_THAT(error_of_reading("n.npz", 3000).what(), HasSubstr("'x.npy' goes beyond what the arrays take"));
+  EXPECT_THAT(error_of_reading("n.npz", 3000).what(), HasSubstr("'x.npy': has more data than the checkpoint's arrays"));
 }
 
 /// Headers that state 2 values, with more or fewer bytes after them. The files are undamaged, so only the check of the
@@ -221,7 +222,9 @@ TEST_F(Npz, IsRefusedIfTheBytesOfAnArrayDoNotMatchItsShape) {
       }
       const Error error = error_of_reading(name);
       EXPECT_EQ(error.code(), ExitCode::data) << name;
-      EXPECT_THAT(error.what(), HasSubstr(fmt::format("'x.npy': {} bytes of values where its shape makes 2", size)));
+      EXPECT_THAT(
+          error.what(),
+          HasSubstr(fmt::format("'x.npy': its shape requires 2 values, but the file has {} bytes of values", size)));
     }
   }
 }
@@ -381,7 +384,7 @@ TEST_F(CheckpointTool, RequiresACommandAndItsFiles) {
   expect_failure("", ExitCode::usage, "no command");
   expect_failure("look a.h5", ExitCode::usage, "unknown command 'look'");
   expect_failure("diff a.h5", ExitCode::usage, "diff takes 2 files, not 1");
-  expect_failure("verify", ExitCode::usage, "verify takes 1 or more files, not 0");
+  expect_failure("verify", ExitCode::usage, "verify takes 1 file or more, not 0");
   expect_failure("average a.h5 b.h5", ExitCode::usage, "--output is missing");
   expect_failure("verify a.h5 --output b.h5", ExitCode::usage, "--output does not apply to verify");
   expect_failure("verify --arrays a.h5", ExitCode::usage, "--arrays does not apply to verify");

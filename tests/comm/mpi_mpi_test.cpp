@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
@@ -26,6 +28,14 @@ TEST(Mpi, RunOnAllLetsTheLowestFailingRankReportAndTheOthersKnow) {
     EXPECT_THROW(mpi.run_on_all(fails_on_last_two), PeerFailed);
   }
   EXPECT_NO_THROW(mpi.run_on_all([] {}));
+  try {
+    mpi.run_on_all([] { throw std::bad_alloc(); });
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "out of memory");
+  } catch (const PeerFailed&) {
+    EXPECT_GT(mpi.rank(), 0);
+  }
 }
 
 TEST(Mpi, EveryRankOfThisHostHasItsOwnLocalRank) {

@@ -76,6 +76,14 @@ TEST_F(ChangedFile, ThatWasWrittenToIsRejectedForAnyContent) {
   EXPECT_EQ(refusal(dataset, 0), path("a") + ": changed while it was in use: it was written to");
 }
 
+TEST_F(ChangedFile, IsNoDamagedRecordThatMayBeSkipped) {
+  Dataset dataset = open();
+  dataset.skip_damaged([](const std::string& what) { ADD_FAILURE() << "skipped: " << what; });
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 1, .tv_nsec = 0}};
+  ::utimensat(AT_FDCWD, path("a").c_str(), times, 0);
+  EXPECT_EQ(refusal(dataset, 0), path("a") + ": changed while it was in use: it was written to");
+}
+
 TEST_F(ChangedFile, IsNotBelievedInItsLengths) {
   const Dataset dataset = open();
   overwrite_unseen(std::string(records_.size(), '\xff'));

@@ -207,7 +207,7 @@ TEST_F(OwnDecoderTest, ImagesThatAreDrawnAreNotCached) {
   EXPECT_FALSE(open(5, true).in_memory());
   const Failure failure = failure_of([&] { open(5, true, CacheMode::memory); });
   EXPECT_EQ(failure.code, ExitCode::usage);
-  EXPECT_THAT(failure.text, HasSubstr(path("set") + ": the decoder draws a new image for each read"));
+  EXPECT_THAT(failure.text, HasSubstr("--cache memory: each read of " + path("set") + " makes a new image"));
 }
 
 TEST_F(OwnDecoderTest, ADrawIsOfTheStreamPosition) {

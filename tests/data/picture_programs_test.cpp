@@ -20,7 +20,7 @@ TEST_F(PictureProgramsTest, FoldersBecomeImagenetsRecords) {
   put("in/bee/.hidden.jpg", "text");
   const Outcome outcome = run(convert());
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1 files in "));
+  EXPECT_THAT(outcome.output, HasSubstr("1 file in "));
   EXPECT_THAT(outcome.output, HasSubstr("2 classes"));
   const std::vector<Stored> all = records("train-00000-of-00001.tfrecord");
   ASSERT_EQ(all.size(), 6u);
@@ -86,7 +86,7 @@ TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   const Outcome none =
       run("tfrecord_convert images --skip-damaged --input " + path("none") + " --output " + path("empty"));
   EXPECT_EQ(none.code, static_cast<int>(ExitCode::data));
-  EXPECT_THAT(none.output, HasSubstr("all 2 pictures of the split train are damaged"));
+  EXPECT_THAT(none.output, HasSubstr("every picture of the split train is damaged (2 pictures)"));
   EXPECT_FALSE(std::filesystem::exists(path("empty/records.json")));
   expect_failure(convert(), ExitCode::data, "in/ant/bad.jpg: is damaged");
   EXPECT_FALSE(std::filesystem::exists(path("out/train-00000-of-00001.tfrecord")));
@@ -94,7 +94,7 @@ TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   const Outcome outcome = run(convert("--skip-damaged"));
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.output, HasSubstr("skipped: "));
-  EXPECT_THAT(outcome.output, HasSubstr("skipped 1 damaged pictures"));
+  EXPECT_THAT(outcome.output, HasSubstr("skipped 1 damaged picture"));
   EXPECT_EQ(records("train-00000-of-00001.tfrecord").size(), 6u);
 }
 
@@ -120,6 +120,11 @@ TEST_F(PictureProgramsTest, ANamedSplitThatExistsIsReplacedOnlyOnRequest) {
   EXPECT_EQ(run(convert("--split validation --overwrite")).code, 0);
   EXPECT_EQ(records("validation-00000-of-00001.tfrecord").size(), 20u);
   EXPECT_EQ(run(convert("--split extra")).code, 0);
+  // A new split may bring another one with it.
+  const std::string replaced = read_bytes(file);
+  std::filesystem::remove(path("out/train-00000-of-00001.tfrecord"));
+  expect_failure(convert("--split train --validation-share 0.2"), ExitCode::usage, "the split validation exists");
+  EXPECT_EQ(read_bytes(file), replaced);
 }
 
 TEST_F(PictureProgramsTest, ClassesWithFewPicturesAreNamed) {
@@ -300,6 +305,8 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   EXPECT_EQ(run("tfrecord_inspect --show 5 --output " + sheet + " " + sample_path("cifar10.tfrecord")).code, 0);
   expect_failure("tfrecord_inspect --show 0 --output " + sheet + " " + records, ExitCode::usage, "--show 0");
   expect_failure("tfrecord_inspect --show 5 " + records, ExitCode::usage, "--output");
+  expect_failure("tfrecord_inspect --show 5 --verify --output " + sheet + " " + records, ExitCode::usage,
+                 "remove --verify");
 }
 
 TEST_F(PictureProgramsTest, AFolderThatIsNotAPictureSetIsRejected) {

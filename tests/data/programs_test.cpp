@@ -130,7 +130,7 @@ TEST_F(ProgramsTest, DamagedIdxFilesAreNamed) {
   refuse(images, idx_images(25) + "x", "trailing bytes");
   refuse(images, big_endian({0x803, 25, 32, 28}), "dimension 1 is 32, not 28");
   refuse(images, idx_images(24), "24 images, but");
-  refuse(labels, big_endian({0x801, 4}) + std::string("\x01\x02\x03\x0A"), "label 3 is 10, outside 0..9");
+  refuse(labels, big_endian({0x801, 4}) + std::string("\x01\x02\x03\x0A"), "item 3: label 10 is outside 0..9");
 }
 
 TEST_F(ProgramsTest, ConvertRefusesBadUsage) {

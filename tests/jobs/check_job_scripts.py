@@ -291,7 +291,7 @@ class RestartTest(ScriptTest):
     def test_gives_up_without_a_new_checkpoint(self):
         code, starts, lines = self.run_script("kill -9 $$", RESTARTS="2")
         self.assertEqual((code, len(starts), len(lines)), (70, 3, 2))
-        self.assertIn("single_node: a rank was lost again; no restart is left: 2 wrote no new checkpoint", self.errors)
+        self.assertIn("single_node: a rank was lost again; no restart is left: 2 without a new checkpoint", self.errors)
 
     def test_a_new_checkpoint_begins_the_count_again(self):
         code, starts, _ = self.run_script('((n > 3)) || touch "$RUN/model.ckpt-$n.h5"; lost', RESTARTS="2")

@@ -142,15 +142,21 @@ TEST(MaxPool, PadsAfterOnly) {
 
 TEST(MaxPool, ANanInAWindowMakesItNan) {
   constexpr std::int64_t channels = 20;  // a vector and a remainder
+  CpuDevice device(1);
+  const auto expect_nan = [&](Arithmetic arithmetic, bool relu, std::size_t at, float nan) {
+    OpHarness harness(1, device, arithmetic);
+    const Value x = relu_if(relu, harness.graph(), harness.input("x", {1, 3, 3, channels}));
+    harness.finish(max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 3, .padding = Padding::valid}));
+    for (std::size_t c = 0; c < channels; c += 2) harness.values("x")[at * channels + c] = nan;
+    const auto y = harness.forward();
+    for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
+  };
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();  // processors compute the negative one
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {
-      OpHarness harness(1);
-      const Value x = relu_if(relu, harness.graph(), harness.input("x", {1, 3, 3, channels}));
-      harness.finish(max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 3, .padding = Padding::valid}));
-      for (std::size_t c = 0; c < channels; c += 2)
-        harness.values("x")[at * channels + c] = std::numeric_limits<float>::quiet_NaN();
-      const auto y = harness.forward();
-      for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
+      for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+        for (const float one : {nan, -nan}) expect_nan(arithmetic, relu, at, one);
+      }
     }
   }
 }

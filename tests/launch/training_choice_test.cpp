@@ -108,6 +108,13 @@ TEST(RanksFor, GivesEachRankEnoughPicturesOfAStep) {
   EXPECT_EQ(ranks_for(128, 3), 2);  // 128 is no multiple of 3
 }
 
+TEST(BatchFor, HasSixteenStepsInAnEpochIfItCan) {
+  EXPECT_EQ(batch_for(100'000), 128);
+  EXPECT_EQ(batch_for(128 * 16), 128);
+  EXPECT_EQ(batch_for(128 * 16 - 1), 64);
+  EXPECT_EQ(batch_for(20), 16);
+}
+
 TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
   const std::string lines =
       training_settings({.candidate = {"airbench94", 32}, .batch_size = 64, .seconds = 60.0}, 100);

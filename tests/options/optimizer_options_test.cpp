@@ -209,9 +209,9 @@ TEST_F(OptimizerOptions, ThatThisScheduleDoesNotUseOrLacksAreRefused) {
   expect_refused({"--schedule", "triangular"}, "--schedule triangular requires --schedule-knots");
   expect_refused({"--warmup-from", "0.1"}, "--warmup-from requires --warmup-steps");
   expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warmup-steps", "9"},
-                 "--schedule-steps 9: the schedule ends");
+                 "--schedule-steps 9: the schedule must end");
   expect_refused({"--schedule", "cosine", "--max-steps", "9", "--warmup-steps", "9"},
-                 "--max-steps 9: the schedule ends");
+                 "--max-steps 9: the schedule must end");
 }
 
 TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {
@@ -316,9 +316,19 @@ TEST_F(OptimizerOptions, FreezeComesBeforeEveryGroupThatNamesTheSameVariable) {
 
 TEST_F(OptimizerOptions, AGroupThatIsNoneIsNamed) {
   for (const char* const text :
-       {"*/biases", "*:", ":rate=1", "*: rate", "*: rate=1, rate=2", "*: rate=-1", "*: speed=1", "a b: rate=1",
-        "*: frozen-until=5, frozen-after=5", "*: muon=2", "*: frozen-until=-1", "*: rate=1,"}) {
+       {"*/biases", "*:", ":rate=1", "*: rate", "*: rate=1, rate=2", "a b: rate=1", "*: rate=1,"}) {
     expect_refused({"--group", "*: rate=1", text}, std::string("--group: '") + text + "' is not PATTERN: SETTING=X");
+  }
+}
+
+TEST_F(OptimizerOptions, AWrongSettingOfAGroupIsNamedWithItsFault) {
+  for (const auto& [text, fault] :
+       {std::pair{"*: rate=-1", "'-1' is not a number of at least 0 (rate of *)"},
+        {"*: speed=1", "'speed' is not a setting of a group"},
+        {"*: frozen-until=5, frozen-after=5", "'frozen-after=5' is not later than frozen-until=5"},
+        {"*: muon=2", "'2' is not a whole number of at most 1 (muon of *)"},
+        {"*: frozen-until=-1", "'-1' is not a whole number of at least 0 (frozen-until of *)"}}) {
+    expect_refused({"--group", "*: rate=1", text}, std::string("--group: ") + fault);
   }
 }
 

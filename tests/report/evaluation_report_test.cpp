@@ -84,7 +84,7 @@ TEST(EvaluationReport, TakesItsFormFromTheExtension) {
   for (const char* const name : {"a.txt", "a", "json", ".json", "a.json.gz", "a.JSON"}) {
     const Error error = error_of([&] { check_report_place(directory.path() / name); });
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_EQ(error.what(), fmt::format("--report {}: a report's name ends in .html, .json or .csv",
+    EXPECT_EQ(error.what(), fmt::format("--report {}: the name of a report must end in .html, .json or .csv",
                                         (directory.path() / name).string()));
   }
   EXPECT_EQ(entry_count(directory.path()), 2u);

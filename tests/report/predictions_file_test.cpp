@@ -100,7 +100,7 @@ TEST(PredictionsFile, LeavesTheOldOneUntilTheNewIsWhole) {
 TEST(PredictionsFile, RefusesOtherPlaces) {
   const Error usage = error_of([] { check_predictions_place("a.json"); });
   EXPECT_EQ(usage.code(), ExitCode::usage);
-  EXPECT_STREQ(usage.what(), "--predictions a.json: the name of the file ends in .csv");
+  EXPECT_STREQ(usage.what(), "--predictions a.json: the name of the file must end in .csv");
   const Error io = error_of([] { check_predictions_place("missing/a.csv"); });
   EXPECT_EQ(io.code(), ExitCode::io);
   EXPECT_THAT(io.what(), StartsWith("--predictions missing/a.csv: "));

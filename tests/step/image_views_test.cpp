@@ -23,6 +23,15 @@ TEST(ImageViews, AShiftReflectsWhatItOpensWithoutTheEdge) {
   EXPECT_EQ(seen({.shift = 1}), (Bytes{22, 23, 22, 12, 13, 12, 72, 73, 72, 62, 63, 62}));
 }
 
+TEST(ImageViews, ASingleRowReflectsToItself) {
+  constexpr ImageShape row{.height = 1, .width = 3, .channels = 1};
+  for (const std::int64_t shift : {-1, 1}) {
+    std::vector<std::uint8_t> out(3);
+    write_view({.shift = shift}, row, image.data(), out.data());
+    EXPECT_EQ(out[1], shift < 0 ? 11 : 13);
+  }
+}
+
 TEST(ImageViews, MirroringIsOfTheShiftedImage) {
   for (const std::int64_t shift : {-1, 0, 1}) {
     const std::vector<std::uint8_t> plain = seen({.shift = shift}), mirrored = seen({.shift = shift, .mirrored = true});

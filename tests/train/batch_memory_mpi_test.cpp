@@ -22,7 +22,7 @@ TEST(BatchMemory, OfABatchBeyondTheHostsIsRefusedNamingTheOption) {
     constexpr std::int64_t petabytes = std::int64_t{1} << 40;
     const Error error = error_of([&] { try_batch(petabytes); });
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::StartsWith("--global-batch 9: takes "));
+    EXPECT_THAT(error.what(), ::testing::StartsWith("--global-batch 9: needs "));
   }
 }
 

@@ -39,7 +39,7 @@ TEST_F(CheckpointSaverTest, WritesAFailedCheckpointAgainAfterASecond) {
     saver.start(small_state(600));
     poll(saver, start_);
   }
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-600.h5: File too large; tried again in 1 s (failure 1 of "
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-600.h5: File too large; next attempt in 1 s (failure 1 of "
                                                "--checkpoint-failures 1 in a row)")));
   EXPECT_FALSE(saver.given_up());
   poll(saver, start_ + std::chrono::milliseconds(900));
@@ -128,7 +128,7 @@ TEST_F(CheckpointSaverTest, ThatFinishesTriesAgainUntilItIsTooOften) {
   const Error error = error_of([&] { saver.finish(); });
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
-  EXPECT_THAT(warnings_, Each(HasSubstr("tried again in 1 s ")));  // not later: the run waits for it
+  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // not later: the run waits for it
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
     EXPECT_EQ(peer.code(), ExitCode::failed);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::failed);
-    EXPECT_THAT(error.what(), HasSubstr("not finite for record 0"));
+    EXPECT_THAT(error.what(), HasSubstr(": record 0: the network's output is not finite"));
   }
 }
 

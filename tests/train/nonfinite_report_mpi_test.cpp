@@ -66,10 +66,11 @@ TEST_F(NonfiniteReportTest, NamesItsOpAndRecords) {
   EXPECT_EQ(failed.code, ExitCode::failed);
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
   if (failed.text.empty()) return;
-  EXPECT_THAT(failed.text,
-              MatchesRegex("Model diverged with loss = .* at step [0-9]+; replayed, the first that is not finite is "
-                           "output of op layer[12] \\(dense\\), in [1-4] of the batch's 4 samples: [0-3] "
-                           "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
+  EXPECT_THAT(
+      failed.text,
+      MatchesRegex("Model diverged with loss = .* at step [0-9]+; a replay of the step finds NaN or infinity first "
+                   "in the output of op layer[12] \\(dense\\), in [1-4] of the batch's 4 samples: [0-3] "
+                   "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
 }
 
 TEST_F(NonfiniteReportTest, IsReportedByTheRankThatFoundIt) { expect_the_last_sample_named(); }
@@ -97,7 +98,7 @@ TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankWithTheVariable) {
   EXPECT_EQ(failed.code, ExitCode::failed);
   EXPECT_EQ(failed.text.empty(), !is_last());
   if (is_last()) {
-    EXPECT_THAT(failed.text, EndsWith("is variable logits/biases before the step, in 1 of 10 elements"));
+    EXPECT_THAT(failed.text, EndsWith("in the variable logits/biases before the step, in 1 of 10 elements"));
   }
 }
 

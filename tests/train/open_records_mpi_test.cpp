@@ -143,7 +143,7 @@ TEST_F(RecordsTest, FilesThatCannotBeCopiedAreReportedBeforeAnyCopy) {
   });
   failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::io);
-  expect_reported(failure, " GB are to be copied, and ");
+  expect_reported(failure, " GB must be copied, and ");
   mpi_.barrier();
   for (const std::string& path : paths_) EXPECT_FALSE(std::filesystem::exists((directory_ / "disk").string() + path));
 }
@@ -294,7 +294,7 @@ TEST_F(RecordsTest, TooLittleMemoryForDecodingAheadIsRejected) {
   options_.data.prefetch_bytes = 2 * 4 * 784 - 1;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, ExitCode::usage);
-  expect_reported(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
+  expect_reported(failure, "--prefetch-bytes 6271: two batches of decoded images have 6272 bytes");
   TrainOptions large = options_;
   large.data.prefetch_bytes = std::int64_t{1} << 50;
   expect_reported(this->failure(large), " bytes of memory for ");

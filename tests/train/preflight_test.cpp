@@ -16,7 +16,8 @@ TEST(PreflightTest, AnUnheldLockOnItsOwnHostIsNone) {
 TEST(PreflightTest, OtherHostsAreNamedByWhatTheyFind) {
   EXPECT_EQ(lock_text({held}, {"a"}), "locks hold");
   EXPECT_EQ(lock_text({held, held, held}, {"a", "b", "c"}), "locks hold, from b, c too");
-  EXPECT_EQ(lock_text({held, absent, held}, {"a", "b", "c"}), "locks hold, from c too; not there on b");
+  EXPECT_EQ(lock_text({held, absent, held}, {"a", "b", "c"}),
+            "locks hold, from c too; the directory does not contain .lock on b: it is not shared");
   EXPECT_EQ(lock_text({held, free}, {"a", "b"}), "locks hold; but not across hosts: a run on b would not be refused");
   EXPECT_EQ(lock_text({held, none}, {"a", "b"}), "locks hold; none on b");
 }

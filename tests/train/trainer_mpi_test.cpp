@@ -117,6 +117,19 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
 }
 
+/// A run that was stopped at step 3 evaluates there when it resumes.
+TEST_F(TrainerTest, AnEvaluationThatOnlyAResumedRunMakesDoesNotChangeItsResult) {
+  options_.optimizer.max_steps = 3;
+  train();
+  options_.data.eval_files = {(directory_ / "test").string()};
+  options_.data.eval_every = 2;
+  options_.optimizer.max_steps = 12;
+  options_.task.stop_at_accuracy = 0.01;
+  train();
+  EXPECT_EQ(list_checkpoints(train_dir()).front(), 4);
+  EXPECT_EQ(read_checkpoint(best_checkpoint_path(train_dir())).global_step, 4);
+}
+
 TEST_F(TrainerTest, ResumesFromItsCheckpointLikeAnUninterruptedRun) {
   TrainOptions once = options_;
   once.checkpoint.train_dir = (directory_ / "once").string();

@@ -35,6 +35,9 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
   return {at(tower), at(tower + 1)};
 }
 
+/// What Dataset::open does if a record is damaged that the decoder's find_fault looks at.
+enum class DamagedSamples { refuse, ignore };
+
 class Dataset {
  public:
   /// Opens all files that match `patterns` (paths or globs).
@@ -47,7 +50,8 @@ class Dataset {
   /// is not cached. With CacheMode::automatic, that is the case if the decoder draws or is slow, or if the decoded
   /// dataset exceeds the process's share of half of the available memory.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
-                      CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {});
+                      CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
+                      DamagedSamples damaged = DamagedSamples::refuse);
 
   /// Whether `open` would decode these files into memory. With CacheMode::automatic this is an estimate from their
   /// first records and the memory that is available now; `open` may decide differently. Errors: as `open`.

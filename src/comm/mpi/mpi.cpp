@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <new>
 #include <numeric>
 
 #include "src/comm/allreduce/communicators.h"
@@ -162,6 +163,9 @@ void Mpi::run_on_all(const std::function<void()>& part) const {
   } catch (const Error& error) {
     message = error.what();
     code = static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    message = "out of memory";
+    code = static_cast<int>(ExitCode::failed);
   } catch (const std::exception& error) {
     message = error.what();
     code = static_cast<int>(ExitCode::failed);

@@ -83,10 +83,15 @@ class StallDetector::OwnThread {
     const int own = table_.own_member();
     const std::string of_other =
         other ? fmt::format("; {}{}", table_.stall_text(*other), stall_detector_.data_of(*other)) : "";
-    const std::string line =
-        fmt::format("{}: rank {} on {}: hangs: it has been {}{}{}\n", settings_.program, stall_detector_.mpi_.rank(),
-                    stall_detector_.mpi_.host(), table_.activity_text(own), stall_detector_.data_of(own), of_other);
-    static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+    const std::string text =
+        fmt::format("hangs: it has been {}{}{}", table_.activity_text(own), stall_detector_.data_of(own), of_other);
+    if (settings_.print) {
+      settings_.print(text);
+    } else {
+      const Mpi& mpi = stall_detector_.mpi_;
+      print_text(STDERR_FILENO,
+                 fmt::format("{}: rank {} on {}: {}\n", settings_.program, mpi.rank(), mpi.host(), text));
+    }
     request_stack(table_.process(other.value_or(own)));
   }
 

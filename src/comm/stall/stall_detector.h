@@ -60,8 +60,9 @@ struct StallDetectorSettings {
   /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
   /// never.
   std::function<bool(double waited)> should_save_alone = nullptr;
-  /// Prints the error line of a rank whose process has ended. Then this process exits with `failed`: the launcher knows
-  /// that the run ends. Null: `look` throws instead.
+  /// Prints the error line of this rank if it hangs, and that of a rank whose process has ended. Then this process
+  /// exits with `failed`: the launcher knows that the run ends. Called by any thread, without MPI calls. Null: a hang
+  /// is written to stderr, and `look` throws instead of the second.
   std::function<void(const std::string& line)> print = nullptr;
 };
 

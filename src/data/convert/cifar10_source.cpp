@@ -36,8 +36,9 @@ bool is_wanted(const std::string& name) { return name == test_name || std::range
 bool is_python_version(const std::string& name) { return name == "data_batch_1" || name == "test_batch"; }
 
 Batches read_folder(const fs::path& input) {
-  const fs::path folder = fs::is_directory(input / folder_name) ? input / folder_name : input;
-  if (!fs::exists(folder / test_name) && fs::exists(folder / "test_batch"))
+  std::error_code error;  // opening the files names it
+  const fs::path folder = fs::is_directory(input / folder_name, error) ? input / folder_name : input;
+  if (!fs::exists(folder / test_name, error) && fs::exists(folder / "test_batch", error))
     fail(ExitCode::data, "{}: {}", folder.string(), python_version);
   Batches batches;
   const auto add = [&](const std::string& name) {
@@ -89,8 +90,12 @@ void append(const Batch& batch, ImageSplit& split) {
 }  // namespace
 
 std::vector<ImageSplit> read_cifar10(const fs::path& input) {
-  if (!fs::exists(input)) fail(ExitCode::no_input, "{}: no such folder or archive", input.string());
-  const Batches batches = fs::is_directory(input) ? read_folder(input) : read_archive(input.string());
+  std::error_code error;
+  const fs::file_status status = fs::status(input, error);
+  if (status.type() == fs::file_type::not_found) {
+    fail(ExitCode::no_input, "{}: no such folder or archive", input.string());
+  }
+  const Batches batches = fs::is_directory(status) ? read_folder(input) : read_archive(input.string());
   ImageSplit train{.name = "train", .image_bytes = image_bytes, .images = {}, .labels = {}};
   ImageSplit test{.name = "test", .image_bytes = image_bytes, .images = {}, .labels = {}};
   const Batch& first = batches.at(train_names.front());

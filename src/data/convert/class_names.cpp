@@ -25,8 +25,9 @@ std::vector<std::string> classes_of(std::vector<std::string> found, const KnownC
   }
   for (const std::string& name : classes) {
     if (is_line(name) && name.size() <= max_line_bytes) continue;
-    fail(ExitCode::data, "the name of class '{}' is not valid UTF-8, has control characters, or is too long",
-         printable(name));
+    fail(ExitCode::data,
+         "the name of the class '{}' must be UTF-8 of at most {} bytes, without control characters: rename it",
+         printable(name), max_line_bytes);
   }
   return classes;
 }

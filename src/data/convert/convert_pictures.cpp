@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/core/printable.h"
 #include "src/data/convert/split_folders.h"
 #include "src/data/convert/target_list.h"
@@ -118,8 +119,8 @@ struct PictureSplits {
 
 void note_ignored(const PictureList& list, const fs::path& folder, const ConversionReports& reports) {
   if (list.passed_over == 0) return;
-  reports.warn(fmt::format("ignored {} files in {} that are not pictures ({}) in the folder of a class",
-                           list.passed_over, text_of(folder), picture_endings));
+  reports.warn(fmt::format("ignored {} in {}: no picture ({}) in the folder of a class",
+                           count_text(list.passed_over, "file"), text_of(folder), picture_endings));
 }
 
 /// Errors: data (fewer than two classes).
@@ -291,7 +292,9 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   check_dataset_info(info);
   std::vector<SplitSize> sizes;
   for (const NamedSplit& split : all.splits) sizes.push_back({split.name, split.pictures.size()});
-  if (options.names_split && !options.overwrites) check_split_is_new(options.split, output);
+  if (options.names_split && !options.overwrites) {
+    for (const SplitSize& split : sizes) check_split_is_new(split.name, output);
+  }
   check_shards(sizes, conversion.shard_count, output);
   if (!options.names_split) check_no_other_split(sizes, output);
   ConvertedPictures converted{.target = all.target, .class_count = all.classes.size()};
@@ -304,8 +307,8 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
     complete.push_back(make_picture_shards(split.name, split.pictures, info, conversion, output, warn,
                                            reports.progress(split.name, split.pictures.size())));
     if (complete.back().written.record_count > 0) continue;
-    fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", text_of(input), split.pictures.size(),
-         split.name);
+    fail(ExitCode::data, "{}: every picture of the split {} is damaged ({})", text_of(input), split.name,
+         count_text(split.pictures.size(), "picture"));
   }
   write_dataset_info(output, info);
   publish(complete);

@@ -16,8 +16,9 @@ constexpr std::uint8_t class_count = 10;
 /// Finds the file, with or without the suffix .gz.
 std::string find_file(const fs::path& directory, const std::string& name) {
   const fs::path plain = directory / name, gzip = directory / (name + ".gz");
-  if (fs::exists(plain)) return plain.string();
-  if (fs::exists(gzip)) return gzip.string();
+  std::error_code error;
+  if (fs::exists(plain, error) || error) return plain.string();  // opening it names the error
+  if (fs::exists(gzip, error)) return gzip.string();
   fail(ExitCode::no_input, "{}: no such file, with or without .gz", plain.string());
 }
 
@@ -65,7 +66,7 @@ ImageSplit read_split(const fs::path& directory, const std::string& name, const 
          labels_path, split.count());
   const auto bad = std::ranges::find_if(split.labels, [](std::uint8_t label) { return label >= class_count; });
   if (bad != split.labels.end())
-    fail(ExitCode::data, "{}: label {} is {}, outside 0..{}", labels_path, bad - split.labels.begin(), *bad,
+    fail(ExitCode::data, "{}: item {}: label {} is outside 0..{}", labels_path, bad - split.labels.begin(), *bad,
          class_count - 1);
   return split;
 }

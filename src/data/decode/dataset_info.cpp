@@ -112,8 +112,11 @@ std::optional<DatasetInfo> read_dataset_info(const fs::path& directory) {
   const std::string text = read_plain_file(path, path.string(), max_file_bytes);
   try {
     return parsed(text);
-  } catch (const std::exception&) {
+  } catch (const nlohmann::json::exception&) {
     fail(ExitCode::data, "{}: is not a records.json of tfrecord_convert images", path.string());
+  } catch (const std::exception& fault) {
+    fail(ExitCode::data, "{}: is not a records.json of tfrecord_convert images of this version: {}", path.string(),
+         fault.what());
   }
 }
 

@@ -62,7 +62,8 @@ void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::
 void LabelledImageDecoder::write_class(std::int64_t label, std::span<std::byte> target) const {
   const std::int64_t first = schema_.first_label, last = first + schema_.class_count - 1;
   if (label < first || label > last) {
-    fail(ExitCode::data, "feature '{}' is {}, outside {}..{}", schema_.keys.label, label, first, last);
+    fail(ExitCode::data, "feature '{}' is {}, outside {}..{} (the number of classes and the first label)",
+         schema_.keys.label, label, first, last);
   }
   store(label - first, target);
 }

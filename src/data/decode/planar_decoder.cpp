@@ -22,6 +22,7 @@ class PlanarDecoder final : public LabelledImageDecoder {
   /// Detects the channel order from images spread over the dataset.
   std::string find_fault(std::size_t record_count, const ReadImage& read) const override {
     constexpr std::size_t max_sample_count = 256;
+    if (image_shape().height < 2) return {};  // one row shows no order
     ChannelOrder order(image_shape());
     const std::size_t sample_count = std::min(record_count, max_sample_count);
     std::vector<std::uint8_t> image(image_shape().bytes());

@@ -14,6 +14,7 @@
 #include "src/core/crc32c.h"
 #include "src/data/loading/available_memory.h"
 #include "src/data/records/file_pattern.h"
+#include "src/data/records/mapped_file.h"
 #include "src/data/records/page_array.h"
 #include "src/data/records/record_index.h"
 
@@ -135,8 +136,8 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
       if (images.size() <= limit_bytes) continue;
       if (!reader.gzip()) return false;
       fail(ExitCode::usage,
-           "{}: the decoded dataset takes more than half of the available memory ({} MiB), and GZIP files require the "
-           "cache; decompress the files, or use --cache memory",
+           "{}: the decoded dataset takes more than {} MiB, half of the available memory divided by the ranks of this "
+           "host, and GZIP files require the cache; decompress the files, or use --cache memory",
            path, limit_bytes >> 20);
     }
   }
@@ -179,7 +180,9 @@ std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
 bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
                  std::uint64_t limit_bytes) {
   if (decoder.draws() && cache == CacheMode::memory) {
-    fail(ExitCode::usage, "{}: the decoder draws a new image for each read, so the images cannot be cached",
+    fail(ExitCode::usage,
+         "--cache memory: each read of {} makes a new image (pictures: unless --distort=false), so images cannot be "
+         "kept in memory",
          paths.front());
   }
   if (decoder.draws() || cache == CacheMode::none) return false;
@@ -196,7 +199,7 @@ bool Dataset::would_cache(const std::vector<std::string>& paths, const RecordDec
 }
 
 Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
-                      CacheMode cache, int local_rank_count, FileIndex known) {
+                      CacheMode cache, int local_rank_count, FileIndex known, DamagedSamples damaged) {
   check(decoder != nullptr && local_rank_count > 0, "a dataset requires a decoder and at least one process");
   const std::vector<std::string> paths = expand_file_patterns(patterns);
   const std::uint64_t limit_bytes = cache_limit(cache, local_rank_count);
@@ -209,11 +212,18 @@ Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<con
   }
   if (storage->size == 0) {
     fail(ExitCode::data, "{}: no records in {}", paths.front(),
-         paths.size() == 1 ? "this file" : fmt::format("this file and the {} others", paths.size() - 1));
+         paths.size() == 1 ? "this file" : fmt::format("this file and {} more", paths.size() - 1));
   }
   Dataset opened(std::move(storage));
   std::vector<std::byte> target(opened.target_bytes());
-  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) { opened.read(i, i, image, target); };
+  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) {
+    try {
+      opened.read(i, i, image, target);
+    } catch (const Error& error) {
+      if (damaged == DamagedSamples::refuse || error.code() != ExitCode::data) throw;
+      std::ranges::fill(image, std::uint8_t{0});
+    }
+  };
   const std::string fault = decoder->find_fault(opened.size(), read);
   if (!fault.empty()) fail(ExitCode::data, "{}: {}", paths.front(), fault);
   return opened;
@@ -316,6 +326,8 @@ void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t
   for (std::size_t tried = 1;; ++tried) {
     try {
       return storage_->read(i, position, {image, target});
+    } catch (const FileChangedError&) {
+      throw;
     } catch (const Error& error) {
       if (!storage_->warn || error.code() != ExitCode::data || tried == size()) throw;
       storage_->pass_over(i, error.what());
@@ -333,6 +345,8 @@ bool Dataset::read_target(std::size_t i, std::span<std::byte> target) const {
   try {
     storage_->read_target(i, target);
     return true;
+  } catch (const FileChangedError&) {
+    throw;
   } catch (const Error& error) {
     if (!storage_->warn || error.code() != ExitCode::data) throw;
     storage_->pass_over(i, error.what());

@@ -1,6 +1,7 @@
 #include "src/data/records/mapped_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,11 +50,12 @@ void MappedFile::check_unchanged() const {
   if (::stat(origin_.path.c_str(), &now) != 0) return;
   if (now.st_dev != origin_.device || now.st_ino != origin_.number) return;
   if (now.st_size != origin_.bytes) {
-    fail(ExitCode::data, "{}: changed while it was in use: it had {} bytes and has {}", origin_.path, origin_.bytes,
-         now.st_size);
+    throw FileChangedError(ExitCode::data, fmt::format("{}: changed while it was in use: it had {} bytes and has {}",
+                                                       origin_.path, origin_.bytes, now.st_size));
   }
   if (now.st_mtim.tv_sec != origin_.changed.tv_sec || now.st_mtim.tv_nsec != origin_.changed.tv_nsec) {
-    fail(ExitCode::data, "{}: changed while it was in use: it was written to", origin_.path);
+    throw FileChangedError(ExitCode::data,
+                           fmt::format("{}: changed while it was in use: it was written to", origin_.path));
   }
 }
 

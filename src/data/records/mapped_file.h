@@ -13,7 +13,15 @@
 #include <stop_token>
 #include <string>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
+
+/// A file has changed since it was opened. Its records need not be damaged, so none may be skipped.
+class FileChangedError : public Error {
+ public:
+  using Error::Error;
+};
 
 class MappedFile {
  public:
@@ -32,7 +40,7 @@ class MappedFile {
   }
 
   /// Compares size and modification time with those at opening. A file that was removed or replaced by another one is
-  /// unchanged: the mapping keeps the old file. Errors: data, naming the file.
+  /// unchanged: the mapping keeps the old file. Errors: FileChangedError (data), naming the file.
   void check_unchanged() const;
 
   /// A hint: all bytes will be read in order. The kernel then reads missing parts in large pieces and uses large pages,

@@ -46,12 +46,13 @@ struct ViewMap {
  private:
   /// The index within `extent` that index `at` shows; `at` is from -1 to `extent`.
   CARILLON_HOST_DEVICE static std::int32_t reflected(std::int32_t at, std::int32_t extent) {
+    if (extent == 1) return 0;
     if (at < 0) return 1;
     return at < extent ? at : extent - 2;
   }
 };
 
-/// Writes the view of an image. Both are [channels, height, width], at least 2 x 2 pixels.
+/// Writes the view of an image. Both are [channels, height, width].
 void write_view(const ImageView& view, const ImageShape& shape, const std::uint8_t* image, std::uint8_t* out);
 
 }  // namespace carillon

@@ -49,7 +49,7 @@ void CheckpointSaver::take_result(Clock::time_point now, std::chrono::seconds ma
     }
     const std::chrono::seconds pause = pause_after(failures_, max_pause);
     retry_at_ = now + pause;
-    settings_.warn(fmt::format("{}; tried again in {} s (failure {} of --checkpoint-failures {} in a row)",
+    settings_.warn(fmt::format("{}; next attempt in {} s (failure {} of --checkpoint-failures {} in a row)",
                                error.what(), pause.count(), failures_, settings_.max_failures));
   }
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "src/checkpoint/directory_lock.h"
@@ -24,12 +25,18 @@ void LastStepSaver::stop() {
   stall_detector_.save_before_exit({});
 }
 
+void LastStepSaver::expect_checkpoint(std::int64_t step) {
+  std::error_code unknown;
+  const bool exists = std::filesystem::exists(checkpoint_path(training_.options.train_dir, step), unknown);
+  expected_checkpoint_ = exists ? -1 : step;
+}
+
 std::string LastStepSaver::write(const RunPosition& position) const {
   const std::filesystem::path& directory = training_.options.train_dir;
   if (!std::filesystem::is_directory(directory)) return {};
   const std::filesystem::path path = checkpoint_path(directory, position.step);
   const std::string saved = fmt::format("; saved step {} in {}", position.step, path.string());
-  if (newest_checkpoint_ == position.step && std::filesystem::exists(path)) return saved;
+  if (expected_checkpoint_ == position.step && std::filesystem::exists(path)) return saved;
   std::optional<DirectoryLock> lock;
   if (training_.mpi.rank() != 0 && stall_detector_.has_ended(0)) lock.emplace(directory);
   CheckpointState state = state_at(position, training_.model, training_.description.json());

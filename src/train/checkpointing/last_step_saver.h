@@ -36,8 +36,9 @@ class LastStepSaver {
 
   /// Disables all later saves. Call it if the state may be wrong.
   void stop();
-  /// The run has begun to write an ordinary checkpoint of this step. If it is complete, `save` does not write it again.
-  void note_checkpoint(std::int64_t step) { newest_checkpoint_ = step; }
+  /// The run will now write an ordinary checkpoint of this step. If it is complete, `save` does not write it again. A
+  /// file of this name that exists before may be damaged, and does not count.
+  void expect_checkpoint(std::int64_t step);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete, in
   /// an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks the
   /// directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not saved. A
@@ -50,7 +51,7 @@ class LastStepSaver {
   Training training_;
   StallDetector& stall_detector_;
   std::atomic<bool> is_stopped_ = false;
-  std::atomic<std::int64_t> newest_checkpoint_ = -1;
+  std::atomic<std::int64_t> expected_checkpoint_ = -1;
 };
 
 }  // namespace carillon

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "carillon/core/error.h"
+#include "src/core/printable.h"
 #include "src/models/position_grid.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/checkpoint_size.h"
@@ -31,10 +32,12 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& op
   return loaded;
 }
 
-void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model) {
+/// `other_way`: what to do instead, for the message.
+void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way) {
   if (loaded.state.model == model.name) return;
-  fail(ExitCode::data, "{} is of model '{}', this run trains '{}'", loaded.path.string(), loaded.state.model,
-       model.name);
+  const std::string trained = printable(loaded.state.model);
+  fail(ExitCode::data, "{}: is of model '{}', this run trains '{}': set --model {}, or choose another {}",
+       loaded.path.string(), trained, model.name, trained, other_way);
 }
 
 /// The network's initial values that depend on data, from the images of `dataset`.
@@ -85,7 +88,7 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
                                Tower& tower, Recorder& recorder) {
   const std::uint64_t max_bytes = checkpoint_read_limit(max_checkpoint_bytes(tower.network()));
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
-    check_model(*loaded, model);
+    check_model(*loaded, model, "--train-dir");
     recorder.require_same_task(*loaded);
     tower.restore(*loaded);
     recorder.resumed(*loaded);
@@ -95,7 +98,7 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
     tower.initialize(model.seed, values_of_data(tower.network(), dataset));
   } else {
     LoadedCheckpoint initial = initial_state(options, model, tower, max_bytes);
-    check_model(initial, model);
+    check_model(initial, model, "--init-from");
     std::vector<std::string> excluded;
     if (!options.init_exclude.empty()) {
       excluded = exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,

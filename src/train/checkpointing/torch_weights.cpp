@@ -50,11 +50,12 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
 
 /// Whether PyTorch pickled the file: by its name, or by its first bytes, a pickle's or those of a zip archive.
 bool is_pickled(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return false;
   const std::filesystem::path extension = path.extension();
   for (const char* const pickled : {".pt", ".pth", ".bin"}) {
     if (extension == pickled) return true;
   }
-  std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;  // opening a pipe would wait
   std::array<char, 4> first{};
   std::ifstream(path, std::ios::binary).read(first.data(), first.size());

@@ -10,7 +10,7 @@ namespace {
 
 void check_arrays(const std::vector<NamedArray>& arrays, std::int64_t step) {
   if (const NamedArray* array = find_not_finite(arrays)) {
-    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array->name,
+    fail(ExitCode::failed, "Model diverged: '{}' is not finite at step {}; no checkpoint was written", array->name,
          step);
   }
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/train/control/equal_on_all_ranks.h"
@@ -120,7 +121,7 @@ std::string audit_difference(std::int64_t step, std::span<const std::string> var
   if (pairs.size() > max_named_pairs) {
     const std::size_t more = pairs.size() - max_named_pairs;
     pairs.resize(max_named_pairs);
-    pairs.push_back(fmt::format("and {} more pairs", more));
+    pairs.push_back(fmt::format("and {}", count_text(more, "further pair")));
   }
   return fmt::format("the audit of step {} failed: {}; check the processors and the memory of these hosts", step,
                      fmt::join(pairs, "; "));

@@ -29,7 +29,7 @@ std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep&
 /// The report of a replay that found this; empty: all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
-  const std::string text = fmt::format("replayed, the first that is not finite is {}", found->what);
+  const std::string text = fmt::format("a replay of the step finds NaN or infinity first in the {}", found->what);
   if (found->samples.empty()) return text;
   return fmt::format("{}, {}", text, text_of(found->samples, step));
 }

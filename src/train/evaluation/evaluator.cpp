@@ -19,13 +19,13 @@ void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, 
   }
 }
 
-/// Errors: failed (an output is not finite). `records`: of the samples.
-void check_outputs(std::span<const float> outputs, std::span<const std::uint32_t> records) {
+/// Errors: failed (an output is not finite). `records`: of the samples, in `dataset`.
+void check_outputs(std::span<const float> outputs, std::span<const std::uint32_t> records, const Dataset& dataset) {
   const auto not_finite = std::ranges::find_if_not(outputs, [](float value) { return std::isfinite(value); });
   if (not_finite == outputs.end()) return;
   const std::size_t elements = outputs.size() / records.size();
   const std::size_t sample = static_cast<std::size_t>(not_finite - outputs.begin()) / elements;
-  fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", records[sample]);
+  fail(ExitCode::failed, "evaluation: {}: the network's output is not finite", dataset.name_of(records[sample]));
 }
 
 ForwardSettings forward_settings(const Network& network, const EvaluatorSettings& settings) {
@@ -57,7 +57,7 @@ void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
   const bool averages = values == TrainedValues::moving_averages;
   const std::vector<NamedArray>& arrays = averages ? checkpoint.state.moving_averages : checkpoint.state.variables;
   check_finite(arrays, averages ? "moving average" : "variable", checkpoint.path);
-  check_finite(checkpoint.state.buffers, "state", checkpoint.path);
+  check_finite(checkpoint.state.buffers, "running statistic", checkpoint.path);
   upload(arrays, variables_of(parameters_), device_, checkpoint.path);
   upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
 }
@@ -118,7 +118,7 @@ void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
     while (const auto outputs = pass_->next_outputs(wanted)) {
       const PendingBatch& batch = batches.front();
       const auto valid = outputs->first(outputs->size() / batch_size * batch.records.size());
-      check_outputs(valid, batch.records);
+      check_outputs(valid, batch.records, dataset);
       metric.add(valid, batch.targets);
       batches.pop_front();
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/data/loading/available_memory.h"
 #include "src/graph/memory_plan.h"
 
@@ -25,8 +26,8 @@ void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks
   const double wanted = static_cast<double>(bytes) / bytes_per_gib;
   const double there = static_cast<double>(total_memory_bytes()) / bytes_per_gib;
   if (wanted * ranks <= there) return;
-  fail(ExitCode::usage, "{}: takes {:.1f} GiB a rank, and this host has {:.1f} GiB for {} of them", batch.option,
-       wanted, there, ranks);
+  fail(ExitCode::usage, "{}: needs {:.1f} GiB of memory per rank, and this host has {:.1f} GiB for {}: reduce it",
+       batch.option, wanted, there, count_text(ranks, "rank"));
 }
 
 }  // namespace carillon

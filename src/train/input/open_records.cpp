@@ -54,7 +54,8 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
     paths = std::move(staged);
   }
   std::optional<Dataset> dataset;
-  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, cache, mpi.local_size(), std::move(index)); });
+  const DamagedSamples damaged = options.skips_damaged ? DamagedSamples::ignore : DamagedSamples::refuse;
+  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, cache, mpi.local_size(), std::move(index), damaged); });
   return std::move(*dataset);
 }
 

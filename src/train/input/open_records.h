@@ -18,6 +18,7 @@ struct RecordOptions {
   CacheMode cache = CacheMode::automatic;
   std::string stage;                        ///< directory on each host to copy the files to first; empty: none
   bool by_file = false;                     ///< each rank reads its own files (file_share)
+  bool skips_damaged = false;               ///< the caller will call Dataset::skip_damaged
   std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
 };
 

@@ -75,7 +75,7 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
   std::error_code error;
   const fs::space_info space = fs::space(directory, error);
   if (error || bytes <= space.available) return;
-  fail(ExitCode::io, "--stage {}: {:.1f} GB are to be copied, and {:.1f} are free on {}", directory.string(),
+  fail(ExitCode::io, "--stage {}: {:.1f} GB must be copied, and {:.1f} GB are free on {}", directory.string(),
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 

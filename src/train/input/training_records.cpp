@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/data/loading/available_memory.h"
 #include "src/report/console.h"
 #include "src/train/input/record_targets.h"
@@ -13,6 +14,7 @@ namespace {
 
 Dataset open(const DataOptions& data, RecordOptions records, const Mpi& mpi) {
   records.by_file = data.sharding == Sharding::file;
+  records.skips_damaged = data.skip_damaged;
   if (data.skip_damaged || records.by_file) records.cache = CacheMode::none;
   return open_records(data.files, data.record_form, RecordUse::training, records, mpi);
 }
@@ -80,8 +82,9 @@ void TrainingRecords::warn_of_reading() const {
   }
   const auto [least, most] = std::ranges::minmax_element(counts);
   if (counts.empty() || *most <= *least + *least / 10) return;
-  print_warning(fmt::format("--sharding file: ranks' files have {} to {} records; those of few are seen more often",
-                            *least, *most));
+  print_warning(fmt::format(
+      "--sharding file: the files of a rank have {} to {} records; a rank with fewer uses each of them more often",
+      *least, *most));
 }
 
 void TrainingRecords::check_prefetch_bytes() const {
@@ -89,12 +92,13 @@ void TrainingRecords::check_prefetch_bytes() const {
   const auto limit = static_cast<std::uint64_t>(options_.data.prefetch_bytes), memory = total_memory_bytes();
   const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.data.batch_size) * dataset_.image_bytes();
   if (limit < two_batches) {
-    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", limit, two_batches);
+    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images have {} bytes: increase it", limit,
+         two_batches);
   }
   const auto ranks = static_cast<std::uint64_t>(mpi_.local_size());
   if (limit <= memory / ranks) return;
-  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", limit, mpi_.host(), memory,
-       ranks);
+  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {}", limit, mpi_.host(), memory,
+       count_text(ranks, "rank"));
 }
 
 PrefetchSettings TrainingRecords::prefetch() const {

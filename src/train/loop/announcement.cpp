@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "src/core/count_text.h"
 #include "src/core/printable.h"
 #include "src/options/device_choices.h"
 
@@ -68,8 +69,10 @@ std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, E
   const std::string why =
       end == EndCause::target
           ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
-      : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
-                                  : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
+      : end == EndCause::patience      ? fmt::format("where --patience {} ended the run", options.task.patience)
+      : options.optimizer.epochs > 0.0 ? fmt::format("and --epochs {} has {}", options.optimizer.epochs,
+                                                     count_text(options.optimizer.max_steps, "step"))
+                                       : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
   return fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)",
                      printable(options.checkpoint.train_dir), step, why);
 }

@@ -75,6 +75,7 @@ struct Recorder::First {
   std::optional<StepClock::Clock::time_point> stop_at = stop_time(options.checkpoint);
   std::optional<LayerSummarizer> summarizer{};
   bool shows_captured = true;  ///< until the captured step is printed
+  bool stops_in_time = false;  ///< --time-limit has ended the run
   StepClock clock{};
   DurationNotice duration_notice{options.logging.faster_choice};
   std::optional<double> l2_loss{};          ///< L2 loss of the last logged step
@@ -230,6 +231,12 @@ void Recorder::announce(const Parts& parts) {
   if (first_->options.device.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
   const TrainOptions& options = first_->options;
   console.print(description_line(parts, options, first_->tower_count));
+  if (first_->is_time_up(Clock::now())) {
+    console.warn(
+        fmt::format("the job ends within --time-margin {} s: the run stops after its first step; request a "
+                    "longer job",
+                    options.checkpoint.time_margin));
+  }
   const TaskOptions& task = options.task;
   if (task.label_smoothing > 0.0 && !task.weighs_classes() && task.focal_gamma == 0.0) {
     console.print(label_smoothing_line(task.label_smoothing, options.data.record_form.schema.class_count));
@@ -353,6 +360,7 @@ ControlFlags Recorder::requests(Clock::time_point now) {
   if (!first_) return {};
   ControlFlags requests = first_->checkpoints->poll(now);
   requests.stop = first_->is_time_up(now);
+  first_->stops_in_time = first_->stops_in_time || requests.stop;
   return requests;
 }
 
@@ -374,7 +382,7 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
                             checkpoint_path(first_->options.checkpoint.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
     console.print(fmt::format("stopped by {} at step {}: start again to resume",
-                              first_->is_time_up(Clock::now()) ? "--time-limit" : "a signal", position.step));
+                              first_->stops_in_time ? "--time-limit" : "a signal", position.step));
   }
 }
 

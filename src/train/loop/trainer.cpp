@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
+#include "src/core/count_text.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/resume.h"
@@ -74,12 +76,20 @@ ExitCode Trainer::run_and_save_at_errors() {
     throw;
   } catch (const ChangedInMemory&) {  // the variables may have changed, too
     throw;
+  } catch (const PeerFailed&) {
+    throw;
   } catch (const Error& error) {
-    const std::string saved = last_step_saver_ ? last_step_saver_->save() : "";
+    const std::string saved = save_at_error();
     const bool repeats_it = saved.find(error.what()) != std::string::npos;  // for example a variable that is not finite
     throw Error(error.code(), repeats_it ? error.what() : error.what() + saved);
+  } catch (const std::bad_alloc&) {
+    throw Error(ExitCode::failed, "out of memory" + save_at_error());
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::failed, error.what() + save_at_error());
   }
 }
+
+std::string Trainer::save_at_error() const { return last_step_saver_ ? last_step_saver_->save() : ""; }
 
 ExitCode Trainer::run_from_position() {
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
@@ -109,7 +119,8 @@ void Trainer::report_skipped() {
   std::array<std::int64_t, 1> count{records_ ? static_cast<std::int64_t>(dataset()->skipped_count()) : 0};
   mpi_.sum(count);
   if (mpi_.rank() != 0 || count[0] == 0) return;
-  print_warning(fmt::format("{} damaged records were skipped, each counted by every rank that read it", count[0]));
+  print_warning(fmt::format("{} {} skipped, each counted by every rank that read it",
+                            count_text(count[0], "damaged record"), count[0] == 1 ? "was" : "were"));
 }
 
 std::optional<EndCause> Trainer::end_of_finished() {
@@ -303,9 +314,9 @@ void Trainer::save() {
   enter(Phase::checkpoint);
   if (options_.faults.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
   tower_->synchronize_buffers();
+  if (last_step_saver_) last_step_saver_->expect_checkpoint(position_.step);
   recorder_.save(position_, *tower_);
   saved_step_ = position_.step;
-  if (last_step_saver_) last_step_saver_->note_checkpoint(saved_step_);
 }
 
 void Trainer::save_by_time() {
@@ -326,11 +337,14 @@ void Trainer::evaluate() {
   const std::unique_ptr<Metric> metric =
       evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
   const Score score = score_.of(*metric);
-  has_reached_ = score_.reaches_target(score);
-  // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption.
-  if (evaluates_after(position_.step)) patience_.add({position_.step, score});
   evaluated_step_ = position_.step;
   recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
+  // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption. They
+  // must not change its result.
+  const bool is_planned = evaluates_after(position_.step);
+  if (is_planned) patience_.add({position_.step, score});
+  if (!is_planned && position_.step < options_.optimizer.max_steps) return;
+  has_reached_ = score_.reaches_target(score);
   if (has_reached_) recorder_.reached(position_.step, *metric);
   recorder_.keep_if_best(position_, *metric, *tower_);
 }

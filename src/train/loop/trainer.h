@@ -68,6 +68,8 @@ class Trainer {
   bool lacks_last_evaluation();
   /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
   ExitCode run_and_save_at_errors();
+  /// Saves the last completed step if it can. Returns what LastStepSaver::save returns.
+  std::string save_at_error() const;
   /// Trains from `position_`, saves and evaluates at the end.
   ExitCode run_from_position();
   ExitCode train();

@@ -69,7 +69,9 @@ std::string lock_text(const std::vector<LockState>& seen, const std::vector<std:
   const auto names = [&](LockState state) { return fmt::format("{}", fmt::join(others[state], ", ")); };
   std::string text = "locks hold";
   if (others.contains(LockState::held)) text += fmt::format(", from {} too", names(LockState::held));
-  if (others.contains(LockState::absent)) text += fmt::format("; not there on {}", names(LockState::absent));
+  if (others.contains(LockState::absent)) {
+    text += fmt::format("; the directory does not contain .lock on {}: it is not shared", names(LockState::absent));
+  }
   if (others.contains(LockState::free)) {
     text += fmt::format("; but not across hosts: a run on {} would not be refused", names(LockState::free));
   }

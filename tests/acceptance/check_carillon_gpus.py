@@ -1,0 +1,41 @@
+"""carillon train on GPUs: it measures them, and starts a rank for each. On the fake GPU, with the programs of
+tests/support/fake_cuda."""
+
+import json
+
+import check_carillon
+import programs
+from programs import Result
+
+QUICK = ("--model", "airbench94", "--image-size", 12)
+
+
+def check(context):
+    """carillon on GPUs"""
+    yield _planned(context, 1, 1, "--minutes", 0.2)  # measures the GPU: the number of steps is not given
+    # More than the cores of a small machine, so that the GPUs are what counts.
+    yield _planned(context, 8, 8, "--global-batch", 128, "--max-steps", 2)
+    yield _planned(context, 8, 4, "--global-batch", 64, "--max-steps", 2)
+
+
+def _result(title, wrong, detail=""):
+    return Result(f"carillon on GPUs: {title}", not wrong, str(wrong or detail))
+
+
+def _run(context, gpus, *options):
+    """The finished program, and its plan."""
+    run, data = context.directory("run"), context.directory("data")
+    command = check_carillon.command(context, run, data, *QUICK, "--dry-run", *options)
+    done = context.finish(context.start(command, {"CARILLON_FAKE_CUDA_DEVICES": str(gpus)}))
+    return done, json.loads((run / "plan.json").read_text()) if done.code == 0 else {}
+
+
+def _planned(context, gpus, ranks, *options):
+    done, plan = _run(context, gpus, *options)
+    counted = f"({gpus} GPU{'s' if gpus > 1 else ''})" in done.output
+    wrong = done.complaint(0) or (not counted and done.output) or (plan["ranks"] != ranks and f"the plan is {plan}")
+    return _result(f"{gpus} with {' '.join(map(str, options))}: {ranks} ranks", wrong, f"{plan.get('steps')} steps")
+
+
+if __name__ == "__main__":
+    programs.main(check)
