@@ -24,7 +24,8 @@ choose_program single_node mnist_train "$@"
 
 gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c '[^[:space:]]' || true
+    # A negative number hides the GPUs after it.
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | sed '/^[[:space:]]*-/,$d' | grep -c '[^[:space:]]' || true
   elif command -v nvidia-smi >/dev/null; then
     nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU ' || true
   else

@@ -35,8 +35,11 @@ if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
   fi
 fi
 
+job=$SLURM_JOB_ID
+# One task of an array has the array's own ID, which squeue takes for all tasks.
+if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
 # After scancel the state is not RUNNING.
-is_running_job() { [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; }
+is_running_job() { [[ $(squeue --noheader --job "$job" --format=%T) == RUNNING ]]; }
 # shellcheck disable=SC2317  # with_restarts calls it
 may_restart() { is_running_job; }
 # shellcheck disable=SC2317  # with_restarts calls it
@@ -53,8 +56,6 @@ if ((code == 128 + $(kill -l USR1) && SECONDS < 60)) && [[ $program == *_train ]
 fi
 # A cancelled job must not be requeued.
 if ((code == 75)) && is_running_job; then
-  job=$SLURM_JOB_ID
-  if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
   echo "slurm_train: stopped after a checkpoint; requeueing job $job"
   scontrol requeue "$job"
 fi

@@ -25,7 +25,7 @@ struct Conv2dParams {
   std::int64_t kernel = 0;  ///< height and width
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  Initializer weights = {};
+  Initializer weights = {};                           ///< zeros by default: set it
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train

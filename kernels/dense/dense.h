@@ -22,8 +22,8 @@
 namespace carillon {
 
 struct DenseParams {
-  std::int64_t units = 0;  ///< out
-  Initializer weights = {};
+  std::int64_t units = 0;                             ///< out
+  Initializer weights = {};                           ///< zeros by default: set it
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero

@@ -370,7 +370,7 @@ void check_training_options(const std::string& program, const ProgramSpec& progr
   set.also_suggest(also_suggested);
   std::vector<std::string> arguments{program};
   arguments.insert(arguments.end(), words.begin(), words.end());
-  set.parse(arguments);
+  if (set.parse(arguments)) choose_length(set, options.optimizer);
 }
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {

@@ -87,8 +87,8 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
                                  std::uint64_t max_bytes = no_size_limit);
 
-/// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `best.ckpt.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed
-/// writer left in `train_dir`.
+/// Removes temporaries (`<name>.<digits>.tmp` for a checkpoint, best.ckpt.h5 and metrics.jsonl) that a killed writer
+/// left in `train_dir`.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
 /// Which checkpoints are kept after writing a new one. Checkpoints of later steps are neither counted nor removed.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
@@ -31,6 +32,8 @@ int single_process_main(std::string_view name, const std::function<int()>& body)
     return report(name, error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(name, ExitCode::failed, "out of memory");
+  } catch (const std::system_error& error) {  // a long output that cannot be written, above all
+    return report(name, ExitCode::io, error.what());
   } catch (const std::exception& error) {
     return report(name, ExitCode::failed, error.what());
   }

@@ -9,7 +9,8 @@ namespace carillon {
 
 /// Uniform in [low, high), with 53 random bits.
 inline double uniform(PhiloxDraws& draws, double low, double high) {
-  const std::uint64_t bits = std::uint64_t{draws.word()} << 21 ^ draws.word() >> 11;
+  const std::uint64_t high_word = draws.word(), low_word = draws.word();  // in this order
+  const std::uint64_t bits = high_word << 21 ^ low_word >> 11;
   return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -26,10 +27,8 @@ namespace fs = std::filesystem;
 constexpr const char* stamp_name = "pictures.json";  ///< describes the conversion that made the records of a folder
 constexpr std::size_t max_stamp_bytes = std::size_t{1} << 20;
 
-std::string stamp(const PictureFolder& pictures, const Conversion& conversion) {
-  const nlohmann::json json{
-      {"pictures", pictures.path}, {"fingerprint", pictures.fingerprint}, {"options", conversion.options}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+nlohmann::json stamp(const PictureFolder& pictures, const Conversion& conversion) {
+  return {{"pictures", pictures.path}, {"fingerprint", pictures.fingerprint}, {"options", conversion.options}};
 }
 
 void write_stamp(const fs::path& data, const std::string& text) {
@@ -40,6 +39,18 @@ void write_stamp(const fs::path& data, const std::string& text) {
 bool is_record_file(const fs::path& path) {
   const std::string name = path.filename().string();
   return is_shard_of(name, "train") || is_shard_of(name, "validation") || is_shard_of(name, "test");
+}
+
+/// The sizes of the record files in the folder, in bytes, by name. Errors: io.
+std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
+  std::map<std::string, std::uintmax_t> sizes;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(data, error)) {
+    std::error_code vanished;
+    if (is_record_file(entry.path())) sizes[entry.path().filename().string()] = entry.file_size(vanished);
+  }
+  if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
+  return sizes;
 }
 
 /// The other files of a conversion.
@@ -152,8 +163,13 @@ std::vector<std::string> conversion_command(const PictureFolder& pictures, const
 bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion) {
   const fs::path path = conversion.data / stamp_name;
   std::error_code absent;
-  return fs::exists(path, absent) &&
-         read_plain_file(path, path.string(), max_stamp_bytes) == stamp(pictures, conversion);
+  if (!fs::exists(path, absent)) return false;
+  nlohmann::json found = nlohmann::json::parse(read_plain_file(path, path.string(), max_stamp_bytes), nullptr, false);
+  if (!found.is_object()) return false;
+  // Earlier versions did not store the files.
+  const nlohmann::json files = found.contains("files") ? found["files"] : nlohmann::json(record_sizes(conversion.data));
+  found.erase("files");
+  return found == stamp(pictures, conversion) && !files.empty() && files == record_sizes(conversion.data);
 }
 
 bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock) {
@@ -162,7 +178,6 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
     fail(ExitCode::usage, "{}: another carillon train uses these records: name another folder with --data-dir",
          conversion.data.string());
   };
-  const std::string wanted = stamp(pictures, conversion);
   take(FolderLock::Kind::shared);
   if (holds_conversion(pictures, conversion)) return true;
   take(FolderLock::Kind::exclusive);
@@ -177,7 +192,9 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
     throw Error(static_cast<ExitCode>(exit_code_of(result, "tfrecord_convert")),
                 "the conversion failed; see the message above");
   }
-  write_stamp(conversion.data, wanted);
+  nlohmann::json made = stamp(pictures, conversion);
+  made["files"] = record_sizes(conversion.data);
+  write_stamp(conversion.data, made.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   take(FolderLock::Kind::shared);
   return true;
 }

@@ -44,6 +44,7 @@ const std::vector<std::string> device_options{"device", "precision", "convolutio
 /// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
 const std::vector<std::string> not_for_trials{"max-steps",
                                               "patience",
+                                              "test-time-augmentation",
                                               "epochs",
                                               "train-dir",
                                               "data",
@@ -102,13 +103,36 @@ bool contains(const fs::path& outer, const fs::path& inner) {
 
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
 
+/// The same for "data", "data/" and any other way to the place, whether it exists or not. Errors: usage.
+fs::path full_path(const fs::path& path) {
+  fs::path full = fs::weakly_canonical(fs::absolute(path));
+  if (!full.has_filename() && full.has_relative_path()) full = full.parent_path();
+  if (!is_line(full.string())) {
+    fail(ExitCode::usage, "{}: the path must be UTF-8, without control characters: rename or choose another folder",
+         printable(full.string()));
+  }
+  return full;
+}
+
+/// Errors: usage (the network refuses images of this size).
+void require_network_fits(const Candidate& candidate) {
+  const ImageShape image{.height = candidate.image_size, .width = candidate.image_size, .channels = 3};
+  network_named(image_program(), candidate.network)({.image = image, .outputs = 2});
+}
+
+/// Whether --device, or its environment variable, chooses the CPU.
+bool wants_cpu(const std::vector<std::string>& passed) {
+  const char* const variable = std::getenv("CARILLON_DEVICE");
+  return value_of(passed, "device").value_or(variable == nullptr ? "" : variable) == "cpu";
+}
+
 }  // namespace
 
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
     : request_(std::move(request)),
       pictures_(look_through(folder)),
       cores_(usable_cores()),
-      gpus_(value_of(request_.passed, "device") == "cpu" ? 0 : find_cuda_gpus().count),
+      gpus_(wants_cpu(request_.passed) ? 0 : find_cuda_gpus().count),
       started_(started) {
   check_class_folders(pictures_.path);
   const fs::path name = fs::path(pictures_.path).filename();
@@ -118,9 +142,9 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
       fail(ExitCode::usage, "--from {}: is in the train directory of this training: name another one with --train-dir",
            request_.from);
     }
-    from_ = fs::weakly_canonical(fs::absolute(request_.from)).string();
+    from_ = full_path(request_.from).string();
   }
-  data_dir_ = fs::weakly_canonical(fs::absolute(or_default(request_.data_dir, fs::path("data") / name)));
+  data_dir_ = full_path(or_default(request_.data_dir, fs::path("data") / name));
   if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
   if (!request_.data_dir.empty()) {
     fail(ExitCode::usage, "--data-dir {}: must not contain, or be in, the folder of pictures", request_.data_dir);
@@ -144,7 +168,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          train_dir_.string(), conflict);
   }
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
-  if (plan->data != data_dir_.string() || plan->conversion != conversion(shorter).options) {
+  if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
     fail(ExitCode::usage,
          "{}: the training began with another --data-dir, --validation-share or --background: repeat them, train again "
          "with --fresh, or name another folder with --train-dir",
@@ -206,12 +230,14 @@ double PictureTraining::seconds_per_picture(const Candidate& candidate) {
 }
 
 /// Other processes measure: a GPU may serve one process only.
-double PictureTraining::seconds_per_picture_on_gpus(const Candidate& candidate) const {
+double PictureTraining::seconds_per_picture_on_gpus(const Candidate& candidate) {
   constexpr std::int64_t steps = 10;
   const std::optional<std::int64_t> given_batch = number_in(request_.passed, "global-batch");
   const TrainingChoice choice{.candidate = candidate,
                               .batch_size = given_batch ? *given_batch : batch_for(training_pictures())};
   const Launch launch{static_cast<int>(ranks_for_batch(choice.batch_size)), cores_};
+  constexpr double unknown = std::numeric_limits<double>::infinity();
+  if (is_stopped_) return unknown;
   try {
     const std::optional<TrialSpeed> speed =
         try_training(launch, {.settings = training_settings(choice, steps),
@@ -219,8 +245,8 @@ double PictureTraining::seconds_per_picture_on_gpus(const Candidate& candidate) 
                               .options = joined(only(request_.passed, device_options), {"--classes", "10"}),
                               .steps = steps,
                               .directory = train_dir_ / ".trial"});
-    return speed ? speed->step_seconds / static_cast<double>(choice.batch_size)
-                 : std::numeric_limits<double>::infinity();
+    is_stopped_ = !speed;
+    return speed ? speed->step_seconds / static_cast<double>(choice.batch_size) : unknown;
   } catch (const Error& error) {
     if (error.code() == ExitCode::failed) throw Error(ExitCode::usage, error.what());  // too little memory, above all
     throw;
@@ -265,6 +291,7 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
     return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
   }
   const double guess = static_cast<double>(choice.batch_size) * seconds_per_picture(choice.candidate);
+  if (is_stopped_) return std::nullopt;
   const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
   const std::optional<TrialSpeed> speed =
       try_training(launch(plan), {.settings = training_settings(choice, steps),
@@ -308,6 +335,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
                   printable(pictures_.path), processors));
   const TrainingChoice choice = choose();
+  if (is_stopped_) return std::nullopt;
+  require_network_fits(choice.candidate);
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
   if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data())) return std::nullopt;
@@ -409,6 +438,8 @@ std::string records_pattern(const fs::path& data, const std::string& split) {
   for (const char c : data.string()) {
     if (c == '*' || c == '?' || c == '[') {
       pattern += {'[', c, ']'};
+    } else if (c == '\\') {
+      pattern += "\\\\";
     } else {
       pattern += c;
     }

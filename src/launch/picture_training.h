@@ -71,7 +71,7 @@ class PictureTraining {
   /// Measured on this machine, once for each candidate. Infinite if a stop signal arrived. Errors: usage (the network
   /// refuses the size, or needs too much memory).
   double seconds_per_picture(const Candidate& candidate);
-  double seconds_per_picture_on_gpus(const Candidate& candidate) const;
+  double seconds_per_picture_on_gpus(const Candidate& candidate);
   TrainingChoice choose();
   /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
   std::filesystem::path expected_network(const TrainingPlan& plan) const;
@@ -100,6 +100,7 @@ class PictureTraining {
   std::optional<FolderLock> data_lock_;
   int cores_, gpus_;                                                 ///< gpus_: 0 if the training computes on CPUs
   std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
+  bool is_stopped_ = false;                                          ///< a stop signal ended a measurement
   Clock::time_point started_;
 };
 

@@ -152,7 +152,7 @@ int inspect_command(const std::vector<std::string>& words) {
 
 int export_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "export", "RUN");
-  return run_program("checkpoint_tool", joined(joined({"export"}, run.others), {checkpoint_of(run.path).string()}));
+  return run_program("checkpoint_tool", joined({"export", checkpoint_of(run.path).string()}, run.others));
 }
 
 int doctor_command(const std::vector<std::string>& words) {

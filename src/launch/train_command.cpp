@@ -87,6 +87,12 @@ void print_next_steps(const fs::path& folder, const TrainingRequest& request, co
   if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
   if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
   if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
+  if (!request.background.empty()) again.insert(again.end(), {"--background", request.background});
+  if (request.ranks > 0) again.insert(again.end(), {"--ranks", std::to_string(request.ranks)});
+  if (request.validation_share != TrainingRequest{}.validation_share) {
+    again.insert(again.end(), {"--validation-share", fmt::format("{}", request.validation_share)});
+  }
+  again = joined(again, without(request.passed, {"max-steps", "epochs"}));
   const std::pair<std::string, std::string_view> steps[] = {
       {carillon + " predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
       {carillon + " report " + run, "accuracy by class, and confused classes"},

@@ -62,9 +62,12 @@ std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial)
                  output = directory / "output.txt";
   const TrialFolder folder(directory);
   write_file_atomically(settings_file, std::as_bytes(std::span(trial.settings)), OptionSet::max_config_bytes);
-  std::vector<std::string> words{
-      "--config",    settings_file.string(),      "--data",      trial.data, "--train-dir",        directory.string(),
-      "--max-steps", std::to_string(trial.steps), "--log-every", "1",        "--checkpoint-every", "0"};
+  std::vector<std::string> words{"--config", settings_file.string(), "--data", trial.data, "--train-dir",
+                                 directory.string(), "--max-steps", std::to_string(trial.steps), "--log-every", "1",
+                                 "--checkpoint-every", "0",
+                                 // The environment may ask for evaluations, which a trial has not.
+                                 "--eval-every", "0", "--patience", "0", "--stop-at-accuracy", "0",
+                                 "--test-time-augmentation=false", "--resume", "auto"};
   words.insert(words.end(), trial.options.begin(), trial.options.end());
   ChildSettings settings = launch.settings();
   settings.output = output;

@@ -59,7 +59,8 @@ double parse_number(const std::string& text, OptionSet::Interval interval) {
   if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite float32 number"};
   if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
   if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
-  if (interval == below_one && !(*value >= 0.0 && *value < 1.0)) throw ValueExpected{"a number from 0 to below 1"};
+  if (interval == below_one && !(*value >= 0.0 && static_cast<float>(*value) < 1.0f))
+    throw ValueExpected{"a number from 0 to below 1"};
   if (interval == unit && !(*value >= 0.0 && *value <= 1.0)) throw ValueExpected{"a number from 0 to 1"};
   return *value;
 }

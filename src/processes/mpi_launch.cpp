@@ -16,6 +16,23 @@
 namespace carillon {
 
 namespace fs = std::filesystem;
+namespace {
+
+class RemovedAtEnd {
+ public:
+  explicit RemovedAtEnd(fs::path path) : path_(std::move(path)) {}
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
 
 fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
@@ -92,6 +109,7 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   std::string path = (folder / "carillon-error-XXXXXX").string();
   const Descriptor file(unknown ? -1 : mkostemp(path.data(), O_CLOEXEC));
   if (!file) return run_child(words, with_error);  // without repeating the error at the end
+  const RemovedAtEnd removed(path);
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   if (ranks > 1) with_error.environment.push_back("CARILLON_STOP_FILE=" + path);
   ChildResult result = run_child(words, with_error);
@@ -106,8 +124,6 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   if (has_stopped && (result.exit_code == 0 || crash_signal(result.exit_code) != 0)) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }
-  std::error_code ignored;
-  fs::remove(path, ignored);
   const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // by mpirun's lines
   if (is_buried && !result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
   return result;

@@ -186,7 +186,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
       } catch (const Error& error) {  // does not stop the other pictures
-        fmt::print(stderr, "carillon_predict: {}\n", printable(error.what()));
+        print_text(STDERR_FILENO, fmt::format("carillon_predict: {}\n", printable(error.what())));
         if (code == ExitCode::done) code = error.code();
       }
     }

@@ -77,7 +77,7 @@ cut download continues where it ended. Proxies are those of the environment (htt
 std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
   if (is_dumb_terminal() || !::isatty(STDERR_FILENO)) return [](std::size_t) {};
   return [split = printable(split), count](std::size_t done) {
-    fmt::print(stderr, "\r{}: {}/{} records{}", split, done, count, done == count ? "\n" : "");
+    print_text(STDERR_FILENO, fmt::format("\r{}: {}/{} records{}", split, done, count, done == count ? "\n" : ""));
   };
 }
 
@@ -111,11 +111,11 @@ class DownloadLine {
     is_open_ = true;
     const auto text = [](std::uint64_t bytes) { return size_text(static_cast<double>(bytes)); };
     // The spaces overwrite the end of a longer line.
-    fmt::print(stderr, "\r{}: {}{}   ", name, text(done), total > 0 ? " of " + text(total) : "");
+    print_text(STDERR_FILENO, fmt::format("\r{}: {}{}   ", name, text(done), total > 0 ? " of " + text(total) : ""));
   }
   /// Before another line.
   void end() {
-    if (is_open_) fmt::print(stderr, "\n");
+    if (is_open_) print_text(STDERR_FILENO, "\n");
     is_open_ = false;
   }
 
@@ -163,7 +163,7 @@ std::string download_source(const SourceFormat& format, const DownloadOptions& o
   };
   settings.transfer.note = [&](const std::string& text) {
     line.end();
-    fmt::print(stderr, "tfrecord_convert: {}\n", printable(text));
+    print_text(STDERR_FILENO, fmt::format("tfrecord_convert: {}\n", printable(text)));
   };
   settings.note = [&](const std::string& text) {
     line.end();
@@ -176,7 +176,10 @@ std::string download_source(const SourceFormat& format, const DownloadOptions& o
 /// Prints what the conversion of pictures reports.
 ConversionReports picture_reports() {
   return {.note = [](const std::string& text) { fmt::print("{}\n", printable(text)); },
-          .warn = [](const std::string& text) { fmt::print(stderr, "tfrecord_convert: {}\n", printable(text)); },
+          .warn =
+              [](const std::string& text) {
+                print_text(STDERR_FILENO, fmt::format("tfrecord_convert: {}\n", printable(text)));
+              },
           .progress = progress_line};
 }
 

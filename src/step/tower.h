@@ -40,7 +40,7 @@ struct TowerSettings {
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
   std::size_t bucket_bytes = 0;      ///< as bucket_bytes_on
-  Wire wire = Wire::fp32;            ///< number format of gradients between ranks
+  Wire wire = Wire::fp32;            ///< number format of gradients between hosts and GPUs
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
   bool fuses_step = true;            ///< on a GPU: compute a small classifier in few kernels (classifier_step.h)
@@ -95,10 +95,10 @@ class Tower {
   /// Copies rank 0's variables, slots and buffers to all ranks. Collective.
   void broadcast_from_first();
 
-  /// With `checks_memory`, the calls from here on throw ChangedInMemory if variables, slots or buffers have changed
-  /// since the last step. Takes one training step: complete on return, or enqueued (StepDriver). If the loss is not
-  /// finite, the result reports it and no variable and no slot changes. Collective. Errors: with `checks_memory`,
-  /// ChangedInMemory (variables, slots or buffers have changed since the last step); so does synchronize_buffers.
+  /// Takes one training step. It is complete on return, or enqueued (StepDriver). If the loss is not finite, the result
+  /// reports it, and no variable and no slot changes. Collective.
+  /// Errors of this and all following calls: with `checks_memory`, ChangedInMemory (variables, slots or buffers have
+  /// changed since the last step).
   void step(const TowerStep& step);
   /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and returns their
   /// checksums. Overwrites this rank's gradients and step sums, but neither variables nor buffers. The batch lives
@@ -155,7 +155,7 @@ class Tower {
   const std::vector<Slot>& slots() const { return slots_; }
   /// As UpdateStrategy::slot.
   std::span<float> slot(int slot) const { return update_->slot(slot); }
-  /// The slot of the moving averages, or the variables if there are none. After `synchronize_buffers`.
+  /// The slot of the moving averages, or the variables if there are none: device memory in the layout of parameters().
   std::span<float> moving_averages() const;
   /// As UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }

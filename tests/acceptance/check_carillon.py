@@ -63,7 +63,8 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16)  # 0 epochs: as without --epochs
+    # 0 epochs: as without --epochs. The trial makes no evaluation.
+    budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
     wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
@@ -153,6 +154,8 @@ def _options(context):
         (("--image-size", 1), ("--image-size",)),
         (("--data", "data/x"), ("--data",)),
         (("--batch-size", 4), ("--batch-size", "--global-batch")),
+        (("--epochs", 1, "--max-steps", 2), ("--epochs", "--max-steps")),
+        (("--model", "vit_tiny_patch16_224", "--image-size", 40, "--max-steps", 2), ("vit_tiny_patch16_224",)),
     ):
         run, data = _places(context)
         done = context.run_command(command(context, run, data, *words))
@@ -245,7 +248,12 @@ def _changes(context):
             (pictures / name / source.name).write_bytes(source.read_bytes())
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
-    context.run_command(command(context, run, data, *options, pictures=pictures))
+    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the place, written differently
+    done = context.run_command(command(context, run, data, *options, pictures=pictures))
+    yield _result("a training continues with another spelling of its places", done.complaint(0))
+    next(data.glob("train-*")).unlink()
+    done = context.run_command(command(context, run, data, *options, "--fresh", pictures=pictures))
+    yield _result("records that were removed are made again", done.complaint(0))
     done = context.run_command(command(context, run, data, *options, pictures=_pictures(context)))
     wrong = done.complaint(USAGE, (f"holds a training on {pictures}, not on {_pictures(context)}",))
     yield _result("a training on other pictures is refused", wrong)

@@ -2,9 +2,11 @@
 tests/support/fake_cuda."""
 
 import json
+import signal
 
 import check_carillon
 import programs
+from processes import wait_for
 from programs import Result
 
 QUICK = ("--model", "airbench94", "--image-size", 12)
@@ -16,6 +18,7 @@ def check(context):
     # More than the cores of a small machine, so that the GPUs are what counts.
     yield _planned(context, 8, 8, "--global-batch", 128, "--max-steps", 2)
     yield _planned(context, 8, 4, "--global-batch", 64, "--max-steps", 2)
+    yield _stopped(context)
 
 
 def _result(title, wrong, detail=""):
@@ -35,6 +38,16 @@ def _planned(context, gpus, ranks, *options):
     counted = f"({gpus} GPU{'s' if gpus > 1 else ''})" in done.output
     wrong = done.complaint(0) or (not counted and done.output) or (plan["ranks"] != ranks and f"the plan is {plan}")
     return _result(f"{gpus} with {' '.join(map(str, options))}: {ranks} ranks", wrong, f"{plan.get('steps')} steps")
+
+
+def _stopped(context):
+    run, data = context.directory("run"), context.directory("data")
+    process = context.start(check_carillon.command(context, run, data, *QUICK, "--minutes", 1))
+    wait_for(process, lambda: (run / ".trial").exists(), "a measurement")
+    process.send_signal(signal.SIGINT)
+    done = context.finish(process)
+    wrong = done.explain() if done.code != 75 else "it made a plan" if (run / "plan.json").exists() else ""
+    return _result("a signal during a measurement stops the command", wrong)
 
 
 if __name__ == "__main__":

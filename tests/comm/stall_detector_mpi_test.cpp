@@ -236,6 +236,18 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   mpi_.barrier();
 }
 
+/// Ranks of another host may copy files at the start, longer than they may save a checkpoint.
+TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongestAfterTheStart) {
+  StallDetector stall_detector(mpi_, {.stall_seconds = 0.25, .ends_own_stall = false});
+  mpi_.barrier();
+  stall_detector.enter(Phase::data, 0);
+  stall_detector.enter(Phase::compute, 0);
+  const std::array<int, 1> elsewhere{mpi_.size()};
+  EXPECT_NO_THROW(
+      repeat_for(1.5 * 4 * 0.25 + 0.3, [&](double seconds) { stall_detector.look("averaging", elsewhere, seconds); }));
+  mpi_.barrier();
+}
+
 TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   std::string line;
   StallDetector stall_detector(

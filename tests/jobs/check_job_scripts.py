@@ -58,7 +58,13 @@ AGENT = """#!/usr/bin/env bash
 [[ $1 != "$DOWN" ]]
 """
 SQUEUE = """#!/usr/bin/env bash
-if [[ $* == *%T* ]]; then echo "$JOB_STATE"; else echo 1:00:00; fi
+if [[ $* == *%T* ]]; then
+  echo "$JOB_STATE"
+  # For the number of an array, squeue prints a line for each of its tasks.
+  if [[ $* == *"--job ${SLURM_ARRAY_JOB_ID:-none} "* ]]; then echo "$JOB_STATE"; fi
+else
+  echo 1:00:00
+fi
 """
 SCONTROL = """#!/usr/bin/env bash
 if [[ $1 == requeue ]]; then echo "$2" >>"$LOG"; fi
@@ -202,7 +208,9 @@ class SlurmTrainTest(ScriptTest):
         self.assertEqual(self.run_script(75), (75, ["17"]))
 
     def test_array_task_is_requeued_by_its_array_number(self):
-        self.assertEqual(self.run_script(75, SLURM_ARRAY_JOB_ID="20", SLURM_ARRAY_TASK_ID="3"), (75, ["20_3"]))
+        for job in ("17", "20"):  # one task of an array has the array's own number
+            array = {"SLURM_JOB_ID": job, "SLURM_ARRAY_JOB_ID": "20", "SLURM_ARRAY_TASK_ID": "3"}
+            self.assertEqual(self.run_script(75, **array), (75, ["20_3"]))
 
     def test_cancelled_job_is_not_requeued(self):
         self.assertEqual(self.run_script(75, state="COMPLETING"), (75, []))

@@ -162,13 +162,19 @@ TEST(WeightFile, PickledFilesAreRecognisedByTheirFirstBytes) {
 }
 
 TEST(WeightFile, PickledFilesAreRefusedWithTheirConversion) {
-  for (const char* const name : {"a.pt", "b/a.pth", "pytorch_model.bin"}) {
-    const Error error = error_of([&] { is_weight_file(name); });
+  const TemporaryDirectory directory;
+  for (const char* const name : {"a.pt", "a.pth", "pytorch_model.bin"}) {
+    EXPECT_FALSE(is_weight_file(directory.path() / name)) << "absent: the reader says so";
+    write_text(directory.path() / name, "");
+    const Error error = error_of([&] { is_weight_file(directory.path() / name); });
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_THAT(error.what(), HasSubstr("weights_only=True"));
     EXPECT_THAT(error.what(), HasSubstr(".safetensors"));
   }
-  EXPECT_THAT(error_of([] { is_weight_file("a b.pt"); }).what(), HasSubstr(" 'a b.pt' 'a b.safetensors'"));
+  const std::filesystem::path spaced = directory.path() / "a b";
+  write_text(spaced.string() + ".pt", "");
+  EXPECT_THAT(error_of([&] { is_weight_file(spaced.string() + ".pt"); }).what(),
+              HasSubstr(fmt::format(" '{0}.pt' '{0}.safetensors'", spaced.string())));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace carillon {
 /// Parses the options and trains. Returns the exit code of the program.
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
 
-/// Parses the options, evaluates a checkpoint and prints a line with its accuracy. Returns the exit code of the
-/// program.
+/// Parses the options, evaluates a checkpoint, prints the scores of the task's metric and writes the requested files.
+/// Returns the exit code of the program.
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
 
 }  // namespace carillon

@@ -31,7 +31,7 @@ struct ProgramSpec {
   /// program's default of --data is the same, with the first "train-" of each replaced by `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
-  MakeTask make_task = nullptr;               ///< null: classification into schema.class_count classes
+  MakeTask make_task = nullptr;               ///< null: the usual task of schema.target
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
   /// The records hold pictures of any size, and options such as --image-size state how they become images. The schema
   /// and the decoder then come from records.json and the options, and replace those of the defaults.
@@ -39,8 +39,8 @@ struct ProgramSpec {
   /// The images are colour photographs: the training program has --distort, and both programs have
   /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
   bool distorts = false;
-  /// A network, and a size of square pictures, that a training of more than an hour names as a faster choice. Empty: it
-  /// does not say that it will take long.
+  /// A network, and a size of square pictures, that the notice about trainings of more than an hour recommends. Empty:
+  /// no notice.
   std::string fast_network = {};
   std::int64_t fast_image_size = 0;  ///< 0: images have one size
   /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with

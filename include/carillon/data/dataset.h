@@ -35,7 +35,7 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
   return {at(tower), at(tower + 1)};
 }
 
-/// What Dataset::open does if a record is damaged that the decoder's find_fault looks at.
+/// What Dataset::open does if the decoder's find_fault reads a damaged record. ignore: passes an image of zeros.
 enum class DamagedSamples { refuse, ignore };
 
 class Dataset {

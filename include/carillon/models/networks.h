@@ -33,16 +33,16 @@ Network resnet101_network(const NetworkSettings& settings);
 Network resnet152_network(const NetworkSettings& settings);
 /// ConvNeXt-T, for colour images of at least 32 x 32 pixels, as in timm. 28,589,128 parameters for 1000 classes.
 Network convnext_tiny_network(const NetworkSettings& settings);
-/// ConvNeXt-S. 50,223,688 parameters.
+/// ConvNeXt-S. 50,223,688 parameters for 1000 classes.
 Network convnext_small_network(const NetworkSettings& settings);
-/// ConvNeXt-B. 88,591,464 parameters.
+/// ConvNeXt-B. 88,591,464 parameters for 1000 classes.
 Network convnext_base_network(const NetworkSettings& settings);
 /// ViT-Ti/16, a vision transformer for colour images with sides that are multiples of 16, as in timm. 5,717,416
 /// parameters for 1000 classes at 224 x 224.
 Network vit_tiny_patch16_224_network(const NetworkSettings& settings);
-/// ViT-S/16. 22,050,664 parameters.
+/// ViT-S/16. 22,050,664 parameters for 1000 classes at 224 x 224.
 Network vit_small_patch16_224_network(const NetworkSettings& settings);
-/// ViT-B/16. 86,567,656 parameters.
+/// ViT-B/16. 86,567,656 parameters for 1000 classes at 224 x 224.
 Network vit_base_patch16_224_network(const NetworkSettings& settings);
 /// ViT-Ti/4, for small images such as CIFAR-10's, with sides that are multiples of 4. 5,362,762 parameters at 32 x 32.
 Network vit_tiny_patch4_32_network(const NetworkSettings& settings);

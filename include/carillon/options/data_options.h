@@ -42,7 +42,7 @@ struct DataOptions {
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;
   std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
-  /// Samples per forward and backward pass; 0: batch_size. CPUs only. Requires global_batch, a multiple of it.
+  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which is a multiple of it.
   std::int64_t micro_batch = 0;
 
   bool shuffle = true;  ///< in a new order each epoch

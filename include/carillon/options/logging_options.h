@@ -13,7 +13,7 @@ struct LoggingOptions {
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
   bool summarize_start = true;      ///< if there are summaries: one of step 0, too; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
-  /// What makes a training of more than an hour faster; empty: it does not say so. Not an option.
+  /// What the notice about trainings of more than an hour recommends; empty: no notice. Not an option.
   std::string faster_choice;
 };
 

@@ -93,8 +93,8 @@ class Communicator {
   virtual void check_peers() {}
 };
 
-/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() uses the same
-/// order but always divides by the number of ranks.
+/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() always divides by
+/// the number of ranks; within a host it sums in the order of the ranks, and with NCCL in an order of NCCL's.
 struct Averaging {
   SumOrder order = SumOrder::sequential;
   std::int64_t divisor = 0;  ///< divides the sum over the ranks; 0: the number of ranks

@@ -55,15 +55,15 @@ class Mpi {
   /// Limits the waits of the calls below on this rank. They then throw ExitCode::failed if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
-  /// [size()] The text of each rank.
+  /// The text of each rank, or of each rank of this host, in their order. Texts may differ in length.
   std::vector<std::string> all_gather(std::string_view text) const;
   std::vector<std::string> local_all_gather(std::string_view text) const;
-  /// Copies the bytes of `root` to all ranks.
+  /// Copies the bytes of `root` to all ranks. The same length on all.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. Each rank must be the `to` of one rank and
   /// the `from` of one rank. Collective.
   std::vector<std::byte> sendrecv(std::span<const std::byte> own, int to, int from) const;
-  /// Element-wise sums over all ranks.
+  /// Element-wise sums over all ranks. The same length on all.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 

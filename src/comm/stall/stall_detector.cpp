@@ -24,10 +24,14 @@ namespace {
 
 constexpr double long_phase = 4.0;
 
-/// Longest time without a heartbeat in `phase`.
+/// Longest time without a heartbeat in `phase`, in multiples of the limit.
+double longest_share(Phase phase) {
+  if (is_step_phase(static_cast<int>(phase))) return 1.0;
+  return phase == Phase::start ? 12.0 : long_phase;
+}
+
 double allowed_seconds(int phase, double stall_seconds) {
-  if (is_step_phase(phase)) return stall_seconds;
-  return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
+  return longest_share(static_cast<Phase>(phase)) * stall_seconds;
 }
 
 }  // namespace
@@ -139,8 +143,8 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
   }
   waited_ = 0.0;
   // After a whole step all ranks have left the phases before it.
-  if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) others_may_be_long_ = false;
-  if (!is_step_phase(static_cast<int>(phase))) others_may_be_long_ = true;
+  if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) of_others_ = phase;
+  if (longest_share(phase) > longest_share(of_others_)) of_others_ = phase;
   table_->beat();  // first: no rank must see the old heartbeat with the new phase
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
@@ -205,7 +209,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   // The cause may be a rank of this host, or that rank may know it.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
-  const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
+  const double allowed = 1.5 * longest_share(of_others_) * settings_.stall_seconds;
   if (waited < allowed || !table_->is_first_to_end()) return;
   run_end_.end(run_end_.wait_text(operation, ranks, seconds) + " without a response");
 }

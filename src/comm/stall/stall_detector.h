@@ -109,7 +109,7 @@ class StallDetector final : public WaitObserver {
   StallDetectorSettings settings_;
   double waited_ = 0.0;             ///< seconds in the current phase
   bool looked_ = false;             ///< `look` was called in the current wait
-  bool others_may_be_long_ = true;  ///< outside of steps: until a whole step is done
+  Phase of_others_ = Phase::start;  ///< the longest phase that other ranks may be in, until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;
   RunEnd run_end_;

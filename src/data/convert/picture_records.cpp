@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/images/view.h"
+#include "src/core/free_memory.h"
 #include "src/data/convert/picture_file.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_generated.h"
@@ -62,6 +63,8 @@ StoredPicture stored(std::string file, const PictureConversion& conversion) {
   }
   thread_local DecodedPart whole;
   decode_whole(bytes_of(file), whole);
+  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
+  if (whole.pixels.size() > kept_bytes) free_memory(whole.pixels);  // do not keep the memory of a single large picture
   return {std::move(file), info};
 }
 

@@ -1,7 +1,7 @@
 // CudaInputStage: owns the GPU memory of a StepTable and copies the inputs of steps to it.
 //
-// If the records of the dataset fit in the GPU's memory, they are uploaded once. Otherwise each slot has memory for one
-// batch, and the samples are copied through page-locked memory.
+// If the records of the dataset are in host memory and fit in half of the GPU's free memory, they are uploaded once.
+// Otherwise each slot has memory for one batch, and the samples are copied through page-locked memory.
 #pragma once
 
 #include "src/device/cuda_device.h"

@@ -105,8 +105,8 @@ using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const U
 /// Sharded in host memory if the communicator has shared memory and the rule is elementwise, otherwise replicated.
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
 
-/// Bytes of this rank in the memory that the ranks of its host share, if that strategy updates a network with this
-/// number of parameters. 0: none.
+/// An estimate of the bytes that this rank shares with the ranks of its host under make_update_strategy's choice:
+/// without gaps, step sums and checksums. 0: none.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 

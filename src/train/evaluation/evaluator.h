@@ -37,7 +37,8 @@ struct EvaluatorSettings {
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
   bool capture = true;             ///< replay captured passes if the device can
   /// The only records that evaluate() will evaluate, several times: a GPU keeps their images if they are in memory and
-  /// need at most 256 MiB. Its dataset outlives the evaluator. No dataset: any records are evaluated.
+  /// need at most 256 MiB and half of its free memory. Its dataset outlives the evaluator. No dataset: any records are
+  /// evaluated.
   EvaluatedPart repeated = {};
 };
 
@@ -52,8 +53,8 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Sends rank 0's parameters and buffers to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// Loads these moving averages and buffers of the same network on the same device. Call Tower::synchronize_buffers
-  /// first.
+  /// Copies these moving averages and buffers of the same network on the same device. `averages`: device memory in the
+  /// layout of Tower::parameters(). Call Tower::synchronize_buffers first.
   void load_averages(std::span<float> averages, const BufferStore& buffers);
 
   /// Whether a GPU keeps the images of EvaluatorSettings::repeated.

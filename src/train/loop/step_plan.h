@@ -10,7 +10,7 @@ namespace carillon {
 struct StepPlan {
   std::int64_t step = 0;    ///< updates applied before it
   bool logs = false;        ///< a line on the console and in metrics.jsonl
-  bool summarizes = false;  ///< scalars, histograms and images for TensorBoard; always at the last step
+  bool summarizes = false;  ///< scalars, histograms and images for TensorBoard; if any, also at the last step
   bool audits = false;      ///< another rank computes the gradients again
   // After the step:
   bool compares = false;  ///< compare the ranks' variables
