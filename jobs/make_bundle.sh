@@ -107,4 +107,4 @@ compress=(xz -9 -T0)
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
 mv "$out.part" "$out"
-echo "make_bundle: $out, $(($(stat -c %s "$out") / 1048576)) MiB, $(paste -sd, "$bundle/BUNDLE")"
+echo "make_bundle: $out, $(($(stat -c %s "$out") / 1048576)) MiB, $(paste -sd, "$bundle/BUNDLE" | sed "s/,/, /")"

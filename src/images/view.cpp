@@ -119,8 +119,7 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   }
   if (view.mirrored) mirror(columns);
   resize(part, rows, columns, memory, layout, out);
-  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
-  if (part.pixels.size() > kept_bytes) free_memory(part.pixels);  // do not keep the memory of a single large picture
+  free_if_large(part.pixels);
 }
 
 /// Half of the margin; of two equal places, the even one, as torchvision's CenterCrop.

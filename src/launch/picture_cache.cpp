@@ -70,24 +70,17 @@ void check_may_write(const fs::path& data) {
 
 /// Removes the records of an earlier conversion. Errors: io.
 void clear(const fs::path& data) {
-  std::error_code error;
   std::vector<fs::path> ours;
   for (const char* const name : descriptions) ours.push_back(data / name);
-  for (const auto& entry : fs::directory_iterator(data, error)) {
-    if (is_record_file(entry.path())) ours.push_back(entry.path());
-  }
-  if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
+  for (const auto& [name, bytes] : record_sizes(data)) ours.push_back(data / name);
   for (const fs::path& path : ours) remove_file(path);
 }
 
 std::int64_t count_split(const fs::path& data, const std::string& split) {
   std::int64_t count = 0;
-  std::error_code error;
-  fs::directory_iterator entries(data, error);
-  if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
-  for (const auto& entry : entries) {
-    if (!is_shard_of(entry.path().filename().string(), split)) continue;
-    RecordReader reader(entry.path().string(), RecordCheck::framing);
+  for (const auto& [name, bytes] : record_sizes(data)) {
+    if (!is_shard_of(name, split)) continue;
+    RecordReader reader((data / name).string(), RecordCheck::framing);
     for (RecordPlace place; reader.next_place(place);) ++count;
   }
   return count;

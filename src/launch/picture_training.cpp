@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 
+#include "carillon/app/program_spec.h"
 #include "carillon/core/error.h"
 #include "src/app/picture_options.h"
-#include "src/app/step_time.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/count_text.h"
@@ -17,6 +16,7 @@
 #include "src/data/convert/convert_pictures.h"
 #include "src/device/cuda_backend.h"
 #include "src/launch/given_weights.h"
+#include "src/launch/machine_speed.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
 #include "src/models/torch_names.h"
@@ -40,37 +40,6 @@ constexpr double views = 6.0;
 
 /// Options of image_train and image_eval that say how to compute.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
-
-/// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
-const std::vector<std::string> not_for_trials{"max-steps",
-                                              "patience",
-                                              "test-time-augmentation",
-                                              "epochs",
-                                              "train-dir",
-                                              "data",
-                                              "eval-data",
-                                              "eval-every",
-                                              "log-every",
-                                              "checkpoint-every",
-                                              "resume",
-                                              "time-limit",
-                                              "summary-every",
-                                              "stop-at-accuracy",
-                                              "schedule",
-                                              "warmup-steps",
-                                              "warmup-from",
-                                              "schedule-steps",
-                                              "schedule-power",
-                                              "milestones",
-                                              "schedule-knots",
-                                              "milestone-factor",
-                                              "decay-steps",
-                                              "lookahead-every",
-                                              "lookahead-power",
-                                              "lookahead-steps",
-                                              "lookahead-decay",
-                                              "final-learning-rate",
-                                              "learning-rate-decay"};
 
 std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name) {
   const std::optional<std::string> text = value_of(words, name);
@@ -214,56 +183,21 @@ std::int64_t PictureTraining::training_pictures() const {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
 }
 
-double PictureTraining::seconds_per_picture(const Candidate& candidate) {
-  const auto known = measured_.find({candidate.network, candidate.image_size});
-  if (known != measured_.end()) return known->second;
-  const ProgramSpec program_spec = image_program();
-  const NamedNetwork network{candidate.network, network_named(program_spec, candidate.network)};
-  constexpr double seconds = 1.5;
-  const double measured =
-      gpus_ > 0
-          ? seconds_per_picture_on_gpus(candidate)
-          : training_seconds_per_image(
-                network, {.image_size = candidate.image_size, .batch_size = 32, .threads = cores_, .seconds = seconds});
-  measured_[{candidate.network, candidate.image_size}] = measured;
-  return measured;
+std::int64_t PictureTraining::batch_size() const {
+  return number_in(request_.passed, "global-batch").value_or(batch_for(training_pictures()));
 }
 
-/// Other processes measure: a GPU may serve one process only.
-double PictureTraining::seconds_per_picture_on_gpus(const Candidate& candidate) {
-  constexpr std::int64_t steps = 10;
-  const std::optional<std::int64_t> given_batch = number_in(request_.passed, "global-batch");
-  const TrainingChoice choice{.candidate = candidate,
-                              .batch_size = given_batch ? *given_batch : batch_for(training_pictures())};
-  const Launch launch{static_cast<int>(ranks_for_batch(choice.batch_size)), cores_};
-  constexpr double unknown = std::numeric_limits<double>::infinity();
-  if (is_stopped_) return unknown;
-  try {
-    const std::optional<TrialSpeed> speed =
-        try_training(launch, {.settings = training_settings(choice, steps),
-                              .data = "synthetic",
-                              .options = joined(only(request_.passed, device_options), {"--classes", "10"}),
-                              .steps = steps,
-                              .directory = train_dir_ / ".trial"});
-    is_stopped_ = !speed;
-    return speed ? speed->step_seconds / static_cast<double>(choice.batch_size) : unknown;
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::failed) throw Error(ExitCode::usage, error.what());  // too little memory, above all
-    throw;
-  }
-}
-
-TrainingChoice PictureTraining::choose() {
+TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
   return choose_training({.pictures = training_pictures(),
                           .side = pictures_.side,
                           .seconds = seconds,
-                          .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
+                          .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
+                          .batch_size = batch_size(),
                           .fixed = {.network = given_network_ ? given_network_ : value_of(request_.passed, "model"),
-                                    .image_size = number_in(request_.passed, "image-size"),
-                                    .batch_size = number_in(request_.passed, "global-batch")},
+                                    .image_size = number_in(request_.passed, "image-size")},
                           .fine_tunes = given_network_.has_value(),
                           .preprocessing = given_preprocessing_});
 }
@@ -284,34 +218,34 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
 }
 
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
-                                                        const TrainingPlan& plan) {
+                                                        const TrainingPlan& plan, MachineSpeed& speed) const {
   if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
   if (const std::optional<double> epochs = epochs_in(request_.passed)) {
     const double steps = *epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
     return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
   }
-  const double guess = static_cast<double>(choice.batch_size) * seconds_per_picture(choice.candidate);
-  if (is_stopped_) return std::nullopt;
+  const double guess = static_cast<double>(choice.batch_size) * speed.seconds_per_picture(choice.candidate);
+  if (speed.is_stopped()) return std::nullopt;
   const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
-  const std::optional<TrialSpeed> speed =
+  const std::optional<TrialSpeed> trial =
       try_training(launch(plan), {.settings = training_settings(choice, steps),
                                   .data = records_pattern(plan.data, "train"),
-                                  .options = joined(initial_weights(), without(request_.passed, not_for_trials)),
+                                  .options = joined(initial_weights(), request_.passed),
                                   .steps = steps,
-                                  .directory = train_dir_ / ".trial"});
-  if (!speed) return std::nullopt;
-  say(fmt::format("the trial trained {:.3g} pictures/s", static_cast<double>(choice.batch_size) / speed->step_seconds));
+                                  .directory = trial_directory()});
+  if (!trial) return std::nullopt;
+  say(fmt::format("the trial trained {:.3g} pictures/s", static_cast<double>(choice.batch_size) / trial->step_seconds));
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
-  const double evaluation = forward_share * speed->step_seconds / static_cast<double>(choice.batch_size) *
+  const double evaluation = forward_share * trial->step_seconds / static_cast<double>(choice.batch_size) *
                             (static_cast<double>(evaluations) * watched + views * evaluated);
-  const double remaining = choice.seconds - elapsed() - 2.0 * speed->start_seconds - evaluation;
-  return steps_in(remaining, speed->step_seconds, records.training, choice.batch_size);
+  const double remaining = choice.seconds - elapsed() - 2.0 * trial->start_seconds - evaluation;
+  return steps_in(remaining, trial->step_seconds, records.training, choice.batch_size);
 }
 
-std::int64_t PictureTraining::ranks_for_batch(std::int64_t batch_size) const {
+std::int64_t PictureTraining::ranks() const {
   if (request_.ranks > 0) return request_.ranks;
-  return find_in_path("mpirun").empty() ? 1 : ranks_for(batch_size, gpus_ > 0 ? gpus_ : cores_);
+  return find_in_path("mpirun").empty() ? 1 : ranks_for(batch_size(), gpus_ > 0 ? gpus_ : cores_);
 }
 
 void PictureTraining::read_weights() {
@@ -334,8 +268,13 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
                   printable(pictures_.path), processors));
-  const TrainingChoice choice = choose();
-  if (is_stopped_) return std::nullopt;
+  MachineSpeed speed({.launch = {static_cast<int>(ranks()), cores_},
+                      .gpus = gpus_,
+                      .batch_size = batch_size(),
+                      .device_options = only(request_.passed, device_options),
+                      .directory = trial_directory()});
+  const TrainingChoice choice = choose(speed);
+  if (speed.is_stopped()) return std::nullopt;
   require_network_fits(choice.candidate);
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
@@ -351,11 +290,11 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .image_size = choice.candidate.image_size,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
-                    .ranks = ranks_for_batch(choice.batch_size),
+                    .ranks = ranks(),
                     .minutes = has_length(request_.passed) ? 0.0
                                : request_.minutes > 0.0    ? request_.minutes
                                                            : choice.seconds / 60.0};
-  const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
+  const std::optional<std::int64_t> steps = find_steps(choice, records, plan, speed);
   if (!steps) return std::nullopt;
   plan.steps = steps;
   std::string settings = training_settings(choice, *steps);

@@ -4,13 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/launch/folder_lock.h"
+#include "src/launch/machine_speed.h"
 #include "src/launch/picture_cache.h"
 #include "src/launch/training_choice.h"
 #include "src/launch/training_plan.h"
@@ -68,11 +67,11 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   /// Pictures to train on, after those that are held out.
   std::int64_t training_pictures() const;
-  /// Measured on this machine, once for each candidate. Infinite if a stop signal arrived. Errors: usage (the network
-  /// refuses the size, or needs too much memory).
-  double seconds_per_picture(const Candidate& candidate);
-  double seconds_per_picture_on_gpus(const Candidate& candidate);
-  TrainingChoice choose();
+  /// Pictures per step, over all ranks.
+  std::int64_t batch_size() const;
+  std::int64_t ranks() const;
+  std::filesystem::path trial_directory() const { return train_dir_ / ".trial"; }
+  TrainingChoice choose(MachineSpeed& speed) const;
   /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
   std::filesystem::path expected_network(const TrainingPlan& plan) const;
   std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
@@ -86,10 +85,9 @@ class PictureTraining {
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
-  std::int64_t ranks_for_batch(std::int64_t batch_size) const;
   /// Nothing if a stop signal arrived.
   std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
-                                         const TrainingPlan& plan);
+                                         const TrainingPlan& plan, MachineSpeed& speed) const;
 
   TrainingRequest request_;
   PictureFolder pictures_;
@@ -98,9 +96,7 @@ class PictureTraining {
   std::optional<std::string> given_network_;  ///< of the weights to fine-tune; nothing if a training continues
   std::string given_preprocessing_;           ///< of these weights; empty: unknown
   std::optional<FolderLock> data_lock_;
-  int cores_, gpus_;                                                 ///< gpus_: 0 if the training computes on CPUs
-  std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
-  bool is_stopped_ = false;                                          ///< a stop signal ended a measurement
+  int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };
 

@@ -59,7 +59,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
   };
   TrainingChoice choice{.candidate = candidates.front(),
-                        .batch_size = input.fixed.batch_size.value_or(batch_for(input.pictures)),
+                        .batch_size = input.batch_size,
                         .seconds = input.seconds.value_or(0.0),
                         .fine_tunes = input.fine_tunes,
                         .preprocessing = input.preprocessing};

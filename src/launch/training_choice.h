@@ -31,7 +31,7 @@ std::vector<std::int64_t> fine_tuning_sizes();
 /// Choices that the user made on the command line.
 struct FixedChoices {
   std::optional<std::string> network;
-  std::optional<std::int64_t> image_size, batch_size, steps;
+  std::optional<std::int64_t> image_size;
 };
 
 struct ChoiceInput {
@@ -40,6 +40,7 @@ struct ChoiceInput {
   std::optional<double> seconds;  ///< for the training; none: the rule's own budget
   /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
+  std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
   bool fine_tunes = false;         ///< the weights of `fixed.network` are given: fewer epochs are useful
   std::string preprocessing = {};  ///< that of the given weights; empty: the usual one of the network

@@ -10,32 +10,52 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/lines_from_end.h"
+#include "src/core/removed_at_end.h"
 #include "src/options/option_set.h"
+#include "src/processes/passed_options.h"
 
 namespace carillon {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes the folder of a trial at the end, also after an error.
-class TrialFolder {
- public:
-  explicit TrialFolder(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::remove_all(path_, error);
-    if (!error) fs::create_directories(path_, error);
-    if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", path_.string(), error.message());
-  }
-  ~TrialFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TrialFolder(const TrialFolder&) = delete;
-  TrialFolder& operator=(const TrialFolder&) = delete;
+/// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
+const std::vector<std::string> not_for_trials{"max-steps",
+                                              "patience",
+                                              "test-time-augmentation",
+                                              "epochs",
+                                              "train-dir",
+                                              "data",
+                                              "eval-data",
+                                              "eval-every",
+                                              "log-every",
+                                              "checkpoint-every",
+                                              "resume",
+                                              "time-limit",
+                                              "summary-every",
+                                              "stop-at-accuracy",
+                                              "schedule",
+                                              "warmup-steps",
+                                              "warmup-from",
+                                              "schedule-steps",
+                                              "schedule-power",
+                                              "milestones",
+                                              "schedule-knots",
+                                              "milestone-factor",
+                                              "decay-steps",
+                                              "lookahead-every",
+                                              "lookahead-power",
+                                              "lookahead-steps",
+                                              "lookahead-decay",
+                                              "final-learning-rate",
+                                              "learning-rate-decay"};
 
- private:
-  fs::path path_;
-};
+void make_empty_folder(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) fs::create_directories(path, error);
+  if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", path.string(), error.message());
+}
 
 /// The field `step_seconds` of each line of metrics.jsonl, in the order of the steps.
 std::vector<double> step_times(const fs::path& metrics) {
@@ -60,7 +80,8 @@ double median(std::vector<double> values) {
 std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial) {
   const fs::path &directory = trial.directory, settings_file = directory / "trial.cfg",
                  output = directory / "output.txt";
-  const TrialFolder folder(directory);
+  const RemovedAtEnd removed(directory);
+  make_empty_folder(directory);
   write_file_atomically(settings_file, std::as_bytes(std::span(trial.settings)), OptionSet::max_config_bytes);
   std::vector<std::string> words{"--config", settings_file.string(), "--data", trial.data, "--train-dir",
                                  directory.string(), "--max-steps", std::to_string(trial.steps), "--log-every", "1",
@@ -68,7 +89,7 @@ std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial)
                                  // The environment may ask for evaluations, which a trial has not.
                                  "--eval-every", "0", "--patience", "0", "--stop-at-accuracy", "0",
                                  "--test-time-augmentation=false", "--resume", "auto"};
-  words.insert(words.end(), trial.options.begin(), trial.options.end());
+  words = joined(words, without(trial.options, not_for_trials));
   ChildSettings settings = launch.settings();
   settings.output = output;
   const auto started = std::chrono::steady_clock::now();

@@ -17,9 +17,10 @@ struct TrialSpeed {
 };
 
 struct Trial {
-  std::string settings;              ///< options of the training, for --config
-  std::string data;                  ///< pattern of the record files
-  std::vector<std::string> options;  ///< further options of image_train, without its length, places and evaluations
+  std::string settings;  ///< options of the training, for --config
+  std::string data;      ///< pattern of the record files
+  std::vector<std::string>
+      options;  ///< further options of image_train; those of its length, places and evaluations are ignored
   std::int64_t steps;
   std::filesystem::path directory;  ///< for its files; removed before and after
 };

@@ -12,27 +12,11 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/comm/mpi/cpu_topology.h"
+#include "src/core/removed_at_end.h"
 
 namespace carillon {
 
 namespace fs = std::filesystem;
-namespace {
-
-class RemovedAtEnd {
- public:
-  explicit RemovedAtEnd(fs::path path) : path_(std::move(path)) {}
-  ~RemovedAtEnd() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  RemovedAtEnd(const RemovedAtEnd&) = delete;
-  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
 
 fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 

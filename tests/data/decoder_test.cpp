@@ -203,6 +203,16 @@ TEST_F(OwnDecoderTest, ASetHasTheShapesOfItsDecoder) {
   EXPECT_EQ(set.image(4)[0], 5);
 }
 
+TEST_F(OwnDecoderTest, ADamagedRecordThatMayBeSkippedDoesNotPreventOpening) {
+  std::string bytes;
+  for (std::size_t i = 0; i < 3; ++i) append_record(bytes, std::string(i + 1, '\1'));
+  bytes[bytes.size() - 6] ^= 1;  // in the data of the last record, which find_fault reads
+  const std::vector<std::string> patterns = {write("damaged", bytes)};
+  const auto decoder = std::make_shared<AnyLengthDecoder>(false);
+  EXPECT_EQ(failure_of([&] { Dataset::open(patterns, decoder, CacheMode::none); }).code, ExitCode::data);
+  EXPECT_EQ(Dataset::open(patterns, decoder, CacheMode::none, 1, {}, DamagedSamples::ignore).size(), 3u);
+}
+
 TEST_F(OwnDecoderTest, ImagesThatAreDrawnAreNotCached) {
   EXPECT_FALSE(open(5, true).in_memory());
   const Failure failure = failure_of([&] { open(5, true, CacheMode::memory); });

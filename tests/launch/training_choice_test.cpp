@@ -88,7 +88,8 @@ TEST(ChooseTraining, TakesWhatTheUserFixed) {
   const auto choice = choose_training({.pictures = 5000,
                                        .seconds = 300.0,
                                        .seconds_per_picture = machine(0.001),
-                                       .fixed = {.network = "resnet9", .image_size = 48, .batch_size = 96}});
+                                       .batch_size = 96,
+                                       .fixed = {.network = "resnet9", .image_size = 48}});
   EXPECT_EQ(choice.candidate, (Candidate{"resnet9", 48}));
   EXPECT_EQ(choice.batch_size, 96);
 }

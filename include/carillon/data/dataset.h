@@ -49,6 +49,7 @@ class Dataset {
   /// find_fault. Also usage, for CacheMode::memory with a decoder that draws random numbers, and for a GZIP file that
   /// is not cached. With CacheMode::automatic, that is the case if the decoder draws or is slow, or if the decoded
   /// dataset exceeds the process's share of half of the available memory.
+  /// `damaged`: ignore if skip_damaged will be called.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);

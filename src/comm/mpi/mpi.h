@@ -55,7 +55,8 @@ class Mpi {
   /// Limits the waits of the calls below on this rank. They then throw ExitCode::failed if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
-  /// The text of each rank, or of each rank of this host, in their order. Texts may differ in length.
+  /// The text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. Texts may
+  /// differ in length.
   std::vector<std::string> all_gather(std::string_view text) const;
   std::vector<std::string> local_all_gather(std::string_view text) const;
   /// Copies the bytes of `root` to all ranks. The same length on all.

@@ -22,12 +22,13 @@
 namespace carillon {
 namespace {
 
-constexpr double long_phase = 4.0;
+constexpr double long_phase = 4.0,
+                 start_phase = 12.0;  ///< longest times without a heartbeat, in multiples of the limit
 
 /// Longest time without a heartbeat in `phase`, in multiples of the limit.
 double longest_share(Phase phase) {
   if (is_step_phase(static_cast<int>(phase))) return 1.0;
-  return phase == Phase::start ? 12.0 : long_phase;
+  return phase == Phase::start ? start_phase : long_phase;
 }
 
 double allowed_seconds(int phase, double stall_seconds) {
@@ -143,8 +144,8 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
   }
   waited_ = 0.0;
   // After a whole step all ranks have left the phases before it.
-  if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) of_others_ = phase;
-  if (longest_share(phase) > longest_share(of_others_)) of_others_ = phase;
+  if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) phase_of_others_ = phase;
+  if (longest_share(phase) > longest_share(phase_of_others_)) phase_of_others_ = phase;
   table_->beat();  // first: no rank must see the old heartbeat with the new phase
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
@@ -209,7 +210,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   // The cause may be a rank of this host, or that rank may know it.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
-  const double allowed = 1.5 * longest_share(of_others_) * settings_.stall_seconds;
+  const double allowed = 1.5 * longest_share(phase_of_others_) * settings_.stall_seconds;
   if (waited < allowed || !table_->is_first_to_end()) return;
   run_end_.end(run_end_.wait_text(operation, ranks, seconds) + " without a response");
 }

@@ -107,9 +107,9 @@ class StallDetector final : public WaitObserver {
 
   const Mpi& mpi_;
   StallDetectorSettings settings_;
-  double waited_ = 0.0;             ///< seconds in the current phase
-  bool looked_ = false;             ///< `look` was called in the current wait
-  Phase of_others_ = Phase::start;  ///< the longest phase that other ranks may be in, until a whole step is done
+  double waited_ = 0.0;                   ///< seconds in the current phase
+  bool looked_ = false;                   ///< `look` was called in the current wait
+  Phase phase_of_others_ = Phase::start;  ///< the longest phase that other ranks may be in, until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;
   RunEnd run_end_;

@@ -63,8 +63,7 @@ StoredPicture stored(std::string file, const PictureConversion& conversion) {
   }
   thread_local DecodedPart whole;
   decode_whole(bytes_of(file), whole);
-  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
-  if (whole.pixels.size() > kept_bytes) free_memory(whole.pixels);  // do not keep the memory of a single large picture
+  free_if_large(whole.pixels);
   return {std::move(file), info};
 }
 

@@ -170,6 +170,11 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes,
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
+/// Whether the error is that of a damaged record, which may be skipped.
+bool is_damage(const Error& error) {
+  return error.code() == ExitCode::data && dynamic_cast<const FileChangedError*>(&error) == nullptr;
+}
+
 /// Maximum size of the decoded dataset in this process, in bytes.
 std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
   if (cache != CacheMode::automatic) return no_limit;
@@ -220,7 +225,7 @@ Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<con
     try {
       opened.read(i, i, image, target);
     } catch (const Error& error) {
-      if (damaged == DamagedSamples::refuse || error.code() != ExitCode::data) throw;
+      if (damaged == DamagedSamples::refuse || !is_damage(error)) throw;
       std::ranges::fill(image, std::uint8_t{0});
     }
   };
@@ -326,10 +331,8 @@ void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t
   for (std::size_t tried = 1;; ++tried) {
     try {
       return storage_->read(i, position, {image, target});
-    } catch (const FileChangedError&) {
-      throw;
     } catch (const Error& error) {
-      if (!storage_->warn || error.code() != ExitCode::data || tried == size()) throw;
+      if (!storage_->warn || !is_damage(error) || tried == size()) throw;
       storage_->pass_over(i, error.what());
     }
     i = (i + 1) % size();
@@ -345,10 +348,8 @@ bool Dataset::read_target(std::size_t i, std::span<std::byte> target) const {
   try {
     storage_->read_target(i, target);
     return true;
-  } catch (const FileChangedError&) {
-    throw;
   } catch (const Error& error) {
-    if (!storage_->warn || error.code() != ExitCode::data) throw;
+    if (!storage_->warn || !is_damage(error)) throw;
     storage_->pass_over(i, error.what());
     return false;
   }

@@ -75,7 +75,7 @@ struct Recorder::First {
   std::optional<StepClock::Clock::time_point> stop_at = stop_time(options.checkpoint);
   std::optional<LayerSummarizer> summarizer{};
   bool shows_captured = true;  ///< until the captured step is printed
-  bool stops_in_time = false;  ///< --time-limit has ended the run
+  bool time_was_up = false;    ///< --time-limit has ended the run
   StepClock clock{};
   DurationNotice duration_notice{options.logging.faster_choice};
   std::optional<double> l2_loss{};          ///< L2 loss of the last logged step
@@ -233,9 +233,8 @@ void Recorder::announce(const Parts& parts) {
   console.print(description_line(parts, options, first_->tower_count));
   if (first_->is_time_up(Clock::now())) {
     console.warn(
-        fmt::format("the job ends within --time-margin {} s: the run stops after its first step; request a "
-                    "longer job",
-                    options.checkpoint.time_margin));
+        fmt::format("--time-limit {}: less than --time-margin {} s is left, so the run stops after its first step",
+                    options.checkpoint.time_limit, options.checkpoint.time_margin));
   }
   const TaskOptions& task = options.task;
   if (task.label_smoothing > 0.0 && !task.weighs_classes() && task.focal_gamma == 0.0) {
@@ -360,7 +359,7 @@ ControlFlags Recorder::requests(Clock::time_point now) {
   if (!first_) return {};
   ControlFlags requests = first_->checkpoints->poll(now);
   requests.stop = first_->is_time_up(now);
-  first_->stops_in_time = first_->stops_in_time || requests.stop;
+  first_->time_was_up = first_->time_was_up || requests.stop;
   return requests;
 }
 
@@ -382,7 +381,7 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
                             checkpoint_path(first_->options.checkpoint.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
     console.print(fmt::format("stopped by {} at step {}: start again to resume",
-                              first_->stops_in_time ? "--time-limit" : "a signal", position.step));
+                              first_->time_was_up ? "--time-limit" : "a signal", position.step));
   }
 }
 
