@@ -8,10 +8,22 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Open MPI counts one slot per core, not per hardware thread. An affinity mask can reduce the number of cores.
-cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l || true)
-allowed=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-if ((cores == 0 || cores > allowed)); then cores=$allowed; fi
+# Open MPI counts one slot per core, not per hardware thread. An affinity mask can exclude cores.
+# cores_of LIST prints the number of cores of the hardware threads in LIST, for example 0-3,8; 0: unknown.
+cores_of() {
+  lscpu --parse=CPU,CORE,SOCKET 2>/dev/null | awk -F, -v allowed="$1" '
+    BEGIN {
+      count = split(allowed, ranges, ",")
+      for (i = 1; i <= count; ++i) {
+        ends = split(ranges[i], range, "-")
+        for (thread = range[1] + 0; thread <= range[ends] + 0; ++thread) is_allowed[thread]
+      }
+    }
+    /^[0-9]/ && ($1 + 0 in is_allowed) && !(($2, $3) in seen) { seen[$2, $3]; ++cores }
+    END { print cores + 0 }' || true
+}
+cores=$(cores_of "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)")
+if ((cores == 0)); then cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc); fi
 
 # Seconds that mpirun waits after TERM or INT before it signals the ranks, and again before it kills them. mpirun also
 # waits twice that long after a rank has failed, so the value is small. Scripts that restart trainings set a larger one.

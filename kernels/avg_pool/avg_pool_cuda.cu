@@ -1,7 +1,10 @@
 // avg_pool on a GPU.
+#include <algorithm>
+
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/avg_pool/avg_pool_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -10,9 +13,7 @@ namespace {
 class AvgPoolCuda final : public Op {
  public:
   AvgPoolCuda(const AvgPoolGeometry& geometry, const OpTensors& tensors) : geometry_(geometry), tensors_(tensors) {
-    check(
-        x().shape.element_count() <= std::int64_t{UINT32_MAX} && y().shape.element_count() <= std::int64_t{UINT32_MAX},
-        "avg_pool on a GPU: more than 2^32 elements");
+    check_index_limit("avg_pool", std::max(x().shape.element_count(), y().shape.element_count()));
   }
 
   void forward(Stream& stream) override {

@@ -3,6 +3,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -15,7 +16,7 @@ class BatchNormCuda final : public Op {
         training_(context.training),
         towers_(form.over_all_towers && form.takes_batch(context.training) ? context.towers : nullptr),
         tensors_(tensors) {
-    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "batch_norm on a GPU: more than 2^32 elements");
+    check_index_limit("batch_norm", x().shape.element_count());
     const std::size_t width = static_cast<std::size_t>(columns());
     statistics_ = context.device->allocate(width * sizeof(ChannelStatistics));
     norm_ = context.device->allocate(3 * width * sizeof(float));

@@ -6,7 +6,7 @@
 //   y_b = (v - mean) / max(std, 1 / sqrt(n))              y: [batch, crop_height, crop_width, channels] float32 (NHWC)
 //
 // mean and std (of the population) are over all n values of the crop; no value is clipped. Crop, flip, brightness and
-// contrast depend only on the seed and the sample position (cifar_distort_draw.h). Without `distort`, the crop
+// contrast depend only on the seed and the stream position (cifar_distort_draw.h). Without `distort`, the crop
 // is the centre. All four steps are one exact map per channel, computed from integer sums (cifar_distort_math.h);
 // brightness cancels out. The op is the first of a graph: it has no tensor inputs and no gradient. Source: TensorFlow's
 // CIFAR-10 tutorial.

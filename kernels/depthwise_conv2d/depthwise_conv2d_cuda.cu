@@ -1,10 +1,12 @@
 // depthwise_conv2d on a GPU.
+#include <algorithm>
 #include <optional>
 
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d_kernels.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -14,8 +16,7 @@ class DepthwiseConv2dCuda final : public Op {
  public:
   DepthwiseConv2dCuda(const DepthwiseGeometry& geometry, Device& device, const OpTensors& tensors)
       : geometry_(geometry), tensors_(tensors) {
-    check(x().shape.element_count() <= std::int64_t{INT32_MAX} && y().shape.element_count() <= std::int64_t{INT32_MAX},
-          "depthwise_conv2d on a GPU: more than 2^31 elements");
+    check_index_limit("depthwise_conv2d", std::max(x().shape.element_count(), y().shape.element_count()), INT32_MAX);
     if (parameter_gradient(0)) {
       with_form(geometry_, [&](auto, auto n, auto taps, auto) {
         const std::int64_t blocks = cut(n, taps).item_blocks();

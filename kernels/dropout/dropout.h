@@ -4,7 +4,7 @@
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
-// kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the sample position
+// kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the stream position
 // of sample b and, for dropout, element i of the sample (dropout_draw.h), so ranks, batches and a resume do not change
 // it. Backward repeats the draws, which moves less memory than a mask. x, y: [batch, ...]. The op is not tiled, because
 // a tile does not know the positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov,

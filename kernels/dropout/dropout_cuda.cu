@@ -2,6 +2,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -11,7 +12,7 @@ class DropoutCuda final : public Op {
  public:
   DropoutCuda(const DropoutDraws& draws, const OpContext& context, const OpTensors& tensors)
       : filter_(draws), table_(context.step->table), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {
-    check(x_.shape.element_count() <= std::int64_t{UINT32_MAX}, "dropout on a GPU: more than 2^32 elements");
+    check_index_limit("dropout", x_.shape.element_count());
     if (!tensors.input_gradients.empty()) dx_ = tensors.input_gradients.at(0);
   }
 

@@ -2,6 +2,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -11,7 +12,7 @@ class LayerNormCuda final : public Op {
  public:
   LayerNormCuda(const LayerNormParams& params, const OpContext& context, const OpTensors& tensors)
       : epsilon_(params.epsilon), tensors_(tensors) {
-    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "layer_norm on a GPU: more than 2^32 elements");
+    check_index_limit("layer_norm", x().shape.element_count());
     if (!context.training) return;
     norms_ = context.device->allocate(static_cast<std::size_t>(rows()) * sizeof(RowNorm));
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {

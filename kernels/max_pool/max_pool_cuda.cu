@@ -1,10 +1,12 @@
 // max_pool on a GPU. In training, forward stores the position of each maximum, one byte per output.
+#include <algorithm>
 #include <optional>
 
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/max_pool/max_pool_kernels.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -17,8 +19,7 @@ class MaxPoolCuda final : public Op {
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.empty() ? Tensor{} : tensors.parameters[0]) {
-    check(x_.shape.element_count() <= std::int64_t{UINT32_MAX} && y_.shape.element_count() <= std::int64_t{UINT32_MAX},
-          "max_pool on a GPU: more than 2^32 elements");
+    check_index_limit("max_pool", std::max(x_.shape.element_count(), y_.shape.element_count()));
     if (tensors.input_gradients.empty()) return;
     dx_ = tensors.input_gradients.at(0);
     dy_ = tensors.output_gradients.at(0);

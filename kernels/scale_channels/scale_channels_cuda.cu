@@ -2,6 +2,7 @@
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_channels/scale_channels_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -10,7 +11,7 @@ namespace {
 class ScaleChannelsCuda final : public Op {
  public:
   ScaleChannelsCuda(const OpContext& context, const OpTensors& tensors) : tensors_(tensors) {
-    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "scale_channels on a GPU: more than 2^32 elements");
+    check_index_limit("scale_channels", x().shape.element_count());
     if (!context.training) return;
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       const std::int64_t sums = 2 * cut(n).row_blocks() * channels();

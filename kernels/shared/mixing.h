@@ -6,7 +6,7 @@
 //   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, for the first the last sample
 //
 // Half a box's sides are int(sqrt(1 - lambda') / 2 extent). Its centre is uniform, and the image's edges cut it off.
-// There is one draw for all samples that an executable processes at once. It depends only on the sample position of the
+// There is one draw for all samples that an executable processes at once. It depends only on the stream position of the
 // first sample, so a resume and the number of ranks do not change it as long as the batches are the same. Sources:
 // Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019;
 // torchvision's transforms.
@@ -46,7 +46,7 @@ CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
   return (sample == 0 ? batch : sample) - 1;
 }
 
-/// `position`: sample position of the batch's first sample.
+/// `position`: stream position of the batch's first sample.
 CARILLON_HOST_DEVICE inline Mixing draw_mixing(const MixingParams& params, std::uint64_t position) {
   Mixing mixing;
   if (!params.mixes()) return mixing;

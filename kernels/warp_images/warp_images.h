@@ -3,7 +3,7 @@
 //   y[p] = x at c + R (p - c - t) / s       R = [cos a, sin a; -sin a, cos a], for (row, column)
 //
 // c is the centre of the image. The angle a, the zoom s and the shift t, in fractions of height and width, are uniform
-// in the ranges of WarpParams. The draws depend only on the seed and the sample position
+// in the ranges of WarpParams. The draws depend only on the seed and the stream position
 // (kernels/warp_images/warp_images_math.h). Between pixels, x is interpolated bilinearly by channel; outside the image,
 // x is the nearest edge pixel. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient.
 // Source: torchvision's RandomAffine, with fractions of a pixel.

@@ -24,7 +24,7 @@ std::optional<double> work_of(const TrainOptions& options) {
 
 }  // namespace
 
-std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options) {
+std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size) {
   if (program_spec.fast_network.empty() || is_synthetic(options.data.files)) return {};
   constexpr double least_gain = 1.5;
   const std::string fewer_steps = "fewer steps (--epochs, --max-steps)";
@@ -40,6 +40,7 @@ std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& o
   std::string words;
   if (options.model.name != program_spec.fast_network) words += fmt::format("--model {} ", program_spec.fast_network);
   if (smaller) words += fmt::format("--image-size {} ", program_spec.fast_image_size);
+  if (evaluates_other_size && !words.empty()) words += "--eval-image-size 0 ";
   return fmt::format("{}({:.0f} times less work per image), or {}", words, gain, fewer_steps);
 }
 

@@ -9,7 +9,7 @@ namespace carillon {
 
 /// LoggingOptions::faster_choice of a training with these options: ProgramSpec::fast_network and fast_image_size, if
 /// they need less work per image, or fewer steps. Empty: the program has no fast network, or the data are synthetic.
-/// `options`: with network, task and records resolved.
-std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options);
+/// `options`: with network, task and records resolved. `evaluates_other_size`: --eval-image-size is set.
+std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t max_image_size = 4096;
+constexpr std::int64_t min_image_size = 8, max_image_size = 4096;
 
 /// What a checkpoint has in its options for the scales of a regression.
 constexpr const char* means_name = "target means";
@@ -20,6 +20,8 @@ constexpr const char* deviations_name = "target deviations";
 
 /// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
+
+bool is_evaluation_size(std::int64_t size) { return size == 0 || (size >= min_image_size && size <= max_image_size); }
 
 CropRule crop_rule(const PictureOptions& options) {
   CropRule rule;
@@ -63,7 +65,7 @@ RecordSchema schema_of(const PictureOptions& options, const std::optional<Datase
   DatasetInfo usual;
   if (options.target() == TargetKind::numbers) usual.keys.label = numbers_key;
   return {.keys = form ? form->keys : usual.keys,
-          .image_shape = shape_of(options),
+          .image_shape = training_shape(options),
           .class_count = options.classes,
           .first_label = options.first_label >= 0 ? options.first_label
                          : form                   ? form->first_label
@@ -123,8 +125,15 @@ Colour mean_colour(const PixelNormalization& normalization) {
 
 void declare(OptionSet& set, PictureOptions& o) {
   set.begin_group("Data");
-  set.add("image-size", o.image_size, 8, max_image_size,
-          "height and width of the images for the network, in pixels, 8 to 4096", Scope::result);
+  set.add("image-size", o.image_size, min_image_size, max_image_size,
+          "height and width of the training images, in pixels, 8 to 4096; also of evaluated images, unless "
+          "--eval-image-size is set",
+          Scope::result);
+  set.add(
+      "eval-image-size", o.eval_image_size, 0, max_image_size,
+      "height and width of evaluated and predicted images, in pixels, 8 to 4096; 8/7 of --image-size shows the whole "
+      "shorter side of a picture; 0: as --image-size",
+      Scope::run);
   set.add("preprocessing", o.preprocessing, preprocessing_choices,
           "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow; inception: as "
           "torchvision, with pixels from -1 to 1 (timm's vision transformers)",
@@ -154,15 +163,20 @@ void declare(OptionSet& set, PictureOptions& o) {
   set.add("first-label", o.first_label, -1, 1, "label of the first class; -1: as in records.json, else 1");
 }
 
-ImageShape shape_of(const PictureOptions& options) {
+ImageShape training_shape(const PictureOptions& options) {
   return {.height = options.image_size, .width = options.image_size, .channels = 3};
+}
+
+ImageShape evaluation_shape(const PictureOptions& options) {
+  const std::int64_t size = options.eval_image_size > 0 ? options.eval_image_size : options.image_size;
+  return {.height = size, .width = size, .channels = 3};
 }
 
 PictureDecoding evaluation_decoding(const PictureOptions& pictures) {
   const bool is_tensorflow = pictures.preprocessing == Preprocessing::tensorflow;
   return {.crop = crop_rule(pictures),
-          .shorter = shorter_side(pictures.image_size),
-          .resampling = is_tensorflow ? Resampling::corner_aligned : Resampling::antialiased,
+          .shorter = std::max(shorter_side(pictures.image_size), evaluation_shape(pictures).height),
+          .resampling = is_tensorflow ? Resampling::top_left_aligned : Resampling::antialiased,
           .background = pictures.background};
 }
 
@@ -178,6 +192,10 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
 }
 
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed) {
+  if (!is_evaluation_size(pictures.eval_image_size)) {
+    fail(ExitCode::usage, "--eval-image-size {}: expected 0, or {} to {}", pictures.eval_image_size, min_image_size,
+         max_image_size);
+  }
   const bool synthetic = is_synthetic(data.files);
   const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(data.files);
   pictures.task = resolved_task(pictures, form, place_of(data.files));
@@ -210,21 +228,24 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
       }
     }
   }
-  PictureDecoding training = evaluation_decoding(pictures);
+  const PictureDecoding evaluation = evaluation_decoding(pictures);
+  PictureDecoding training = evaluation;
+  training.shorter = shorter_side(pictures.image_size);
   training.distorts = data.distort;
   training.mirrors = pictures.mirror;
   training.augment = pictures.rand_augment;
   training.erasing = pictures.random_erasing;
   training.erasing_fill = mean_colour(normalization_of(pictures.preprocessing));
   training.seed = seed;
-  data.record_form = {.make_decoder =
-                          [training](RecordSchema schema, RecordUse use) {
-                            PictureDecoding decoding = training;
-                            if (use == RecordUse::evaluation) decoding.distorts = false;
-                            return make_picture_decoder(std::move(schema), decoding);
-                          },
-                      .schema = schema_of(pictures, form),
-                      .decoder_distorts = true};
+  data.record_form = {
+      .make_decoder =
+          [training, evaluation, shape = evaluation_shape(pictures)](RecordSchema schema, RecordUse use) {
+            const bool evaluates = use == RecordUse::evaluation;
+            if (evaluates) schema.image_shape = shape;
+            return make_picture_decoder(std::move(schema), evaluates ? evaluation : training);
+          },
+      .schema = schema_of(pictures, form),
+      .decoder_distorts = true};
   data.normalization = normalization_of(pictures.preprocessing);
 }
 
@@ -251,6 +272,7 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
   PictureOptions pictures;
   try {
     pictures.image_size = json.at("image_size");
+    pictures.eval_image_size = json.value("eval_image_size", std::int64_t{0});
     pictures.classes = json.at("class count");
     pictures.trained_first_label = json.at("first class label");
     const std::string form = json.at("preprocessing");
@@ -263,8 +285,9 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
     const std::optional<Colour> background = parse_colour(json.value("background", "white"));
     pictures.background = background.value_or(Colour{});
     const bool is_sound =
-        background.has_value() && target_of_task(pictures.task).has_value() && is_known && pictures.image_size >= 8 &&
-        pictures.image_size <= max_image_size && pictures.classes >= 1 &&
+        background.has_value() && target_of_task(pictures.task).has_value() && is_known &&
+        pictures.image_size >= min_image_size && pictures.image_size <= max_image_size &&
+        is_evaluation_size(pictures.eval_image_size) && pictures.classes >= 1 &&
         pictures.classes <= static_cast<std::int64_t>(max_classes) &&
         (pictures.class_names.empty() || static_cast<std::int64_t>(pictures.class_names.size()) == pictures.classes);
     if (is_sound) return pictures;
@@ -281,11 +304,12 @@ RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std
     check_same(*form, pictures, place_of(patterns));
     check_first_label(pictures, *form, place_of(patterns));
   }
-  const PictureDecoding decoding = evaluation_decoding(pictures);
-  return {.make_decoder = [decoding](RecordSchema schema,
-                                     RecordUse /*use*/) { return make_picture_decoder(std::move(schema), decoding); },
-          .schema = schema_of(pictures, form),
-          .decoder_distorts = true};
+  RecordSchema schema = schema_of(pictures, form);
+  schema.image_shape = evaluation_shape(pictures);
+  const auto make = [decoding = evaluation_decoding(pictures)](RecordSchema own, RecordUse /*use*/) {
+    return make_picture_decoder(std::move(own), decoding);
+  };
+  return {.make_decoder = make, .schema = std::move(schema), .decoder_distorts = true};
 }
 
 }  // namespace carillon

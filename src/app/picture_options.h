@@ -27,7 +27,8 @@ inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvis
 inline constexpr std::int64_t imagenet_classes = 1000;
 
 struct PictureOptions {
-  std::int64_t image_size = 224;  ///< height and width of the images
+  std::int64_t image_size = 224;     ///< height and width of the images
+  std::int64_t eval_image_size = 0;  ///< the same in evaluations and predictions; 0: image_size
   Preprocessing preprocessing = Preprocessing::torchvision;
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
   bool mirror = true;             ///< mirror half of the training images left-right
@@ -47,7 +48,8 @@ struct PictureOptions {
 };
 
 void declare(OptionSet& set, PictureOptions& options);
-ImageShape shape_of(const PictureOptions& options);
+ImageShape training_shape(const PictureOptions& options);
+ImageShape evaluation_shape(const PictureOptions& options);
 
 /// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: of
 /// the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
@@ -65,7 +67,8 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 
-/// How evaluations decode a picture.
+/// How evaluations decode a picture. The shorter side is resized to 8/7 of image_size, or to eval_image_size if that
+/// size is larger. The factor 8/7 fits training crops of at least half of a picture.
 PictureDecoding evaluation_decoding(const PictureOptions& pictures);
 
 }  // namespace carillon

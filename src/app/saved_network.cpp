@@ -61,7 +61,7 @@ Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> 
       if (named.name != loaded.state.model) continue;
       if (pictures) {
         return make_saved_network(named.make,
-                                  {.image = shape_of(*pictures),
+                                  {.image = evaluation_shape(*pictures),
                                    .outputs = pictures->classes,
                                    .normalization = normalization_of(pictures->preprocessing)},
                                   loaded.path);

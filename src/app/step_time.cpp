@@ -110,7 +110,7 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);
   const Network network = make(network_settings);
   const auto threads = static_cast<double>(std::max<std::size_t>(1, device.workers().size()));
-  const double fewest = threads * static_cast<double>(device.least_samples(settings.arithmetic));
+  const double fewest = threads * static_cast<double>(device.min_samples(settings.arithmetic));
   const std::int64_t least = batch_within(fewest, network, settings, device);
   if (!fits(network, settings, least, device)) {
     fail(ExitCode::usage, "the network {} needs more than half of the free memory at {}x{} pixels", network.name,

@@ -27,7 +27,7 @@ struct StepTime {
 };
 
 /// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Takes at
-/// least 4 steps of Device::least_samples images per thread, whatever they take. Errors: usage (the network refuses the
+/// least 4 steps of Device::min_samples images per thread, whatever they take. Errors: usage (the network refuses the
 /// images, or a single image needs too much memory).
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
 

@@ -166,7 +166,7 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
                              const PictureOptions& pictures) {
   RecordSchema schema = options.data.record_form.schema;
   if (!program_spec.of_pictures) return schema;
-  schema.image_shape = shape_of(pictures);
+  schema.image_shape = training_shape(pictures);
   if (pictures.classes > 0) {
     schema.class_count = pictures.classes;
   } else if (set.given("data") && !is_synthetic(options.data.files)) {
@@ -253,6 +253,25 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
+/// Checks that the variables and buffers of `trained` fit the network for images of --eval-image-size. Errors: usage.
+void check_evaluation_size(const TrainOptions& options, const PictureOptions& pictures, const Graph& trained) {
+  const std::string given = fmt::format("--eval-image-size {}", pictures.eval_image_size);
+  Network network;
+  try {
+    network = network_for_images(options, evaluation_shape(pictures));
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", given, error.what());
+  }
+  const Graph evaluated = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
+  const auto fit = [](const auto& left, const auto& right) {
+    return std::ranges::equal(left, right,
+                              [](const auto& a, const auto& b) { return a.name == b.name && a.shape == b.shape; });
+  };
+  if (fit(trained.parameters(), evaluated.parameters()) && fit(trained.buffers(), evaluated.buffers())) return;
+  fail(ExitCode::usage, "{}: the variables of {} depend on the image size: omit --eval-image-size", given,
+       network.name);
+}
+
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
@@ -283,9 +302,21 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   const Network network = network_to_train(options);  // checks the image shape
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check(options.model, graph);
+  if (pictures.eval_image_size > 0) check_evaluation_size(options, pictures, graph);
   check_variables(options.optimizer.settings(), graph.parameters());
   if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
-  options.logging.faster_choice = faster_choice(program_spec, options);
+  options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
+}
+
+/// Errors: usage (a batch of an evaluation does not fit into the memory).
+void check_evaluation_fits(const TrainOptions& options, const Device& device, const Mpi& mpi) {
+  const RecordForm& form = options.data.record_form;
+  const ImageShape image = form.decoder({}, RecordUse::evaluation)->image_shape();
+  const std::int64_t count = options.data.evaluation_batch;
+  const BuildSettings build{count, options.device.arithmetic, Purpose::evaluation};
+  check_batch_fits(
+      build_network(network_for_images(options, image), build), device, mpi.local_size(),
+      {.option = fmt::format("an evaluation of {} images of {} x {} pixels", count, image.height, image.width)});
 }
 
 std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
@@ -300,6 +331,7 @@ std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::v
   const BuildSettings build{samples, options.device.arithmetic, Purpose::training};
   check_batch_fits(build_network(network, options.task.value, build), *device, mpi.local_size(),
                    batch_in_memory(options.data, *device));
+  if (!options.data.eval_files.empty()) check_evaluation_fits(options, *device, mpi);
   return device;
 }
 

@@ -24,7 +24,7 @@ class CpuDevice final : public Device {
   /// whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
   /// A left tile of bf16 products (kernels/shared/bf16_tiles.h) has one row for each of 16 samples.
-  std::int64_t least_samples(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::bf16 ? 16 : 1; }
+  std::int64_t min_samples(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::bf16 ? 16 : 1; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
 
   const dnnl::engine& engine() const { return engine_; }

@@ -48,19 +48,19 @@ bool can_be_tiled(const Graph& graph, const Graph::Node& node) {
   return parameter_bytes <= max_parameter_bytes && bytes_per_sample(graph, node) <= tile_bytes;
 }
 
-int tiles_for(const Graph& graph, int first, int last, std::int64_t least_samples) {
+int tiles_for(const Graph& graph, int first, int last, std::int64_t min_samples) {
   std::int64_t bytes = 0;
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
   const std::int64_t samples = tile_bytes / bytes;
   const std::int64_t tiles = std::min((graph.batch_size() + samples - 1) / samples, max_tiles);
   // A multiple of 4 divides equally among 2 and 4 threads.
-  const std::int64_t most = (graph.batch_size() + least_samples - 1) / least_samples;
+  const std::int64_t most = (graph.batch_size() + min_samples - 1) / min_samples;
   return static_cast<int>(std::min(tiles > 2 ? (tiles + 3) / 4 * 4 : tiles, most));
 }
 
 }  // namespace
 
-std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t least_samples) {
+std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t min_samples) {
   const int op_count = static_cast<int>(graph.nodes().size());
   std::vector<TiledSection> sections;
   const auto add_whole = [&](int first, int last) {
@@ -70,9 +70,9 @@ std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int6
   for (int first = 0; first < op_count;) {
     int last = first;
     while (workers > 0 && last < op_count && can_be_tiled(graph, graph.nodes()[last])) ++last;
-    const int tiles = last - first > 1 ? tiles_for(graph, first, last, least_samples) : 1;
+    const int tiles = last - first > 1 ? tiles_for(graph, first, last, min_samples) : 1;
     if (tiles > 1) {
-      sections.push_back({first, last, tiles, std::min(workers, tiles), graph.batch_size(), least_samples});
+      sections.push_back({first, last, tiles, std::min(workers, tiles), graph.batch_size(), min_samples});
     } else {
       add_whole(first, last = std::max(last, first + 1));
     }

@@ -7,7 +7,7 @@
 //
 //   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
-// Tiles depend only on the shapes and on Device::least_samples, so equal networks give equal bits on any number of
+// Tiles depend only on the shapes and on Device::min_samples, so equal networks give equal bits on any number of
 // threads.
 #pragma once
 
@@ -36,7 +36,7 @@ struct TiledSection {
 };
 
 /// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: tiles nothing.
-/// `least_samples`: tiles are multiples of it (Device::least_samples), except the last one.
-std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t least_samples = 1);
+/// `min_samples`: tiles are multiples of it (Device::min_samples), except the last one.
+std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t min_samples = 1);
 
 }  // namespace carillon

@@ -40,7 +40,7 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
     : tiling_(tiling) {
   const int workers = tiling == Tiling::never ? 0 : static_cast<int>(context.device.workers().size());
   const std::vector<TiledSection> sections =
-      plan_tiling(graph, workers, context.device.least_samples(graph.arithmetic()));
+      plan_tiling(graph, workers, context.device.min_samples(graph.arithmetic()));
   place_tensors(graph, context.device, tensor_lifetimes(graph, sections, training, results));
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (graph.values()[i].is_input) values_[i].tensor.data = context.inputs.targets;

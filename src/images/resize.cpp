@@ -30,7 +30,7 @@ Taps append_antialiased(const AxisRequest& r, std::int64_t i, double scale, std:
   return {begin, static_cast<std::size_t>(end - begin)};
 }
 
-Taps append_corner_aligned(const AxisRequest& r, std::int64_t i, double scale, std::vector<double>& weights) {
+Taps append_top_left_aligned(const AxisRequest& r, std::int64_t i, double scale, std::vector<double>& weights) {
   const double x = r.begin + static_cast<double>(i) * scale, below = std::floor(x);
   const std::int64_t first = std::clamp(static_cast<std::int64_t>(below), r.lowest, r.limit - 1);
   if (first + 1 == r.limit) {
@@ -174,7 +174,7 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   std::size_t most = 1;
   for (std::int64_t i = r.first; i < r.first + r.count; ++i) {
     all.push_back(resampling == Resampling::antialiased ? append_antialiased(r, i, scale, exact)
-                                                        : append_corner_aligned(r, i, scale, exact));
+                                                        : append_top_left_aligned(r, i, scale, exact));
     most = std::max(most, all.back().count);
   }
   ResizeAxis axis;

@@ -33,8 +33,9 @@ namespace fs = std::filesystem;
 constexpr double trial_seconds = 5.0;
 constexpr std::int64_t evaluations = 5;  ///< during a training
 constexpr double few_epochs = 5.0;       ///< fewer are said to be few
-/// The cost of an evaluation per picture, as a share of that of a training step.
-constexpr double forward_share = 0.4;
+/// The cost of an evaluation per picture, as a share of that of a training step: a forward pass on up to 1.6 times the
+/// pixels (--eval-image-size).
+constexpr double forward_share = 0.5;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
 
@@ -276,6 +277,9 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
   require_network_fits(choice.candidate);
+  if (const std::int64_t evaluated = number_in(request_.passed, "eval-image-size").value_or(0); evaluated > 0) {
+    require_network_fits({choice.candidate.network, evaluated});
+  }
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
   if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data())) return std::nullopt;

@@ -166,7 +166,7 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
       kill(child, SIGTERM);  // within a second it is the same stop: a process group may get it twice
       if (settings.is_mpirun) ranks.shorten_pause();
     } else if (signal < 0 && errno == EAGAIN) {
-      if (settings.is_mpirun) ranks.look();
+      if (settings.is_mpirun) ranks.poll();
       if (result.stopped && Clock::now() - last_signal >= std::chrono::seconds(1)) {
         kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
         last_signal = Clock::now();

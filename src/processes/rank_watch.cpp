@@ -52,7 +52,7 @@ void send_child_signals(pid_t mpirun, int count) {
 
 }  // namespace
 
-void RankWatch::look() {
+void RankWatch::poll() {
   constexpr milliseconds before_signals(300);
   constexpr seconds before_kill(30);
   if (has_running_child(mpirun_)) {

@@ -19,7 +19,7 @@ class RankWatch {
 
   /// Shortens mpirun's pauses if ranks have run and all have ended, and kills mpirun if it still hangs later. Takes up
   /// to half a second then. To be called a few times per second.
-  void look();
+  void poll();
 
   /// Ends the first pause of an mpirun that has got TERM: it then sends TERM to its ranks.
   void shorten_pause() const;

@@ -124,6 +124,8 @@ def _commands(context):
     for words, expected in (
         (("predict", _pictures(context), run), "name the run first"),
         (("train", _pictures(context) / "dark" / "0.png"), "is a file: name the folder"),
+        (("export", run, run, "--onnx", onnx), "export takes 1 file, not 2"),
+        (("export", "--onnx", onnx, run), "the first word must be RUN"),
         ((), "name a command"),
     ):
         done = context.run_command(context.command("carillon", *words))
@@ -140,7 +142,8 @@ def _commands(context):
 def _options(context):
     """options of image_train"""
     run, data = _places(context)
-    done = context.run_command(command(context, run, data, *QUICK[2:], "--model", "resnet9", "--isa", "plain", "--dry-run"))
+    words = command(context, run, data, *QUICK[2:], "--model", "resnet9", "--isa", "plain", "--dry-run")
+    done = context.finish(context.start(words, {"CARILLON_EVAL_EVERY": "7", "CARILLON_DEVICE": "cpu"}))
     settings = (run / "plan.cfg").read_text() if done.code == 0 else ""
     yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
     evaluation = [line for line in done.output.splitlines() if "image_eval" in line and "--isa plain" in line]

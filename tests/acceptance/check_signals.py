@@ -287,6 +287,10 @@ def _time_limit(context, data):
         seconds = time.monotonic() - began
         wrong = _stopped(run, done) or ("" if "stopped by --time-limit" in done.output else "it does not say why")
         yield _result(f"--time-limit {limit} at 2 ranks", wrong, f"exit code 75 after {seconds:.1f} s, one checkpoint")
+    short = ("--time-limit", 1, "--time-margin", 5, "--max-steps", 50)
+    done = context.train(*options, *short, data=data / "train-*", train_dir=context.directory("margin"), expect=None)
+    wrong = done.complaint(STOPPED, ["less than --time-margin 5 s is left, so the run stops after its first step"])
+    yield _result("--time-limit below the margin", wrong)
     done = context.train("--time-limit", "slurm", data=data / "train-*", train_dir=run, expect=None)
     wrong = done.complaint(USAGE, ["--time-limit", "SLURM_JOB_END_TIME"])
     yield _result("--time-limit slurm without a job", wrong, done.lines[0] if done.lines else "")

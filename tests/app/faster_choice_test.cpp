@@ -7,14 +7,14 @@ namespace {
 
 /// For training `network` on files, with pictures of this size.
 std::string choice_for(const ProgramSpec& program_spec, const std::string& network, std::int64_t image_size,
-                       const std::string& files = "data/train-*") {
+                       const std::string& files = "data/train-*", bool evaluates_other_size = false) {
   TrainOptions options = program_spec.defaults;
   options.model = {.name = network, .make = network_named(program_spec, network)};
   options.data.files = {files};
   ImageShape& image = options.data.record_form.schema.image_shape;
   image.height = image.width = image_size;
   options.task.value = task_of(program_spec, options.data.record_form.schema);
-  return faster_choice(program_spec, options);
+  return faster_choice(program_spec, options, evaluates_other_size);
 }
 
 TEST(FasterChoice, IsASmallNetworkOnSmallPictures) {
@@ -25,6 +25,14 @@ TEST(FasterChoice, IsASmallNetworkOnSmallPictures) {
             "--image-size 32 (4 times less work per image), or fewer steps (--epochs, --max-steps)");
   EXPECT_EQ(choice_for(cifar10_program(), "resnet18_cifar", 32),
             "--model airbench94 (5 times less work per image), or fewer steps (--epochs, --max-steps)");
+}
+
+/// Another size of evaluated images need not suit the fast network.
+TEST(FasterChoice, ResetsTheSizeOfEvaluatedImages) {
+  EXPECT_EQ(
+      choice_for(image_program(), "airbench94", 64, "data/train-*", true),
+      "--image-size 32 --eval-image-size 0 (4 times less work per image), or fewer steps (--epochs, --max-steps)");
+  EXPECT_EQ(choice_for(image_program(), "airbench94", 32, "data/train-*", true), "fewer steps (--epochs, --max-steps)");
 }
 
 TEST(FasterChoice, IsOnlyFewerStepsIfTheNetworkIsFast) {

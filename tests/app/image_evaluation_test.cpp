@@ -101,6 +101,17 @@ TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
                  "neither a JPEG nor a PNG");
 }
 
+TEST_F(ImageProgramsTest, SayThatTheirOutputCannotBeWritten) {
+  expect_done(train("full", "--max-steps 0"));
+  const std::string records = at("set/validation-00000-of-00001.tfrecord");
+  const auto in_parentheses = [](const std::string& command) { return run(command + ")", "("); };
+  for (const std::string& command :
+       {"carillon_predict --json --checkpoint " + at("full") + " " + at("in/red"),
+        "image_eval --data " + records + " --checkpoint " + at("full"), "tfrecord_inspect " + records}) {
+    expect_one_line(in_parentheses(command + " > /dev/full"), ExitCode::io, "No space left on device");
+  }
+}
+
 TEST_F(ImageProgramsTest, PredictTheOthersWhereAPictureIsDamaged) {
   expect_done(train("some", "--max-steps 1"));
   std::ofstream(root_ / "text.jpg") << "text";

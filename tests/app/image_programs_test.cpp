@@ -173,6 +173,39 @@ TEST_F(ImageProgramsTest, StartATransformerFromACheckpointOfAnotherImageSize) {
   expect_failure(command("12", at("small")), ExitCode::data, "tokens/positions");
 }
 
+/// Training, image_eval and carillon_predict evaluate the same images. The training itself does not change.
+TEST_F(ImageProgramsTest, EvaluateImagesOfAnotherSize) {
+  const std::string eval_data = "'" + at("set/validation-*") + "'";
+  const Outcome trained = run(train("larger", "--max-steps 4 --eval-image-size 24 --eval-data " + eval_data));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const Outcome evaluated = run("image_eval --data " + eval_data + " --checkpoint " + at("larger"));
+  const std::size_t at_loss = evaluated.output.find("cross-entropy = ");
+  ASSERT_NE(at_loss, std::string::npos) << evaluated.output;
+  const std::string loss = evaluated.output.substr(at_loss, evaluated.output.find('\n', at_loss) - at_loss);
+  EXPECT_THAT(trained.output, HasSubstr(loss));
+  expect_done("carillon_predict --checkpoint " + at("larger") + " --images " + at("larger.npz") + " " + at("in/red"));
+  EXPECT_EQ(read_npz(at("larger.npz"), 1 << 22).at(0).shape, (std::vector<std::int64_t>{20, 3, 24, 24}));
+  expect_done(train("usual", "--max-steps 4"));
+  expect_same_arrays("larger", "usual");
+  const Outcome of_usual = run("image_eval --data " + eval_data + " --checkpoint " + at("usual"));
+  EXPECT_THAT(of_usual.output, HasSubstr("cross-entropy = "));
+  EXPECT_THAT(of_usual.output, Not(HasSubstr(loss)));
+  const std::string smaller = "--max-steps 4 --test-time-augmentation --eval-image-size 8 --eval-data " + eval_data;
+  expect_done(train("smaller", smaller), two_ranks);
+  expect_done("checkpoint_tool export --onnx " + at("larger.onnx") + " " + at("larger"));
+  EXPECT_THAT(read_bytes(at("larger.onnx")), HasSubstr("\"height\":24"));
+  expect_failure(train("refused", "--eval-image-size 136"), ExitCode::usage,
+                 "--eval-image-size 136: the network resnet9 requires square images of 8 x 8 to 135 x 135");
+  expect_failure(train("refused", "--eval-image-size 7"), ExitCode::usage, "--eval-image-size 7: expected 0, or 8");
+  expect_failure("image_train --model resnet18 --image-size 32 --eval-image-size 4096 --data '" + at("set/train-*") +
+                     "' --eval-data " + eval_data + " --train-dir " + at("refused"),
+                 ExitCode::usage, "an evaluation of 48 images of 4096 x 4096 pixels: needs ");
+  expect_failure("image_train --model vit_tiny_patch16_224 --image-size 16 --eval-image-size 32 --data '" +
+                     at("set/train-*") + "' --train-dir " + at("refused"),
+                 ExitCode::usage,
+                 "--eval-image-size 32: the variables of vit_tiny_patch16_224 depend on the image size");
+}
+
 TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
   expect_done(train("start", "--max-steps 0"));
   for (const char* seed : {"1", "2"}) {

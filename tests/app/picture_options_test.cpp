@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 namespace {
 
@@ -58,6 +60,27 @@ TEST(PictureOptions, TensorflowCropsByItsAreasAndRatios) {
   EXPECT_EQ(rule.max_ratio, 1.33);
 }
 
+TEST(PictureOptions, LargerEvaluatedImagesShowMoreOfThePictureAtTheSameScale) {
+  EXPECT_EQ(evaluation_decoding({.image_size = 64}).shorter, 73);
+  EXPECT_EQ(evaluation_decoding({.image_size = 64, .eval_image_size = 72}).shorter, 73);
+  EXPECT_EQ(evaluation_decoding({.image_size = 64, .eval_image_size = 96}).shorter, 96);
+  EXPECT_EQ(evaluation_shape({.image_size = 64, .eval_image_size = 72}).width, 72);
+  EXPECT_EQ(evaluation_shape({.image_size = 64}).width, 64);
+}
+
+TEST(PictureOptions, OfCheckpointsHaveTheEvaluatedSize) {
+  const auto described = [](const std::string& more) {
+    return described_pictures(R"({"image_size": 64, "class count": 2, "first class label": 1,)"
+                              R"( "preprocessing": "torchvision")" +
+                              more + "}");
+  };
+  EXPECT_EQ(described("").value().eval_image_size, 0);  // of earlier versions
+  EXPECT_EQ(described(R"(, "eval_image_size": 72)").value().eval_image_size, 72);
+  for (const char* const size : {"7", "-8", "4097", "\"72\""}) {
+    EXPECT_THROW(described(R"(, "eval_image_size": )" + std::string(size)), Error) << size;
+  }
+}
+
 TEST(PictureOptions, RandAugmentIsTwoNumbersOrZero) {
   PictureOptions options;
   OptionSet set;
@@ -89,7 +112,7 @@ TEST(PictureOptions, AnEvaluationResizesTheShorterSideToEightSeventhsOfTheImage)
 
 TEST(PictureOptions, EachPreprocessingHasItsResampling) {
   EXPECT_EQ(decoding(Preprocessing::torchvision).resampling, Resampling::antialiased);
-  EXPECT_EQ(decoding(Preprocessing::tensorflow).resampling, Resampling::corner_aligned);
+  EXPECT_EQ(decoding(Preprocessing::tensorflow).resampling, Resampling::top_left_aligned);
 }
 
 }  // namespace

@@ -49,7 +49,9 @@ TEST(BoundedWait, EndsWhenAllHaveComeEvenAtTheLimit) {
 /// The last rank arrives between the last poll and the question which ranks are missing.
 TEST(BoundedWait, AsksNoWatchAboutNobody) {
   struct StallDetector final : WaitObserver {
-    void look(std::string_view, std::span<const int> ranks, double) override { asked_about.push_back(ranks.size()); }
+    void still_waiting(std::string_view, std::span<const int> ranks, double) override {
+      asked_about.push_back(ranks.size());
+    }
     void waited(double) override { ++waits; }
     std::vector<std::size_t> asked_about;
     int waits = 0;

@@ -48,7 +48,7 @@ class StallDetectorTest : public ::testing::Test {
   std::string error_of_looks(StallDetector& stall_detector, std::span<const int> ranks,
                              double longest = long_enough) const {
     try {
-      repeat_for(longest, [&](double seconds) { stall_detector.look("averaging", ranks, seconds); });
+      repeat_for(longest, [&](double seconds) { stall_detector.still_waiting("averaging", ranks, seconds); });
     } catch (const Error& error) {
       return error.code() == ExitCode::failed ? error.what() : "another exit code";
     }
@@ -137,7 +137,7 @@ TEST_F(StallDetectorTest, ARankThatWaitsItselfIsNotStalled) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const auto wait_too = [&] {
-    repeat_for(long_enough, [&](double) { stall_detector.look("averaging", std::array<int, 1>{0}, 0.0); });
+    repeat_for(long_enough, [&](double) { stall_detector.still_waiting("averaging", std::array<int, 1>{0}, 0.0); });
   };
   EXPECT_EQ(looks_while_last(stall_detector, wait_too), "");
   mpi_.barrier();
@@ -162,9 +162,9 @@ TEST_F(StallDetectorTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
   stall_detector.enter(Phase::compute, 7);
   mpi_.barrier();
   if (!is_last()) {
-    stall_detector.look("averaging", ranks_, 0.0);
+    stall_detector.still_waiting("averaging", ranks_, 0.0);
     sleep_for(2.0);
-    EXPECT_NO_THROW(stall_detector.look("averaging", ranks_, 2.0));
+    EXPECT_NO_THROW(stall_detector.still_waiting("averaging", ranks_, 2.0));
   } else {
     sleep_for(2.1);
   }
@@ -232,7 +232,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   stall_detector.enter(Phase::compute, 7);
   const std::array<int, 1> elsewhere{mpi_.size()};
   EXPECT_NO_THROW(
-      repeat_for(long_enough, [&](double seconds) { stall_detector.look("averaging", elsewhere, seconds); }));
+      repeat_for(long_enough, [&](double seconds) { stall_detector.still_waiting("averaging", elsewhere, seconds); }));
   mpi_.barrier();
 }
 
@@ -243,8 +243,8 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongestAfterTheStart) {
   stall_detector.enter(Phase::data, 0);
   stall_detector.enter(Phase::compute, 0);
   const std::array<int, 1> elsewhere{mpi_.size()};
-  EXPECT_NO_THROW(
-      repeat_for(1.5 * 4 * 0.25 + 0.3, [&](double seconds) { stall_detector.look("averaging", elsewhere, seconds); }));
+  EXPECT_NO_THROW(repeat_for(1.5 * 4 * 0.25 + 0.3,
+                             [&](double seconds) { stall_detector.still_waiting("averaging", elsewhere, seconds); }));
   mpi_.barrier();
 }
 

@@ -98,6 +98,13 @@ TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   EXPECT_EQ(records("train-00000-of-00001.tfrecord").size(), 6u);
 }
 
+TEST_F(PictureProgramsTest, AWarningThatCannotBePrintedDoesNotEndIt) {
+  put_classes(3);
+  put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
+  EXPECT_EQ(run_program(convert("--skip-damaged 2>&-)"), "(").code, 0);
+  EXPECT_EQ(records("train-00000-of-00001.tfrecord").size(), 6u);
+}
+
 TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
   put_classes(2);
   EXPECT_EQ(run(convert()).code, 0);

@@ -83,7 +83,7 @@ TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsWithALookahead) {
 
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpu) { expect_near_the_cpu(normalized(12)); }
 
-/// The blending weights are drawn from sample positions.
+/// The blending weights are drawn from stream positions.
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpuIfTheirSamplesAreMixed) {
   Training training = normalized(12);
   training.network = mixed_network();

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     decode_whole(file, memory.part);
     std::vector<std::uint8_t> planes(3 * 16 * 24);
     const PictureBox part{info.height / 3, info.width / 4, (info.height + 1) / 2, (info.width + 1) / 2};
-    for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+    for (const Resampling resampling : {Resampling::antialiased, Resampling::top_left_aligned}) {
       render_view(file, central_view(info, 32, 16, 24), resampling, memory, planes);
       render_view(
           file, {.part = part, .resized_height = 16, .resized_width = 24, .height = 16, .width = 24, .mirrored = true},

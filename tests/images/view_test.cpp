@@ -53,7 +53,7 @@ void expect_resized_as(const std::string& name, std::size_t count, Resampling re
 }
 
 TEST(View, IsResizedAsByPillow) { expect_resized_as("resized.u8", resizes.size(), Resampling::antialiased); }
-TEST(View, IsResizedAsByTensorflow) { expect_resized_as("corner.u8", 4, Resampling::corner_aligned); }
+TEST(View, IsResizedAsByTensorflow) { expect_resized_as("corner.u8", 4, Resampling::top_left_aligned); }
 
 TEST(View, OfPartOfTheResizedPictureIsThatPart) {
   const std::vector<std::uint8_t> file = picture_file("colour.png");
@@ -63,7 +63,7 @@ TEST(View, OfPartOfTheResizedPictureIsThatPart) {
   part.column = 17;
   part.height = 20;
   part.width = 9;
-  for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+  for (const Resampling resampling : {Resampling::antialiased, Resampling::top_left_aligned}) {
     const std::vector<std::uint8_t> all = rendered(file, whole, resampling), some = rendered(file, part, resampling);
     for (std::int64_t y = 0; y < part.height; ++y) {
       const auto row = all.begin() + ((y + part.row) * whole.width + part.column) * 3;
@@ -129,7 +129,7 @@ TEST(View, OfAnOrientedPictureIsThatOfThePictureAsItIsShown) {
     decode_whole(jpeg, shown);
     const std::vector<std::uint8_t> png = png_of(shown);
     PictureView view = view_of({{2, 1, 10, 11}, 9, 8});
-    for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+    for (const Resampling resampling : {Resampling::antialiased, Resampling::top_left_aligned}) {
       for (const bool mirrored : {false, true}) {
         view.mirrored = mirrored;
         EXPECT_EQ(rendered(jpeg, view, resampling), rendered(png, view, resampling)) << orientation;
@@ -185,7 +185,7 @@ TEST(View, OfAThinPictureIsOne) {
   const Picture line{.height = 1, .width = 3000, .channels = 1, .pixels = std::vector<std::uint8_t>(3000, 9)};
   const std::string file = encode_png(line);
   const PictureView view = central_view(picture_info(bytes_of(file)), 256, 224, 224);
-  for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+  for (const Resampling resampling : {Resampling::antialiased, Resampling::top_left_aligned}) {
     const auto pixels = rendered({file.begin(), file.end()}, view, resampling);
     EXPECT_TRUE(std::ranges::all_of(pixels, [](std::uint8_t value) { return value == 9; }));
   }
@@ -198,7 +198,7 @@ TEST(View, OfAWhitePictureIsWhiteHoweverMuchItIsReduced) {
     Picture white{.height = length, .width = length, .channels = 1, .pixels = {}};
     white.pixels.assign(static_cast<std::size_t>(length * length), 255);
     const std::string file = encode_png(white);
-    for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+    for (const Resampling resampling : {Resampling::antialiased, Resampling::top_left_aligned}) {
       const auto pixels = rendered({file.begin(), file.end()}, view_of({{0, 0, length, length}, 4, 4}), resampling);
       EXPECT_THAT(pixels, testing::Each(255)) << length;
     }

@@ -230,6 +230,36 @@ class SlurmTrainTest(ScriptTest):
                 self.assertEqual(self.run_script(code), (code, []))
 
 
+class CoresTest(ScriptTest):
+    """jobs/mpi_env.sh on a machine with two cores of two hardware threads each, and a third one in another socket."""
+
+    def cores(self, allowed):
+        threads = "0,0,0\n1,1,0\n2,0,0\n3,1,0\n4,0,1\n"
+        self.stub("lscpu", f"#!/usr/bin/env bash\nprintf '# CPU,Core,Socket\n{threads}'\n")
+        script = f'source "{JOBS}/mpi_env.sh"; cores_of {allowed}'
+        path = f"{self.work}:{os.environ['PATH']}"
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=os.environ | {"PATH": path}, capture_output=True, text=True)
+        return done.stdout.strip() or done.stderr
+
+    def test_counts_the_cores_of_the_allowed_threads(self):
+        for allowed, expected in (("0-4", "3"), ("0,2", "1"), ("0-1", "2"), ("2-4", "3"), ("3-4,8-15", "2"), ("7", "0")):
+            self.assertEqual(self.cores(allowed), expected, allowed)
+
+    def cores_of_process(self, allowed, path):
+        script = f'source "{JOBS}/mpi_env.sh"; echo "$cores"'
+        command = ["taskset", "-c", ",".join(map(str, allowed)), "bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+        return done.stdout.strip() or done.stderr
+
+    def test_a_process_of_one_thread_has_one_core(self):
+        self.assertEqual(self.cores_of_process([min(os.sched_getaffinity(0))], os.environ["PATH"]), "1")
+
+    def test_without_lscpu_each_thread_counts(self):
+        self.stub("lscpu", "#!/usr/bin/env bash\nexit 1\n")
+        threads = sorted(os.sched_getaffinity(0))
+        self.assertEqual(self.cores_of_process(threads, f"{self.work}:{os.environ['PATH']}"), str(len(threads)))
+
+
 class RestartTest(ScriptTest):
     """jobs/restarts.sh in the three job scripts."""
 
@@ -423,6 +453,13 @@ class RestartTest(ScriptTest):
                 self.assertEqual((code, len(starts)), (0, 2))
                 self.assertEqual(self.launched(), [(6, both), second])
                 self.assertIn(f"multi_node_mpirun: no answer, left out: {said}" if said else "a rank was lost; restarting", self.errors)
+
+    def test_a_rank_for_each_gpu(self):
+        for visible, count in (("0", 1), ("2,3", 2), ("-1", 0), ("0,-1,1", 1), ("", 0), ("GPU-3f,GPU-4e", 2)):
+            with self.subTest(visible=visible):
+                self.assertEqual(self.run_script("true", RANKS="", CUDA_VISIBLE_DEVICES=visible)[0], 0)
+                ranks = f"mpirun -np {count} " if count > 0 else "mpirun -np "
+                self.assertRegex(self.errors, rf"single_node: {count} GPUs, \d+ cores: {ranks}")
 
     def test_no_host_answers(self):
         self.stub("agent", AGENT)

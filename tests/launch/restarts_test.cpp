@@ -130,7 +130,7 @@ TEST(RankWatch, ShortensThePausesOfMpirunWithoutRanks) {
   RankWatch watch(mpirun);
   int status = 0;
   while (waitpid(mpirun, &status, WNOHANG) == 0) {
-    watch.look();
+    watch.poll();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_EQ(WEXITSTATUS(status), 70);

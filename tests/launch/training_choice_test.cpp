@@ -120,9 +120,24 @@ TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
   const std::string lines =
       training_settings({.candidate = {"airbench94", 32}, .batch_size = 64, .seconds = 60.0}, 100);
   for (const char* const line :
-       {"model = airbench94\n", "image-size = 32\n", "global-batch = 64\n", "max-steps = 100\n"}) {
+       {"model = airbench94\n", "\nimage-size = 32\n", "global-batch = 64\n", "max-steps = 100\n"}) {
     EXPECT_THAT(lines, HasSubstr(line));
   }
+}
+
+TEST(TrainingSettings, EvaluateLargerImagesIfTheNetworkPermitsIt) {
+  const auto size_is = [](const char* network, std::int64_t image_size, int evaluated) {
+    const std::string lines = training_settings({.candidate = {network, image_size}, .batch_size = 64}, 100);
+    EXPECT_THAT(lines, HasSubstr(fmt::format("\neval-image-size = {}\n", evaluated))) << network << " " << image_size;
+  };
+  size_is("airbench94", 32, 40);
+  size_is("airbench94", 64, 72);
+  size_is("airbench94", 120, 128);  // its largest
+  size_is("resnet9", 130, 130);
+  size_is("resnet18", 17, 17);  // not 16
+  size_is("resnet18", 4096, 4096);
+  size_is("resnet50", 224, 256);
+  size_is("vit_small_patch16_224", 224, 0);
 }
 
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {

@@ -38,7 +38,7 @@ class SharedFlag {
 class EndedRanks final : public WaitObserver {
  public:
   explicit EndedRanks(const SharedFlag& flag) : flag_(flag) {}
-  void look(std::string_view, std::span<const int>, double) override {}
+  void still_waiting(std::string_view, std::span<const int>, double) override {}
   void waited(double) override {}
   bool has_ended(int rank) const override { return flag_.is_set(rank); }
 

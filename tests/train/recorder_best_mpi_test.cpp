@@ -1,6 +1,7 @@
 // The best checkpoint that a recorder keeps.
 #include <gmock/gmock.h>
 
+#include "src/train/checkpointing/best_checkpoint.h"
 #include "tests/support/metrics.h"
 #include "tests/train/recorder_test.h"
 
@@ -44,6 +45,21 @@ TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // evaluations of other records are not compared
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
+}
+
+TEST(SameEvaluation, HasTheSameRecordsAndTheSameImageSize) {
+  RunDescription now;
+  now.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
+  now.add("image_size", std::int64_t{64}, Scope::result);
+  now.add("eval_image_size", std::int64_t{72}, Scope::run);
+  const auto is_same = [&](const std::string& before) {
+    return same_evaluation(R"({"evaluation record checksum":)" + before + "}", now);
+  };
+  EXPECT_TRUE(is_same(R"(7, "image_size": 64, "eval_image_size": 72)"));
+  EXPECT_TRUE(is_same(R"(7, "image_size": 72, "eval_image_size": 0)"));
+  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // of earlier versions
+  EXPECT_FALSE(is_same(R"(7, "image_size": 64, "eval_image_size": 0)"));
+  EXPECT_FALSE(is_same(R"(8, "image_size": 64, "eval_image_size": 72)"));
 }
 
 TEST_F(RecorderTest, TheBestCheckpointHoldsTheCountsOfItsScore) {

@@ -234,6 +234,50 @@ TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
 }
 
+/// Decodes as `decoder` before the stream position `end`, and then fails.
+class EndingDecoder final : public RecordDecoder {
+ public:
+  EndingDecoder(std::unique_ptr<RecordDecoder> decoder, std::uint64_t end, std::function<void()> failure)
+      : RecordDecoder(decoder->image_shape(), decoder->target_spec()),
+        decoder_(std::move(decoder)),
+        end_(end),
+        failure_(std::move(failure)) {}
+
+  void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
+              std::span<std::byte> target) const override {
+    if (position >= end_) failure_();
+    decoder_->decode(record, position, image, target);
+  }
+  bool draws() const override { return true; }  // so that no cache decodes all records first
+
+ private:
+  std::unique_ptr<RecordDecoder> decoder_;
+  std::uint64_t end_;
+  std::function<void()> failure_;
+};
+
+/// All ranks fail in the same step.
+TEST_F(TrainerTest, SavesTheLastStepWhateverErrorEndsIt) {
+  options_.data.batch_size = 16;
+  const std::uint64_t end = 5 * 16 * static_cast<std::uint64_t>(mpi_.size());  // the start decodes positions below 60
+  const auto decoder = options_.data.record_form.make_decoder;
+  const auto expect_saved = [&](const std::function<void()>& thrown, ExitCode code, const std::string& text) {
+    options_.data.record_form.make_decoder = [&](RecordSchema schema, RecordUse use) {
+      return std::make_unique<EndingDecoder>(decoder(std::move(schema), use), end, thrown);
+    };
+    options_.checkpoint.train_dir = (directory_ / text).string();
+    const Failure failed = failure(options_);
+    EXPECT_EQ(failed.code, code);
+    if (mpi_.rank() != 0) return;
+    EXPECT_THAT(failed.text, HasSubstr(text));
+    EXPECT_THAT(failed.text, HasSubstr("; saved step 5 in "));
+    EXPECT_EQ(saved(5).global_step, 5);
+  };
+  expect_saved([] { fail(ExitCode::io, "no disk"); }, ExitCode::io, "no disk");
+  expect_saved([] { throw std::runtime_error("a library failed"); }, ExitCode::failed, "a library failed");
+  expect_saved([] { throw std::bad_alloc(); }, ExitCode::failed, "out of memory");
+}
+
 TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
   if (mpi_.rank() == 0) {
     std::string other;

@@ -22,6 +22,15 @@ TEST(TrainingSetup, EvaluationsOfSmallImagesTakeLargerBatchesOnAGpu) {
   }
 }
 
+/// RecordForm::make_decoder: evaluated images may be larger than training images.
+TEST(TrainingSetup, EvaluationsOfLargerImagesTakeSmallerBatchesOnAGpu) {
+  TrainOptions chosen = options();
+  chosen.data.record_form.schema.image_shape = {32, 32, 3};
+  const RecordSchema evaluated{.image_shape = {64, 64, 3}, .class_count = 2};
+  const Dataset dataset = Dataset::synthetic(make_planar_decoder(evaluated));
+  EXPECT_EQ(evaluator_settings(chosen, DeviceKind::cuda, {.dataset = &dataset}, 1).batch_size, 250);
+}
+
 TEST(TrainingSetup, EvaluationsHaveTheOptionsOfTheTraining) {
   for (const bool on : {false, true}) {
     TrainOptions chosen = options();

@@ -1,7 +1,7 @@
 // Batch: the samples of one rank's step, in host memory. A loader creates batches; an input stage reads them.
 //
-// Sample position: the number of a sample in the endless sequence of samples that a training reads, over all epochs and
-// ranks. An evaluation reads each record once, and the sample position is the record number.
+// Stream position: the number of a sample in the endless sequence of samples that a training reads, over all epochs and
+// ranks. An evaluation reads each record once, and the stream position is the record number.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace carillon {
 
-/// A view of samples. Its creator states how long it stays valid. Sample i has the sample position first_position + i.
+/// A view of samples. Its creator states how long it stays valid. Sample i has the stream position first_position + i.
 /// A batch from BatchLoader::next_by_records may have record numbers only, without images and targets.
 struct Batch {
   std::span<const std::uint8_t* const> images;  ///< [batch] pointers, each to the bytes of one image
   std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
   std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
-  std::uint64_t first_position = 0;             ///< sample position of sample 0
+  std::uint64_t first_position = 0;             ///< stream position of sample 0
   std::size_t padding = 0;  ///< the last `padding` samples repeat the sample before them to fill the batch
 
   std::size_t size() const { return std::max(images.size(), records.size()); }

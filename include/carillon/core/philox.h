@@ -49,7 +49,7 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
   return counter;
 }
 
-/// The counter of draw block `block` at `index` (a sample position, an epoch's slot, a variable's element, a
+/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element, a
 /// record) of `purpose`.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {

@@ -125,7 +125,7 @@ class Dataset {
   /// in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
-  /// Decodes record i as the sample with the sample position `position` (core/batch.h) into `image` (image_bytes()
+  /// Decodes record i as the sample with the stream position `position` (core/batch.h) into `image` (image_bytes()
   /// long) and `target` (target_bytes() long). With the cache, copies them and ignores `position`. Thread-safe. Errors:
   /// data (file, record number, byte offset); after skip_damaged only if no record is sound. With the cache, as
   /// check_unchanged.

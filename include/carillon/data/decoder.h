@@ -25,7 +25,7 @@ class RecordDecoder {
   const TargetSpec& target_spec() const { return target_spec_; }
 
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
-  /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the sample
+  /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the stream
   /// position (core/batch.h). Thread-safe.
   /// Errors: data; the text names the feature and the problem. The dataset adds file and record. Dataset::skip_damaged
   /// skips only records with this error; `read` passes on any other error.

@@ -16,13 +16,14 @@ struct RecordKeys {
   std::string image, target;
 };
 
-/// Creates the decoder of the records.
+/// Creates the decoder of the records. The images of evaluations may have another shape than those of trainings, if the
+/// network has the same variables for both.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
 
 /// Record format of a program.
 struct RecordForm {
   MakeDecoder make_decoder;
-  RecordSchema schema;
+  RecordSchema schema;            ///< its image shape: that of training images
   bool decoder_distorts = false;  ///< the decoder distorts training images, so the network must not
 
   /// Creates a decoder that reads these features.

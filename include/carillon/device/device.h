@@ -80,7 +80,7 @@ class Device {
   /// Sub-devices that compute parts of this device's work in parallel, one thread each. Empty: not supported.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
   /// Minimum number of samples of a batch tile (src/graph/batch_tiling.h) for efficient ops.
-  virtual std::int64_t least_samples(Arithmetic /*arithmetic*/) const { return 1; }
+  virtual std::int64_t min_samples(Arithmetic /*arithmetic*/) const { return 1; }
   /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. If calls throw, rethrows one exception.
   virtual void on_workers(int count, const std::function<void(int worker)>& body);
 };

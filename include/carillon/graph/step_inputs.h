@@ -30,7 +30,7 @@ struct StepScalars {
 };
 
 struct StepHeader {
-  std::uint64_t first_position = 0;  ///< sample position of sample 0 (core/batch.h)
+  std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/batch.h)
   StepScalars scalars;
   /// 1: this rank asks all ranks to exchange their control requests (save, stop) after this step; else 0.
   float request_sync = 0.0f;

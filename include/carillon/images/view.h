@@ -25,12 +25,11 @@ struct PictureView {
 
 enum class Resampling {
   /// Bilinear with antialiasing, as Pillow and torchvision: triangle filters around (i + 1/2) scale, as wide as a pixel
-  /// of
-  /// the image or of the picture, whichever is wider.
+  /// of the image or of the picture, whichever is wider.
   antialiased,
   /// TensorFlow 1's resize_bilinear without align_corners: interpolates between the pixel at floor(i scale) and the
   /// next.
-  corner_aligned,
+  top_left_aligned,
 };
 
 struct CropRule {

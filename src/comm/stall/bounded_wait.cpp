@@ -27,7 +27,7 @@ void BoundedWait::give_up(std::string_view operation, const std::vector<int>& me
 }
 
 void BoundedWait::observe(std::string_view operation, const std::vector<int>& members, double seconds) const {
-  if (!members.empty()) limit_.observer->look(operation, ranks_of(members), seconds);
+  if (!members.empty()) limit_.observer->still_waiting(operation, ranks_of(members), seconds);
 }
 
 std::vector<int> BoundedWait::ranks_of(const std::vector<int>& members) const {

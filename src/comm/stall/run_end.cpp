@@ -47,7 +47,7 @@ void RunEnd::follow() const {
   exit_process();
 }
 
-void RunEnd::look(std::string_view operation, std::span<const int> ranks, double seconds) {
+void RunEnd::still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) {
   if (follow_failed_rank()) return;
   // If this wait is not for the ended rank, the ranks may still complete the update.
   const std::optional<int> ended = ended_among(ranks);

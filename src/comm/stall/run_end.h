@@ -47,7 +47,7 @@ class RunEnd {
   void follow() const;
   /// Ends the run if a rank of this host that the wait is for has ended, or if the launcher ends the run. Errors:
   /// failed (only without StallDetectorSettings::print).
-  void look(std::string_view operation, std::span<const int> ranks, double seconds);
+  void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds);
   // Main thread.
   /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: failed, with the line.
   [[noreturn]] void end(const std::string& line);
@@ -57,8 +57,8 @@ class RunEnd {
   /// look_on_second_thread has stopped the updates, does as `follow`. Exits after a time limit in any case, for example
   /// because a file system hangs; if this rank ends the run, prints its line first.
   void follow_on_second_thread();
-  /// Ends the run as `look` does, if the main thread does not look itself: it computes, or its call of MPI does not
-  /// return. `still`: seconds since its last heartbeat.
+  /// Ends the run as `still_waiting` does, if the main thread does not look itself: it computes, or its call of MPI
+  /// does not return. `still`: seconds since its last heartbeat.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"

@@ -188,13 +188,13 @@ std::vector<RankActivity> StallDetector::activities() const {
   return found;
 }
 
-void StallDetector::look(std::string_view operation, std::span<const int> ranks, double seconds) {
+void StallDetector::still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) {
   HeartbeatTable::Entry& own = table_->own();
   looked_ = true;
   own.waits_for = ranks.front();
   table_->beat();
   if (table_->run_ends()) return run_end_.follow();
-  run_end_.look(operation, ranks, seconds);
+  run_end_.still_waiting(operation, ranks, seconds);
   const double time = table_time();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < table_->size(); ++member) {

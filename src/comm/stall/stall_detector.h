@@ -55,14 +55,14 @@ struct StallDetectorSettings {
   /// behind.
   bool waits_unseen = false;
   std::string program = {};  ///< name in error lines
-  /// Called with the error line before `look` throws: for an exit that waits for no thread of this process.
+  /// Called with the error line before `still_waiting` throws: for an exit that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
   /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
   /// never.
   std::function<bool(double waited)> should_save_alone = nullptr;
   /// Prints the error line of this rank if it hangs, and that of a rank whose process has ended. Then this process
   /// exits with `failed`: the launcher knows that the run ends. Called by any thread, without MPI calls. Null: a hang
-  /// is written to stderr, and `look` throws instead of the second.
+  /// is written to stderr, and `still_waiting` throws instead of the second.
   std::function<void(const std::string& line)> print = nullptr;
 };
 
@@ -88,14 +88,15 @@ class StallDetector final : public WaitObserver {
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
   /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
-  /// batch begins with a.tfrecord: record 12", or an empty text. Called in `look` or in the detector's own thread.
+  /// batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the detector's own
+  /// thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
   /// The states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
   /// Errors: failed if a rank has stalled or its process has ended; names the rank, its phase and its step.
-  void look(std::string_view operation, std::span<const int> ranks, double seconds) override;
+  void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
   bool has_ended(int rank) const override;
 
@@ -108,7 +109,7 @@ class StallDetector final : public WaitObserver {
   const Mpi& mpi_;
   StallDetectorSettings settings_;
   double waited_ = 0.0;                   ///< seconds in the current phase
-  bool looked_ = false;                   ///< `look` was called in the current wait
+  bool looked_ = false;                   ///< `still_waiting` was called in the current wait
   Phase phase_of_others_ = Phase::start;  ///< the longest phase that other ranks may be in, until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;

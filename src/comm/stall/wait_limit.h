@@ -13,8 +13,8 @@ class WaitObserver {
   virtual ~WaitObserver() = default;
   /// Called about ten times a second while the rank waits for `ranks` (at least one) in `operation`. `seconds`: waited
   /// so far.
-  virtual void look(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
-  /// Called after each wait, even if `look` was not called. `seconds`: duration of the wait.
+  virtual void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
+  /// Called after each wait, even if `still_waiting` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
   /// Whether the process of this rank has ended without an error of its own (it was killed or crashed). False if
   /// unknown.

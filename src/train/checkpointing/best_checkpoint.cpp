@@ -16,6 +16,12 @@ nlohmann::json object(const std::string& text) {
   return parsed.is_object() ? parsed : nlohmann::json::object();
 }
 
+/// The image size of the evaluations of pictures; null: of other records.
+nlohmann::json evaluated_size(const nlohmann::json& run) {
+  nlohmann::json size = run.value("eval_image_size", nlohmann::json(0));
+  return size == 0 ? run.value("image_size", nlohmann::json()) : size;
+}
+
 }  // namespace
 
 RunDescription with_score(RunDescription description, const Score& score) {
@@ -23,9 +29,11 @@ RunDescription with_score(RunDescription description, const Score& score) {
   return description;
 }
 
-bool same_evaluation_records(const std::string& json_before, const RunDescription& now) {
-  const auto records = [](const std::string& json) { return object(json).value(records_name, nlohmann::json()); };
-  return records(json_before) == records(now.json());
+bool same_evaluation(const std::string& json_before, const RunDescription& now) {
+  const nlohmann::json before = object(json_before), present = object(now.json());
+  const auto of_both = [&](const auto& value) { return value(before) == value(present); };
+  return of_both([](const nlohmann::json& run) { return run.value(records_name, nlohmann::json()); }) &&
+         of_both(evaluated_size);
 }
 
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
@@ -34,7 +42,7 @@ std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std:
   const std::filesystem::path path = best_checkpoint_path(train_dir);
   try {
     const CheckpointState best = read_checkpoint(path, max_bytes);
-    if (!same_evaluation_records(best.options_json, description)) return std::nullopt;
+    if (!same_evaluation(best.options_json, description)) return std::nullopt;
     const std::optional<Score> score = score_in(object(best.options_json), form, prefix);
     return score ? std::optional(StepScore{best.global_step, *score}) : std::nullopt;
   } catch (const Error& error) {

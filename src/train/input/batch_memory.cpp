@@ -14,7 +14,7 @@ std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, st
   const Value results[] = {trains ? built.loss : built.output};
   const std::vector<TiledSection> sections =
       plan_tiling(built.graph, at_once > 0 ? 1 : static_cast<int>(device.workers().size()),
-                  device.least_samples(built.graph.arithmetic()));
+                  device.min_samples(built.graph.arithmetic()));
   return plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *
          static_cast<std::size_t>(std::max<std::int64_t>(at_once, 1));
 }

@@ -136,7 +136,7 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
     print_warning(change);
   }
-  first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
+  first_->same_evaluation = same_evaluation(checkpoint.state.options_json, first_->description);
 }
 
 void Recorder::initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded) {
@@ -146,9 +146,9 @@ void Recorder::initialized(const LoadedCheckpoint& initial, const std::vector<st
   if (!warning.empty()) print_warning(warning);
 }
 
-bool Recorder::first_finds(const std::function<bool()>& look) const {
+bool Recorder::first_finds(const std::function<bool()>& condition) const {
   std::uint8_t found = 0;
-  mpi_.run_on_all([&] { found = first_ && look() ? 1 : 0; });
+  mpi_.run_on_all([&] { found = first_ && condition() ? 1 : 0; });
   mpi_.broadcast(std::as_writable_bytes(std::span(&found, 1)), 0);
   return found != 0;
 }

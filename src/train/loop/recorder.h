@@ -135,8 +135,8 @@ class Recorder {
   void finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work = {});
 
  private:
-  /// The result of `look` on rank 0, on all ranks. Collective. Errors: those of `look`.
-  bool first_finds(const std::function<bool()>& look) const;
+  /// The result of `condition` on rank 0, on all ranks. Collective. Errors: those of `condition`.
+  bool first_finds(const std::function<bool()>& condition) const;
 
   struct First;
   const Mpi& mpi_;

@@ -166,7 +166,8 @@ void Trainer::open_data() {
     }
     count_epochs();
     if (records_) {
-      network_ = network_to_train(options_, {.density = dataset()->density(), .record_count = dataset()->size()});
+      found_ = {.density = dataset()->density(), .record_count = dataset()->size()};
+      network_ = network_to_train(options_, found_);
     }
   });
   if (records_ && options_.optimizer.trains()) records_->use_targets(options_.task.value);
@@ -328,7 +329,7 @@ void Trainer::save_by_time() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    evaluator_.emplace(network_,
+    evaluator_.emplace(network_for_images(options_, eval_dataset_->image_shape(), found_),
                        evaluator_settings(options_, device_.kind(), part_of(*eval_dataset_, mpi_), decode_threads()),
                        device_);
   }

@@ -27,6 +27,7 @@
 #include "src/train/loop/recorder.h"
 #include "src/train/loop/run_position.h"
 #include "src/train/loop/step_plan.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 
@@ -101,6 +102,7 @@ class Trainer {
   RunDescription description_;
   TaskScore score_;
   Patience patience_;
+  FoundRecords found_ = {};  ///< of the training records, from which network_ is made
   Network network_;
   OptimizerSettings optimizer_;
   const Mpi& mpi_;

@@ -6,10 +6,10 @@ namespace carillon {
 namespace {
 
 /// A GPU needs less time per record in larger batches. Their pixels are limited, because activations grow with them.
-std::int64_t evaluation_batch(const DataOptions& data, DeviceKind device) {
+std::int64_t evaluation_batch(const DataOptions& data, DeviceKind device, std::size_t bytes_of_image) {
   constexpr std::int64_t most = 1000, most_pixel_bytes = most * 32 * 32 * 3;
   if (device == DeviceKind::cpu) return data.evaluation_batch;
-  const auto image_bytes = static_cast<std::int64_t>(data.record_form.schema.image_shape.bytes());
+  const auto image_bytes = static_cast<std::int64_t>(bytes_of_image);
   return std::max(data.evaluation_batch, std::min(most, most_pixel_bytes / std::max<std::int64_t>(image_bytes, 1)));
 }
 
@@ -30,7 +30,9 @@ TowerSettings tower_settings(const TrainOptions& options) {
 EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
                                      int decode_threads) {
   const DataOptions& data = options.data;
-  return {.batch_size = evaluation_batch(data, device),
+  const std::size_t image_bytes =
+      part.dataset != nullptr ? part.dataset->image_bytes() : data.record_form.schema.image_shape.bytes();
+  return {.batch_size = evaluation_batch(data, device, image_bytes),
           .arithmetic = options.device.arithmetic,
           .test_time_augmentation = data.test_time_augmentation,
           .decode_threads = decode_threads,
@@ -40,9 +42,13 @@ EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind dev
 }
 
 Network network_to_train(const TrainOptions& options, const FoundRecords& found) {
+  return network_for_images(options, options.data.record_form.schema.image_shape, found);
+}
+
+Network network_for_images(const TrainOptions& options, const ImageShape& image, const FoundRecords& found) {
   const DataOptions& data = options.data;
   const std::uint64_t seed = options.model.seed;
-  Network made = options.model.make({.image = data.record_form.schema.image_shape,
+  Network made = options.model.make({.image = image,
                                      .density = found.density,
                                      .outputs = options.task.value.outputs,
                                      .pixel_scale = static_cast<float>(data.pixel_scale),

@@ -135,7 +135,7 @@ def on_background(image, colour):
     return Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB")
 
 
-def corner_aligned(pixels, size):
+def top_left_aligned(pixels, size):
     """numpy, in float64: y[i] between x[floor(i scale)] and the next."""
     for axis, length in enumerate(size):
         old = pixels.shape[axis]
@@ -181,7 +181,7 @@ def main():
         resized += np.asarray(part.resize(size[::-1], Image.BILINEAR)).tobytes()
     for (row, column, height, width), size in CORNERS:
         part = np.asarray(source, float)[row:row + height, column:column + width]
-        corner += np.round(corner_aligned(part, size)).astype(np.uint8).tobytes()
+        corner += np.round(top_left_aligned(part, size)).astype(np.uint8).tobytes()
     (HERE / "resized.u8").write_bytes(resized)
     (HERE / "corner.u8").write_bytes(corner)
     (HERE / "crops.txt").write_text("\n".join(crop_lines()) + "\n")
