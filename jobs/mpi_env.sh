@@ -9,7 +9,7 @@ if ((EUID == 0)); then
 fi
 
 # Open MPI counts one slot per core, not per hardware thread. An affinity mask can exclude cores.
-# cores_of LIST prints the number of cores of the hardware threads in LIST, for example 0-3,8; 0: unknown.
+# cores_of LIST prints the number of cores of the hardware threads in LIST, for example 0-3,8; empty: of all; 0: unknown.
 cores_of() {
   lscpu --parse=CPU,CORE,SOCKET 2>/dev/null | awk -F, -v allowed="$1" '
     BEGIN {
@@ -19,10 +19,10 @@ cores_of() {
         for (thread = range[1] + 0; thread <= range[ends] + 0; ++thread) is_allowed[thread]
       }
     }
-    /^[0-9]/ && ($1 + 0 in is_allowed) && !(($2, $3) in seen) { seen[$2, $3]; ++cores }
+    /^[0-9]/ && (allowed == "" || ($1 + 0 in is_allowed)) && !(($2, $3) in seen) { seen[$2, $3]; ++cores }
     END { print cores + 0 }' || true
 }
-cores=$(cores_of "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)")
+cores=$(cores_of "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null || true)")
 if ((cores == 0)); then cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc); fi
 
 # Seconds that mpirun waits after TERM or INT before it signals the ranks, and again before it kills them. mpirun also

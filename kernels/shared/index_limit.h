@@ -13,7 +13,9 @@ namespace carillon {
 inline void check_index_limit(std::string_view op, std::int64_t elements,
                               std::int64_t most = std::numeric_limits<std::uint32_t>::max()) {
   if (elements <= most) return;
-  fail(ExitCode::usage, "{} on a GPU: a tensor has {} elements, the limit is {}: reduce --batch-size or --micro-batch",
+  fail(ExitCode::usage,
+       "{} on a GPU: a tensor has {} elements, the limit is {}: reduce the batch (--batch-size, --micro-batch) or the "
+       "images",
        op, elements, most);
 }
 

@@ -191,11 +191,13 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
   return {.mean = {123.68f / 255.0f, 116.78f / 255.0f, 103.94f / 255.0f}, .deviation = {of_255, of_255, of_255}};
 }
 
+void check_evaluation_size(std::int64_t size) {
+  if (is_evaluation_size(size)) return;
+  fail(ExitCode::usage, "--eval-image-size {}: expected 0, or {} to {}", size, min_image_size, max_image_size);
+}
+
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed) {
-  if (!is_evaluation_size(pictures.eval_image_size)) {
-    fail(ExitCode::usage, "--eval-image-size {}: expected 0, or {} to {}", pictures.eval_image_size, min_image_size,
-         max_image_size);
-  }
+  check_evaluation_size(pictures.eval_image_size);
   const bool synthetic = is_synthetic(data.files);
   const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(data.files);
   pictures.task = resolved_task(pictures, form, place_of(data.files));

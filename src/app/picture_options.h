@@ -51,9 +51,12 @@ void declare(OptionSet& set, PictureOptions& options);
 ImageShape training_shape(const PictureOptions& options);
 ImageShape evaluation_shape(const PictureOptions& options);
 
+/// Errors: usage (no possible --eval-image-size).
+void check_evaluation_size(std::int64_t size);
+
 /// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: of
 /// the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
-/// classes), usage (the number of classes is unknown).
+/// classes), usage (the number of classes is unknown); those of check_evaluation_size.
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
 
 /// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.

@@ -3,10 +3,11 @@
 
 #include "carillon/app/mains.h"
 #include "carillon/core/single_process_main.h"
+#include "src/app/evaluation_images.h"
 #include "src/app/faster_choice.h"
 #include "src/app/global_batch.h"
+#include "src/app/model_help.h"
 #include "src/app/mpi_main.h"
-#include "src/app/network_list.h"
 #include "src/app/own_ranks.h"
 #include "src/app/picture_options.h"
 #include "src/app/precision.h"
@@ -161,67 +162,6 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
-/// The records that --model help assumes: the classes are those of --data, if it is given.
-RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
-                             const PictureOptions& pictures) {
-  RecordSchema schema = options.data.record_form.schema;
-  if (!program_spec.of_pictures) return schema;
-  schema.image_shape = training_shape(pictures);
-  if (pictures.classes > 0) {
-    schema.class_count = pictures.classes;
-  } else if (set.given("data") && !is_synthetic(options.data.files)) {
-    const std::optional<DatasetInfo> info = dataset_info_of_files(options.data.files);
-    if (info) schema.class_count = static_cast<std::int64_t>(info->classes.size());
-  }
-  return schema;
-}
-
-/// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
-void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
-                    const PictureOptions& pictures, const Mpi& mpi) {
-  constexpr double seconds = 15.0, most_seconds = 40.0;  // for all networks; a busy machine takes longer than planned
-  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
-  const std::vector<Isa> isas = possible_isas(options.device, mpi);
-  std::unique_ptr<Device> device;
-  RecordSchema schema;
-  mpi.run_on_all([&] {
-    device = open_own_device(options.device, mpi, cpu);
-    schema = schema_for_list(set, program_spec, options, pictures);
-  });
-  const DataOptions& data = options.data;
-  const Task task = task_of(program_spec, schema, options.task);
-  OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // a network of the list may lack the variables that a pattern means
-  update.decay_exclude.clear();
-  update.layer_decay = 1.0;
-  StepTimeSettings settings{
-      .network = {.image = schema.image_shape,
-                  .outputs = task.outputs,
-                  .regularization = static_cast<float>(options.optimizer.regularization),
-                  .distort = data.distort && program_spec.distorts && !program_spec.of_pictures},
-      .task = task,
-      .optimizer = update,
-      .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
-      .seconds = seconds / static_cast<double>(program_spec.networks.size()),
-      .processes = mpi.local_size()};
-  const auto start = Trainer::Clock::now();
-  const auto measure = [&](const NamedNetwork& network) -> std::optional<StepTime> {
-    if (std::chrono::duration<double>(Trainer::Clock::now() - start).count() > most_seconds) return std::nullopt;
-    const Network made = network.make(settings.network);
-    settings.arithmetic =
-        options.device.precision.value_or(automatic_precision(device->kind(), isas, made, settings.batch_size));
-    return measure_step(network.make, settings, *device);
-  };
-  std::string list;
-  mpi.run_on_all([&] { list = network_list(program_spec, schema.image_shape, task.outputs, measure); });
-  if (mpi.rank() != 0) return;
-  print_text(STDOUT_FILENO,
-             fmt::format("{}A training step of one rank, measured on noise on {} ({} thread{}), {} rank{} at the same "
-                         "time, without reading records\n",
-                         list, device->name(), cpu.thread_count, cpu.thread_count == 1 ? "" : "s", mpi.size(),
-                         mpi.size() == 1 ? "" : "s"));
-}
-
 /// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
@@ -253,23 +193,11 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
-/// Checks that the variables and buffers of `trained` fit the network for images of --eval-image-size. Errors: usage.
-void check_evaluation_size(const TrainOptions& options, const PictureOptions& pictures, const Graph& trained) {
-  const std::string given = fmt::format("--eval-image-size {}", pictures.eval_image_size);
-  Network network;
-  try {
-    network = network_for_images(options, evaluation_shape(pictures));
-  } catch (const Error& error) {
-    fail(error.code(), "{}: {}", given, error.what());
-  }
-  const Graph evaluated = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
-  const auto fit = [](const auto& left, const auto& right) {
-    return std::ranges::equal(left, right,
-                              [](const auto& a, const auto& b) { return a.name == b.name && a.shape == b.shape; });
-  };
-  if (fit(trained.parameters(), evaluated.parameters()) && fit(trained.buffers(), evaluated.buffers())) return;
-  fail(ExitCode::usage, "{}: the variables of {} depend on the image size: omit --eval-image-size", given,
-       network.name);
+/// The option that sets the size of evaluated images, with its value, for messages.
+std::string evaluation_size_text(const ProgramSpec& program_spec, const PictureOptions& pictures) {
+  if (!program_spec.of_pictures) return "the images of evaluations";
+  const bool is_other = pictures.eval_image_size > 0;
+  return fmt::format("--{} {}", is_other ? "eval-image-size" : "image-size", evaluation_shape(pictures).height);
 }
 
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
@@ -302,25 +230,15 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   const Network network = network_to_train(options);  // checks the image shape
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check(options.model, graph);
-  if (pictures.eval_image_size > 0) check_evaluation_size(options, pictures, graph);
+  check_evaluation_images(options, evaluation_size_text(program_spec, pictures));
   check_variables(options.optimizer.settings(), graph.parameters());
   if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
   options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
 }
 
-/// Errors: usage (a batch of an evaluation does not fit into the memory).
-void check_evaluation_fits(const TrainOptions& options, const Device& device, const Mpi& mpi) {
-  const RecordForm& form = options.data.record_form;
-  const ImageShape image = form.decoder({}, RecordUse::evaluation)->image_shape();
-  const std::int64_t count = options.data.evaluation_batch;
-  const BuildSettings build{count, options.device.arithmetic, Purpose::evaluation};
-  check_batch_fits(
-      build_network(network_for_images(options, image), build), device, mpi.local_size(),
-      {.option = fmt::format("an evaluation of {} images of {} x {} pixels", count, image.height, image.width)});
-}
-
-std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
-                                             const CpuShare& cpu) {
+/// `evaluation_size`: as evaluation_size_text.
+std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::string& evaluation_size,
+                                             const std::vector<Isa>& isas, const Mpi& mpi, const CpuShare& cpu) {
   std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
   const Network network = network_to_train(options);
   const std::int64_t samples = options.data.samples_at_once();
@@ -331,7 +249,7 @@ std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::v
   const BuildSettings build{samples, options.device.arithmetic, Purpose::training};
   check_batch_fits(build_network(network, options.task.value, build), *device, mpi.local_size(),
                    batch_in_memory(options.data, *device));
-  if (!options.data.eval_files.empty()) check_evaluation_fits(options, *device, mpi);
+  if (!options.data.eval_files.empty()) check_evaluation_fits(options, evaluation_size, *device, mpi.local_size());
   return device;
 }
 
@@ -353,7 +271,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
   const std::vector<Isa> possible = possible_isas(options.device, mpi);
-  mpi.run_on_all([&] { device = open_training_device(options, possible, mpi, cpu); });
+  const std::string evaluation_size = evaluation_size_text(program_spec, pictures);
+  mpi.run_on_all([&] { device = open_training_device(options, evaluation_size, possible, mpi, cpu); });
   resolve_summaries(set, *device, options.logging);
   warn_of_micro_batches(options.data, mpi, device->kind() == DeviceKind::cpu ? cpu.thread_count : 1);
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));

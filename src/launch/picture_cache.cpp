@@ -198,4 +198,18 @@ CachedRecords count_records(const fs::path& data) {
           .test = count_split(data, "test")};
 }
 
+std::string records_pattern(const fs::path& data, const std::string& split) {
+  std::string pattern;
+  for (const char c : data.string()) {
+    if (c == '*' || c == '?' || c == '[') {
+      pattern += {'[', c, ']'};
+    } else if (c == '\\') {
+      pattern += "\\\\";
+    } else {
+      pattern += c;
+    }
+  }
+  return pattern + "/" + split + "-*";
+}
+
 }  // namespace carillon

@@ -52,6 +52,9 @@ bool holds_conversion(const PictureFolder& pictures, const Conversion& conversio
 /// something else, or another run uses them).
 bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock);
 
+/// A pattern of the record files of a split in `data`.
+std::string records_pattern(const std::filesystem::path& data, const std::string& split);
+
 /// Counts the records. Errors: data, io.
 CachedRecords count_records(const std::filesystem::path& data);
 

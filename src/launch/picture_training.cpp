@@ -17,6 +17,7 @@
 #include "src/device/cuda_backend.h"
 #include "src/launch/given_weights.h"
 #include "src/launch/machine_speed.h"
+#include "src/launch/run_place.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
 #include "src/models/torch_names.h"
@@ -42,13 +43,14 @@ constexpr double views = 6.0;
 /// Options of image_train and image_eval that say how to compute.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
 
-std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name) {
+std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name,
+                                      std::int64_t least = 1) {
   const std::optional<std::string> text = value_of(words, name);
   if (!text) return std::nullopt;
   char* end = nullptr;
   const std::int64_t number = std::strtoll(text->c_str(), &end, 10);
-  if (end == text->c_str() || *end != '\0' || number < 1) {
-    fail(ExitCode::usage, "--{}: '{}' is not a whole number of 1 or more", name, *text);
+  if (end == text->c_str() || *end != '\0' || number < least) {
+    fail(ExitCode::usage, "--{}: '{}' is not a whole number of {} or more", name, *text, least);
   }
   return number;
 }
@@ -82,12 +84,6 @@ fs::path full_path(const fs::path& path) {
          printable(full.string()));
   }
   return full;
-}
-
-/// Errors: usage (the network refuses images of this size).
-void require_network_fits(const Candidate& candidate) {
-  const ImageShape image{.height = candidate.image_size, .width = candidate.image_size, .channels = 3};
-  network_named(image_program(), candidate.network)({.image = image, .outputs = 2});
 }
 
 /// Whether --device, or its environment variable, chooses the CPU.
@@ -152,6 +148,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   };
   refuse_other("model", value_of(request_.passed, "model"), plan->network);
   refuse_other("image-size", number_in(request_.passed, "image-size"), plan->image_size);
+  refuse_other("eval-image-size", given_evaluation_size(), plan->eval_image_size);
   if (plan->from && *plan->from != from_) {
     fail(ExitCode::usage,
          "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
@@ -182,6 +179,10 @@ bool PictureTraining::is_finished(const TrainingPlan& plan) const {
 std::int64_t PictureTraining::training_pictures() const {
   const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
+}
+
+std::optional<std::int64_t> PictureTraining::given_evaluation_size() const {
+  return number_in(request_.passed, "eval-image-size", 0);
 }
 
 std::int64_t PictureTraining::batch_size() const {
@@ -276,10 +277,9 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                       .directory = trial_directory()});
   const TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
-  require_network_fits(choice.candidate);
-  if (const std::int64_t evaluated = number_in(request_.passed, "eval-image-size").value_or(0); evaluated > 0) {
-    require_network_fits({choice.candidate.network, evaluated});
-  }
+  network_of(choice.candidate);  // checks the size
+  const std::optional<std::int64_t> evaluation_size = given_evaluation_size();
+  if (evaluation_size) check_evaluates(choice.candidate, *evaluation_size);
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
   if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data())) return std::nullopt;
@@ -292,6 +292,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .from = from_,
                     .network = choice.candidate.network,
                     .image_size = choice.candidate.image_size,
+                    .eval_image_size = evaluation_size ? *evaluation_size : evaluation_size_for(choice.candidate),
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = ranks(),
@@ -374,28 +375,6 @@ std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
     lines += fmt::format("  {}\n", shell_line(evaluation_of(expected_network(plan), plan)));
   }
   return lines;
-}
-
-std::string records_pattern(const fs::path& data, const std::string& split) {
-  std::string pattern;
-  for (const char c : data.string()) {
-    if (c == '*' || c == '?' || c == '[') {
-      pattern += {'[', c, ']'};
-    } else if (c == '\\') {
-      pattern += "\\\\";
-    } else {
-      pattern += c;
-    }
-  }
-  return pattern + "/" + split + "-*";
-}
-
-fs::path report_page(const fs::path& train_dir) { return train_dir / "report.html"; }
-
-fs::path trained_network(const fs::path& train_dir) {
-  const fs::path best = best_checkpoint_path(train_dir);
-  std::error_code absent;
-  return fs::exists(best, absent) ? best : train_dir;
 }
 
 }  // namespace carillon

@@ -40,8 +40,8 @@ class PictureTraining {
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
-  /// pictures, or with other options of the conversion, or with another --from, --model or --image-size); those of
-  /// read_plan.
+  /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
+  /// --eval-image-size); those of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Whether the newest checkpoint has the last step of the plan.
@@ -67,6 +67,8 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   /// Pictures to train on, after those that are held out.
   std::int64_t training_pictures() const;
+  /// --eval-image-size, if it is given.
+  std::optional<std::int64_t> given_evaluation_size() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
   std::int64_t ranks() const;
@@ -99,15 +101,5 @@ class PictureTraining {
   int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };
-
-/// A pattern of the record files of a split in `data`.
-std::string records_pattern(const std::filesystem::path& data, const std::string& split);
-
-/// The page that describes the evaluated network.
-std::filesystem::path report_page(const std::filesystem::path& train_dir);
-
-/// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
-/// directory, which stands for its newest.
-std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
 }  // namespace carillon

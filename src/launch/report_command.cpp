@@ -12,7 +12,6 @@
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/launch/evaluation_program.h"
-#include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 #include "src/processes/passed_options.h"
 #include "src/report/evaluation_report.h"

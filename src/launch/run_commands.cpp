@@ -13,8 +13,10 @@
 #include "src/data/records/file_pattern.h"
 #include "src/launch/commands.h"
 #include "src/launch/evaluation_program.h"
-#include "src/launch/picture_training.h"
+#include "src/launch/picture_cache.h"
 #include "src/launch/run_place.h"
+#include "src/launch/training_plan.h"
+#include "src/processes/mpi_launch.h"
 #include "src/processes/passed_options.h"
 
 namespace carillon {

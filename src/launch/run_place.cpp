@@ -1,7 +1,7 @@
 #include "src/launch/run_place.h"
 
 #include "carillon/core/error.h"
-#include "src/launch/picture_training.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 
@@ -15,6 +15,14 @@ Place place_in(const std::vector<std::string>& words, const std::string& command
   std::error_code absent;
   if (!fs::exists(place.path, absent)) fail(ExitCode::no_input, "{}: no such file or folder", place.path.string());
   return place;
+}
+
+fs::path report_page(const fs::path& train_dir) { return train_dir / "report.html"; }
+
+fs::path trained_network(const fs::path& train_dir) {
+  const fs::path best = best_checkpoint_path(train_dir);
+  std::error_code absent;
+  return fs::exists(best, absent) ? best : train_dir;
 }
 
 fs::path checkpoint_of(const fs::path& place) {

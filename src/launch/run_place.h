@@ -17,6 +17,13 @@ struct Place {
 /// nothing of this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
+/// The page that describes the evaluated network.
+std::filesystem::path report_page(const std::filesystem::path& train_dir);
+
+/// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
+/// directory, which stands for its newest.
+std::filesystem::path trained_network(const std::filesystem::path& train_dir);
+
 /// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 

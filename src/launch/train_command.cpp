@@ -13,6 +13,7 @@
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/restarts.h"
+#include "src/launch/run_place.h"
 #include "src/launch/say.h"
 #include "src/options/option_set.h"
 #include "src/processes/passed_options.h"

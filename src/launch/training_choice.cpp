@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/app/program_spec.h"
 #include "carillon/core/error.h"
+#include "src/app/evaluation_images.h"
+#include "src/app/picture_options.h"
 #include "src/models/torch_names.h"
 
 namespace carillon {
@@ -19,24 +22,10 @@ constexpr double most_epochs = 200.0;
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
-/// Whether the network refuses images of more than about 130 pixels.
-bool is_small(const std::string& network) { return is_airbench(network) || network == "resnet9"; }
 
 /// Networks with layer norms, which are trained with adamw.
 bool has_layer_norms(const std::string& network) {
   return is_vision_transformer(network) || network.starts_with("convnext_");
-}
-
-/// --eval-image-size for a candidate: the multiple of 8 nearest to 8/7 of its image size, at least the image size, at
-/// most 128 for networks of small images; 0: the image size. The crops of training images enlarge pictures by about
-/// 8/7. So an evaluation shows nearly the whole shorter side at the same scale. Source: Touvron et al., "Fixing the
-/// train-test resolution discrepancy", 2019.
-std::int64_t evaluation_size(const Candidate& candidate) {
-  if (is_vision_transformer(candidate.network)) return 0;  // its variables depend on the size
-  const std::int64_t size = std::llround(static_cast<double>(candidate.image_size) / 7.0) * 8;
-  constexpr std::int64_t most_of_small = 128;
-  const std::int64_t most = is_small(candidate.network) ? most_of_small : 4096;
-  return std::max(candidate.image_size, std::min(size, most));
 }
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
@@ -60,6 +49,33 @@ std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
 }
 
 }  // namespace
+
+Network network_of(const Candidate& candidate) {
+  const ImageShape image{.height = candidate.image_size, .width = candidate.image_size, .channels = 3};
+  return network_named(image_program(), candidate.network)({.image = image, .outputs = 2});
+}
+
+void check_evaluates(const Candidate& candidate, std::int64_t size) {
+  check_evaluation_size(size);
+  if (size == 0 || size == candidate.image_size) return;
+  try {
+    check_same_variables(network_of(candidate), network_of({candidate.network, size}));
+  } catch (const Error& error) {
+    fail(error.code(), "--eval-image-size {}: {}", size, error.what());
+  }
+}
+
+std::int64_t evaluation_size_for(const Candidate& candidate) {
+  const std::int64_t size = std::llround(static_cast<double>(candidate.image_size) / 7.0) * 8;
+  if (size <= candidate.image_size) return 0;
+  try {
+    check_evaluates(candidate, size);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    return 0;
+  }
+  return size;
+}
 
 std::vector<Candidate> training_candidates() {
   return {{"airbench94", 32}, {"airbench94", 48}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
@@ -125,7 +141,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   const auto batch = static_cast<double>(choice.batch_size);
   set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
-  set("eval-image-size", evaluation_size(choice.candidate));
+  set("eval-image-size", evaluation_size_for(choice.candidate));
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
   set("optimizer", has_layer_norms(choice.candidate.network) ? "adamw" : "nesterov");

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/models/network.h"
+
 namespace carillon {
 
 /// The least time that the rule gives a training if the user does not say.
@@ -21,6 +23,18 @@ struct Candidate {
 
   bool operator==(const Candidate&) const = default;
 };
+
+/// Errors: usage (the network refuses images of this size).
+Network network_of(const Candidate& candidate);
+/// Checks that the candidate's network can evaluate images of `size` pixels; 0: its own size. Errors: usage, with the
+/// option --eval-image-size.
+void check_evaluates(const Candidate& candidate, std::int64_t size);
+
+/// --eval-image-size that the rule sets for a candidate: the multiple of 8 nearest to 8/7 of its image size, if that is
+/// larger and the network permits it; 0: the image size. The crops of training images enlarge pictures by about 8/7. So
+/// an evaluation shows nearly the whole shorter side at the same scale. Source: Touvron et al., "Fixing the train-test
+/// resolution discrepancy", 2019.
+std::int64_t evaluation_size_for(const Candidate& candidate);
 
 /// The candidates of the rule, in ascending order of their work per picture.
 std::vector<Candidate> training_candidates();

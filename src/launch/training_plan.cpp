@@ -47,6 +47,7 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
   if (plan.from) json["from"] = *plan.from;
   if (plan.network) json["network"] = *plan.network;
   if (plan.image_size) json["image_size"] = *plan.image_size;
+  if (plan.eval_image_size) json["eval_image_size"] = *plan.eval_image_size;
   if (plan.steps) json["steps"] = *plan.steps;
   write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
              max_bytes);
@@ -62,10 +63,11 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
       fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
     }
     std::optional<std::string> from, network;
-    std::optional<std::int64_t> image_size, steps;
+    std::optional<std::int64_t> image_size, eval_image_size, steps;
     if (json.contains("from")) from = json["from"].get<std::string>();
     if (json.contains("network")) network = json["network"].get<std::string>();
     if (json.contains("image_size")) image_size = json["image_size"].get<std::int64_t>();
+    if (json.contains("eval_image_size")) eval_image_size = json["eval_image_size"].get<std::int64_t>();
     if (json.contains("steps")) steps = json["steps"].get<std::int64_t>();
     return TrainingPlan{.pictures = json.at("pictures"),
                         .fingerprint = json.at("fingerprint"),
@@ -74,6 +76,7 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
                         .from = from,
                         .network = network,
                         .image_size = image_size,
+                        .eval_image_size = eval_image_size,
                         .steps = steps,
                         .watched = json.at("watched"),
                         .evaluated = json.at("evaluated"),

@@ -17,8 +17,9 @@ struct TrainingPlan {
   std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
   std::optional<std::string> from;      ///< --from as an absolute path, "": none; nothing: an earlier version wrote it
   std::optional<std::string> network;   ///< nothing: an earlier version wrote the plan
-  std::optional<std::int64_t> image_size;  ///< in pixels; in the same way
-  std::optional<std::int64_t> steps;       ///< of the whole training; in the same way
+  std::optional<std::int64_t> image_size;       ///< in pixels; in the same way
+  std::optional<std::int64_t> eval_image_size;  ///< in pixels, 0: image_size; in the same way
+  std::optional<std::int64_t> steps;            ///< of the whole training; in the same way
   std::string watched;    ///< the split that the training evaluates on: "validation", "test", or "" for none
   std::string evaluated;  ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;

@@ -131,7 +131,7 @@ def _commands(context):
         done = context.run_command(context.command("carillon", *words))
         yield _result(f"'{expected}' answers a slip", done.complaint(USAGE, (expected,)))
     before = checkpoints(run)
-    for option, value in (("--model", "resnet50"), ("--image-size", 24)):
+    for option, value in (("--model", "resnet50"), ("--image-size", 24), ("--eval-image-size", 24)):
         done = context.run_command(command(context, run, data, option, value))
         wrong = done.complaint(USAGE, (option, "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
         yield _result(f"another {option} than at the start is refused", wrong)
@@ -158,6 +158,8 @@ def _options(context):
         (("--data", "data/x"), ("--data",)),
         (("--batch-size", 4), ("--batch-size", "--global-batch")),
         (("--epochs", 1, "--max-steps", 2), ("--epochs", "--max-steps")),
+        (("--eval-image-size", 4, "--max-steps", 2), ("--eval-image-size 4",)),
+        (("--eval-image-size", 64, "--image-size", 32, "--max-steps", 2, "--model", "vit_tiny_patch4_32"), ("--eval-image-size 64",)),
         (("--model", "vit_tiny_patch16_224", "--image-size", 40, "--max-steps", 2), ("vit_tiny_patch16_224",)),
     ):
         run, data = _places(context)

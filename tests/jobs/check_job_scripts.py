@@ -242,7 +242,7 @@ class CoresTest(ScriptTest):
         return done.stdout.strip() or done.stderr
 
     def test_counts_the_cores_of_the_allowed_threads(self):
-        for allowed, expected in (("0-4", "3"), ("0,2", "1"), ("0-1", "2"), ("2-4", "3"), ("3-4,8-15", "2"), ("7", "0")):
+        for allowed, expected in (("0-4", "3"), ("0,2", "1"), ("0-1", "2"), ("2-4", "3"), ("3-4,8-15", "2"), ("7", "0"), ("''", "3")):
             self.assertEqual(self.cores(allowed), expected, allowed)
 
     def cores_of_process(self, allowed, path):

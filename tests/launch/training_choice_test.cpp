@@ -132,12 +132,30 @@ TEST(TrainingSettings, EvaluateLargerImagesIfTheNetworkPermitsIt) {
   };
   size_is("airbench94", 32, 40);
   size_is("airbench94", 64, 72);
-  size_is("airbench94", 120, 128);  // its largest
-  size_is("resnet9", 130, 130);
-  size_is("resnet18", 17, 17);  // not 16
-  size_is("resnet18", 4096, 4096);
+  size_is("airbench94", 120, 0);  // it refuses 136
+  size_is("resnet9", 130, 0);
+  size_is("resnet9", 17, 0);  // not 16
+  size_is("resnet18", 4096, 0);
   size_is("resnet50", 224, 256);
   size_is("vit_small_patch16_224", 224, 0);
+}
+
+TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
+  const auto refusal = [](const Candidate& candidate, std::int64_t size) -> std::string {
+    try {
+      check_evaluates(candidate, size);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal({"vit_tiny_patch4_32", 32}, 0), "");
+  EXPECT_EQ(refusal({"vit_tiny_patch4_32", 32}, 32), "");
+  EXPECT_EQ(refusal({"airbench94", 32}, 24), "");
+  EXPECT_THAT(refusal({"vit_tiny_patch4_32", 32}, 4), HasSubstr("--eval-image-size 4: expected 0, or 8 to 4096"));
+  EXPECT_THAT(refusal({"vit_tiny_patch4_32", 32}, 64), HasSubstr("--eval-image-size 64: the variables of vit_tiny"));
+  EXPECT_THAT(refusal({"airbench94", 32}, 136), HasSubstr("--eval-image-size 136: the network airbench94 requires"));
 }
 
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {

@@ -39,14 +39,18 @@ bool same_evaluation(const std::string& json_before, const RunDescription& now) 
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
                                     const RunDescription& description,
                                     const std::function<void(const std::string&)>& warn) {
+  const std::string replaced = "; the next evaluation takes its place";
   const std::filesystem::path path = best_checkpoint_path(train_dir);
   try {
     const CheckpointState best = read_checkpoint(path, max_bytes);
-    if (!same_evaluation(best.options_json, description)) return std::nullopt;
+    if (!same_evaluation(best.options_json, description)) {
+      warn(path.string() + ": was evaluated on other records or at another image size" + replaced);
+      return std::nullopt;
+    }
     const std::optional<Score> score = score_in(object(best.options_json), form, prefix);
     return score ? std::optional(StepScore{best.global_step, *score}) : std::nullopt;
   } catch (const Error& error) {
-    if (error.code() != ExitCode::no_input) warn(fmt::format("{}; the next evaluation takes its place", error.what()));
+    if (error.code() != ExitCode::no_input) warn(error.what() + replaced);
     return std::nullopt;
   }
 }

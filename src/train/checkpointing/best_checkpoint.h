@@ -20,8 +20,8 @@ RunDescription with_score(RunDescription description, const Score& score);
 /// Whether a run with the description `json_before` was evaluated on the records of `now`, at the same image size.
 bool same_evaluation(const std::string& json_before, const RunDescription& now);
 
-/// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, it was
-/// evaluated on other records or at another size than `description` states, or, after a warning, it cannot be read or
+/// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, or,
+/// after a warning, it was evaluated on other records or at another size than `description` states, cannot be read, or
 /// has more than `max_bytes`.
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
                                     const RunDescription& description,

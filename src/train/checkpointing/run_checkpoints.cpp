@@ -1,6 +1,7 @@
 #include "src/train/checkpointing/run_checkpoints.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/options/option_values.h"
@@ -89,7 +90,7 @@ void RunCheckpoints::keep_if_best(const RunPosition& position, const Score& scor
 
 bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
   if (!options_.keep_best) return true;
-  if (!best_) {
+  if (!best_ && !std::exchange(has_read_best_, true)) {
     best_ =
         best_score(options_.train_dir, max_checkpoint_bytes(tower.network()), task_score_.form(), description_, warn_);
   }

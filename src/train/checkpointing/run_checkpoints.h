@@ -63,6 +63,7 @@ class RunCheckpoints {
   std::function<void(const std::string&)> warn_;
   CheckpointSaver of_steps_, of_best_;
   std::optional<StepScore> best_;  ///< of the best checkpoint, from the first evaluation on
+  bool has_read_best_ = false;     ///< the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
 };
 
