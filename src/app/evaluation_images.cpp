@@ -11,6 +11,11 @@ namespace {
 
 ImageShape evaluated_shape(const RecordForm& form) { return form.decoder({}, RecordUse::evaluation)->image_shape(); }
 
+/// What a message is about.
+std::string subject(const std::string& size, const ImageShape& image) {
+  return size.empty() ? fmt::format("evaluated images of {} x {} pixels", image.height, image.width) : size;
+}
+
 }  // namespace
 
 void check_same_variables(const Network& trained, const Network& evaluated) {
@@ -31,16 +36,17 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
   try {
     check_same_variables(network_to_train(options), network_for_images(options, image));
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", size, error.what());
+    fail(error.code(), "{}: {}", subject(size, image), error.what());
   }
 }
 
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device,
                            int local_ranks) {
-  const Network network = network_for_images(options, evaluated_shape(options.data.record_form));
+  const ImageShape image = evaluated_shape(options.data.record_form);
+  const Network network = network_for_images(options, image);
   const BuildSettings build{options.data.evaluation_batch, options.device.arithmetic, Purpose::evaluation};
   check_batch_fits(build_network(network, build), device, local_ranks,
-                   {.option = fmt::format("{} in evaluations of {} images at a time", size, build.batch_size)});
+                   {.option = fmt::format("{}, {} at a time", subject(size, image), build.batch_size)});
 }
 
 }  // namespace carillon

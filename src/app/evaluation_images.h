@@ -13,7 +13,7 @@ namespace carillon {
 void check_same_variables(const Network& trained, const Network& evaluated);
 
 /// Checks that the network can evaluate images of the shape that the decoder of evaluations has. `size`: the option
-/// that sets the shape, with its value, for messages. Errors: usage.
+/// that sets the shape, with its value, for messages; empty: there is none. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
 /// Checks that a batch of an evaluation fits into the memory of a CPU. `local_ranks`: of this host. Errors: usage.

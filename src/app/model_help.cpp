@@ -1,5 +1,7 @@
 #include "src/app/model_help.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -8,7 +10,6 @@
 #include "src/app/network_list.h"
 #include "src/app/precision.h"
 #include "src/app/startup.h"
-#include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/report/console.h"
 

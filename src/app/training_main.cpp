@@ -17,8 +17,6 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
-#include "src/core/printable.h"
-#include "src/data/decode/dataset_info.h"
 #include "src/models/torch_names.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
@@ -193,11 +191,9 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
-/// The option that sets the size of evaluated images, with its value, for messages.
-std::string evaluation_size_text(const ProgramSpec& program_spec, const PictureOptions& pictures) {
-  if (!program_spec.of_pictures) return "the images of evaluations";
-  const bool is_other = pictures.eval_image_size > 0;
-  return fmt::format("--{} {}", is_other ? "eval-image-size" : "image-size", evaluation_shape(pictures).height);
+/// The option --eval-image-size with its value, for messages; empty: it is not set.
+std::string evaluation_size_text(const PictureOptions& pictures) {
+  return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
@@ -230,7 +226,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   const Network network = network_to_train(options);  // checks the image shape
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check(options.model, graph);
-  check_evaluation_images(options, evaluation_size_text(program_spec, pictures));
+  check_evaluation_images(options, evaluation_size_text(pictures));
   check_variables(options.optimizer.settings(), graph.parameters());
   if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
   options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
@@ -271,7 +267,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
   const std::vector<Isa> possible = possible_isas(options.device, mpi);
-  const std::string evaluation_size = evaluation_size_text(program_spec, pictures);
+  const std::string evaluation_size = evaluation_size_text(pictures);
   mpi.run_on_all([&] { device = open_training_device(options, evaluation_size, possible, mpi, cpu); });
   resolve_summaries(set, *device, options.logging);
   warn_of_micro_batches(options.data, mpi, device->kind() == DeviceKind::cpu ? cpu.thread_count : 1);

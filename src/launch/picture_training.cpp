@@ -6,9 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "carillon/app/program_spec.h"
 #include "carillon/core/error.h"
-#include "src/app/picture_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/count_text.h"
@@ -148,7 +146,8 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   };
   refuse_other("model", value_of(request_.passed, "model"), plan->network);
   refuse_other("image-size", number_in(request_.passed, "image-size"), plan->image_size);
-  refuse_other("eval-image-size", given_evaluation_size(), plan->eval_image_size);
+  const auto evaluated = [&](std::optional<std::int64_t> size) { return size == 0 ? plan->image_size : size; };
+  refuse_other("eval-image-size", evaluated(given_evaluation_size()), evaluated(plan->eval_image_size));
   if (plan->from && *plan->from != from_) {
     fail(ExitCode::usage,
          "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
@@ -275,11 +274,12 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                       .batch_size = batch_size(),
                       .device_options = only(request_.passed, device_options),
                       .directory = trial_directory()});
-  const TrainingChoice choice = choose(speed);
+  TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
   network_of(choice.candidate);  // checks the size
-  const std::optional<std::int64_t> evaluation_size = given_evaluation_size();
-  if (evaluation_size) check_evaluates(choice.candidate, *evaluation_size);
+  const std::optional<std::int64_t> given_size = given_evaluation_size();
+  if (given_size) check_evaluates(choice.candidate, *given_size);
+  choice.eval_image_size = given_size ? *given_size : evaluation_size_for(choice.candidate);
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
   if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data())) return std::nullopt;
@@ -292,7 +292,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .from = from_,
                     .network = choice.candidate.network,
                     .image_size = choice.candidate.image_size,
-                    .eval_image_size = evaluation_size ? *evaluation_size : evaluation_size_for(choice.candidate),
+                    .eval_image_size = choice.eval_image_size,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = ranks(),

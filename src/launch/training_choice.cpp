@@ -141,7 +141,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   const auto batch = static_cast<double>(choice.batch_size);
   set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
-  set("eval-image-size", evaluation_size_for(choice.candidate));
+  set("eval-image-size", choice.eval_image_size);
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
   set("optimizer", has_layer_norms(choice.candidate.network) ? "adamw" : "nesterov");

@@ -65,7 +65,8 @@ struct TrainingChoice {
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   double seconds = 0.0;         ///< the time for the training
   bool fine_tunes = false;
-  std::string preprocessing = {};  ///< empty: the usual one of the network
+  std::string preprocessing = {};    ///< empty: the usual one of the network
+  std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: that of the candidate
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is

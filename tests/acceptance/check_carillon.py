@@ -135,8 +135,12 @@ def _commands(context):
         done = context.run_command(command(context, run, data, option, value))
         wrong = done.complaint(USAGE, (option, "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
         yield _result(f"another {option} than at the start is refused", wrong)
-    done = context.run_command(command(context, run, data, "--model", "airbench94"))
-    yield _result("the --model of the start continues", done.complaint(0))
+    for option, value in (("--model", "airbench94"), ("--eval-image-size", 16)):  # 0 and the image size are equal
+        done = context.run_command(command(context, run, data, option, value))
+        yield _result(f"the {option} of the start continues", done.complaint(0))
+    done = context.run_command(command(context, run, data, "--fresh", "--max-steps", 2, "--model", "airbench94", "--eval-image-size", 136))
+    wrong = done.complaint(USAGE, ("--eval-image-size 136",)) or (checkpoints(run) != before and "the checkpoints changed")
+    yield _result("--fresh with an impossible size removes nothing", wrong)
 
 
 def _options(context):
@@ -150,6 +154,14 @@ def _options(context):
     yield _result("--isa reaches the evaluation, too", "" if evaluation else done.explain())
     best = str(run / "best.ckpt.h5") in "".join(evaluation)
     yield _result("the printed evaluation is that of the best checkpoint", "" if best else done.explain())
+    run, data = _places(context)
+    quick = command(context, run, data, *QUICK, "--eval-image-size", 24)
+    done = context.run_command(quick)
+    best = (run / "best.ckpt.h5").read_bytes() if done.code == 0 else b""
+    again = context.run_command(command(context, run, data))
+    wrong = done.complaint(0) or again.complaint(0) or ("" if "nothing to do" in again.output else again.output[-500:])
+    wrong = wrong or ("" if (run / "best.ckpt.h5").read_bytes() == best else "the best checkpoint changed")
+    yield _result("the --eval-image-size of the start may be omitted", wrong)
     for words, names in (
         (("--no-such-option", 1), ("--no-such-option",)),
         (("--minutes", "soon"), ("--minutes", "soon")),

@@ -192,8 +192,8 @@ TEST_F(ImageProgramsTest, EvaluateImagesOfAnotherSize) {
   EXPECT_THAT(of_usual.output, Not(HasSubstr(loss)));
   const Outcome changed = run(train("larger", "--max-steps 4 --eval-data " + eval_data));
   EXPECT_EQ(changed.code, 0);
-  EXPECT_THAT(changed.output, HasSubstr("best.ckpt.h5: was evaluated on other records or at another image size; the "
-                                        "next evaluation takes its place"));
+  EXPECT_THAT(changed.output, HasSubstr("best.ckpt.h5: does not say that it was evaluated on these records at this "
+                                        "image size; the next evaluation takes its place"));
   const std::string smaller = "--max-steps 4 --test-time-augmentation --eval-image-size 8 --eval-data " + eval_data;
   expect_done(train("smaller", smaller), two_ranks);
   expect_done("checkpoint_tool export --onnx " + at("larger.onnx") + " " + at("larger"));
@@ -203,7 +203,7 @@ TEST_F(ImageProgramsTest, EvaluateImagesOfAnotherSize) {
   expect_failure(train("refused", "--eval-image-size 7"), ExitCode::usage, "--eval-image-size 7: expected 0, or 8");
   expect_failure("image_train --model resnet18 --image-size 32 --eval-image-size 4096 --data '" + at("set/train-*") +
                      "' --eval-data " + eval_data + " --train-dir " + at("refused"),
-                 ExitCode::usage, "--eval-image-size 4096 in evaluations of 48 images at a time: needs ");
+                 ExitCode::usage, "--eval-image-size 4096, 48 at a time: needs ");
   expect_failure("image_train --model vit_tiny_patch16_224 --image-size 16 --eval-image-size 32 --data '" +
                      at("set/train-*") + "' --train-dir " + at("refused"),
                  ExitCode::usage,

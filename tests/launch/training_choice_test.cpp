@@ -125,10 +125,16 @@ TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
   }
 }
 
-TEST(TrainingSettings, EvaluateLargerImagesIfTheNetworkPermitsIt) {
-  const auto size_is = [](const char* network, std::int64_t image_size, int evaluated) {
-    const std::string lines = training_settings({.candidate = {network, image_size}, .batch_size = 64}, 100);
-    EXPECT_THAT(lines, HasSubstr(fmt::format("\neval-image-size = {}\n", evaluated))) << network << " " << image_size;
+TEST(TrainingSettings, HaveTheSizeOfEvaluatedImages) {
+  TrainingChoice choice{.candidate = {"airbench94", 32}, .batch_size = 64};
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\neval-image-size = 0\n"));
+  choice.eval_image_size = 24;
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\neval-image-size = 24\n"));
+}
+
+TEST(EvaluationSize, IsLargerThanTheImageSizeIfTheNetworkPermitsIt) {
+  const auto size_is = [](const char* network, std::int64_t image_size, std::int64_t evaluated) {
+    EXPECT_EQ(evaluation_size_for({network, image_size}), evaluated) << network << " " << image_size;
   };
   size_is("airbench94", 32, 40);
   size_is("airbench94", 64, 72);

@@ -44,7 +44,7 @@ std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std:
   try {
     const CheckpointState best = read_checkpoint(path, max_bytes);
     if (!same_evaluation(best.options_json, description)) {
-      warn(path.string() + ": was evaluated on other records or at another image size" + replaced);
+      warn(path.string() + ": does not say that it was evaluated on these records at this image size" + replaced);
       return std::nullopt;
     }
     const std::optional<Score> score = score_in(object(best.options_json), form, prefix);

@@ -21,8 +21,8 @@ RunDescription with_score(RunDescription description, const Score& score);
 bool same_evaluation(const std::string& json_before, const RunDescription& now);
 
 /// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, or,
-/// after a warning, it was evaluated on other records or at another size than `description` states, cannot be read, or
-/// has more than `max_bytes`.
+/// after a warning, it does not say that it was evaluated on the records and at the size of `description`, cannot be
+/// read, or has more than `max_bytes`.
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
                                     const RunDescription& description,
                                     const std::function<void(const std::string&)>& warn);
