@@ -18,9 +18,11 @@ class Convolution final : public Conv2dPassCpu {
       : device_(device), task_(task), kernels_(bf16_tile_kernels(device.isa())) {
     const std::int64_t threads = device.thread_count();
     const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
-    // Up to six left tiles share a right tile: neighbouring pixels, or groups of images at the same pixel.
-    groups_per_product_ = in_phase <= 4 ? even_part(groups(), TileProduct::most_left) : 1;
-    pixels_per_product_ = groups_per_product_ > 1 ? 1 : even_part(in_phase, TileProduct::most_left);
+    // Up to three left tiles share right tiles: neighbouring pixels, or groups of images at the same pixel.
+    panels_per_product_ = std::min<std::int64_t>(panels(), 2);
+    const std::int64_t most = panels_per_product_ > 1 ? TileProduct::most_of_pair : TileProduct::most_left;
+    groups_per_product_ = in_phase <= 4 ? even_part(groups(), most) : 1;
+    pixels_per_product_ = groups_per_product_ > 1 ? 1 : even_part(in_phase, most);
     const std::int64_t row_bytes = groups_per_product_ * depth_blocks() * task.columns.source * tile_elements * 2;
     strip_rows_ = task.rows.target;
     const std::int64_t least =
@@ -30,10 +32,11 @@ class Convolution final : public Conv2dPassCpu {
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
     const std::int64_t items = ceil_divide(groups(), groups_per_product_) * strips();
     const bool is_uneven = items % threads != 0 && items < 4 * threads;
-    panel_parts_ = is_uneven ? std::min(threads, panels()) : 1;
+    panel_parts_ = is_uneven ? std::min(threads, panel_sets()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
-    panels_in_cache_ = std::clamp<std::int64_t>(packed_cache_bytes / (2 * panel_), 1, panels());
+    const std::int64_t sets_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
+    panels_in_cache_ = std::max<std::int64_t>(sets_in_cache, 1) * panels_per_product_;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_product_ * depth_blocks() * plane_))));
     for (std::int64_t column = 0; column < task.columns.target; ++column) {
@@ -62,7 +65,10 @@ class Convolution final : public Conv2dPassCpu {
       const ThreadShare mine(ceil_divide(groups(), groups_per_product_) * strips() * panel_parts_, thread, threads);
       for (std::int64_t i = mine.first; i < mine.last;) {
         const std::int64_t item = i / panel_parts_, next = std::min(mine.last, (item + 1) * panel_parts_);
-        const auto panel_at = [&](std::int64_t part) { return (part - item * panel_parts_) * panels() / panel_parts_; };
+        const auto panel_at = [&](std::int64_t part) {
+          const std::int64_t set = (part - item * panel_parts_) * panel_sets() / panel_parts_;
+          return std::min(set * panels_per_product_, panels());
+        };
         convolve(weights, cells, item / strips() * groups_per_product_, item % strips() * strip_rows_,
                  {panel_at(i), panel_at(next)});
         i = next;
@@ -78,6 +84,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t outputs() const { return task_.target.shape[3]; }
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
+  std::int64_t panel_sets() const { return ceil_divide(panels(), panels_per_product_); }
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
@@ -149,14 +156,15 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, std::int64_t panel) const {
+  void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, std::int64_t panel,
+             std::int64_t panel_count) const {
     const std::int64_t height = task_.rows.target, width = task_.columns.target, first = panel * tile_rows;
     Bf16* const to = static_cast<Bf16*>(task_.target.data) +
                      ((group * tile_rows * height + row) * width + column) * outputs() + first;
     const float* const bias = task_.bias ? task_.bias.floats().data() + first : nullptr;
-    kernels_.write_rounded(
-        sums, bias, task_.relu,
-        {to, height * width * outputs(), images_of_group(group, images()), std::min(tile_rows, outputs() - first)});
+    kernels_.write_rounded(sums, bias, task_.relu,
+                           {to, height * width * outputs(), images_of_group(group, images()),
+                            std::min(panel_count * tile_rows, outputs() - first)});
   }
 
   struct Panels {
@@ -182,12 +190,16 @@ class Convolution final : public Conv2dPassCpu {
             list_tiles(row, column, count, group_count, sources.first, cells, list);
             TileProduct product = list.product(static_cast<int>(count * group_count));
             product.sums = sums;
-            for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
+            product.panel_stride = panel_;
+            for (std::int64_t panel = first_panel; panel < last_panel; panel += panels_per_product_) {
+              const std::int64_t panel_count = std::min(panels_per_product_, last_panel - panel);
               product.right = weights + panel * panel_;
+              product.panels = static_cast<int>(panel_count);
               kernels_.multiply(product);
               for (std::int64_t m = 0; m < count; ++m) {
                 for (std::int64_t g = 0; g < group_count; ++g) {
-                  write(sums + (m * group_count + g) * tile_sums, group + g, row, column + m * period, panel);
+                  write(sums + (m * group_count + g) * panel_count * tile_sums, group + g, row, column + m * period,
+                        panel, panel_count);
                 }
               }
             }
@@ -202,7 +214,8 @@ class Convolution final : public Conv2dPassCpu {
   const Bf16TileKernels& kernels_;
   std::int64_t groups_per_product_;  ///< groups of 16 images that share right tiles
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
-  std::int64_t strip_rows_;          ///< target rows between two packings
+  std::int64_t panels_per_product_;
+  std::int64_t strip_rows_;   ///< target rows between two packings
   std::int64_t panel_parts_;  ///< parts of a strip that threads share: above 1 if the strips would be shared unevenly
   std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;        ///< elements of the right tiles for 16 outputs

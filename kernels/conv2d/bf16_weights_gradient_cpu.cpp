@@ -12,12 +12,12 @@ namespace {
 /// A product sums over pixels of dz, in steps: one pixel in two slices of 16 images each. The slices are two groups of
 /// images or, if that leaves less empty, the upper and the lower half of the rows of one group.
 ///
-/// The left tiles of a step are neighbouring taps, of a row of the filters or of their only column, for some blocks of
-/// 16 channels. Its right tile is a panel: 16 filters.
+/// The left tiles of a step are neighbouring taps, of a row of the filters or of their only column, for a set of blocks
+/// of 16 channels. Its right tiles are a set of panels of 16 filters: two for 1x1 filters, otherwise one.
 ///
-/// dw is computed in parts: some sets of blocks by some panels. The sums of a part stay in the second-level cache. The
-/// division into parts and chunks does not depend on the number of threads, so at many threads some may have no
-/// product.
+/// dw is computed in parts: some sets of channels by some sets of filters. The sums of a part stay in the second-level
+/// cache. The division into parts and chunks does not depend on the number of threads, so at many threads some may have
+/// no product.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
@@ -28,9 +28,11 @@ class WeightsGradient final : public Conv2dPassCpu {
     dz_row_ = task.columns.output * tile_elements;
     line_taps_ = task.columns.window > 1 ? task.columns.window : task.rows.window;
     taps_per_product_ = even_part(line_taps_, TileProduct::most_left);
-    blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left / taps_per_product_);
+    panels_per_product_ = taps_per_product_ == 1 ? std::min<std::int64_t>(panels(), 2) : 1;
+    const std::int64_t most_left = panels_per_product_ > 1 ? TileProduct::most_of_pair : TileProduct::most_left;
+    blocks_per_product_ = even_part(channel_blocks(), most_left / taps_per_product_);
     divide_into_parts();
-    x_pixel_ = sets_per_part_ * blocks_per_product_ * tile_elements;
+    x_pixel_ = channel_sets_per_part_ * blocks_per_product_ * tile_elements;
     x_row_ = phases_ * positions_ * x_pixel_;
     strip_rows_ = slice_rows_;
     while (strip_rows_ > 1 && strip_bytes() > packed_cache_bytes) --strip_rows_;
@@ -40,8 +42,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     dz_panel_ = pairs_per_chunk_ * strip_rows_ * dz_row_;
     WorkspaceLayout layout;
     x_ = layout.add(floats_of(pairs_per_chunk_ * x_rows() * x_row_));
-    dz_ = layout.add(floats_of(panels_per_part_ * dz_panel_));
-    sums_ = layout.add(tap_sets() * sets_per_part_ * panels_per_part_ * product_sums());
+    dz_ = layout.add(floats_of(filter_sets_per_part_ * panels_per_product_ * dz_panel_));
+    sums_ = layout.add(tap_sets() * channel_sets_per_part_ * filter_sets_per_part_ * product_sums());
     device.reserve_workspace(layout.bytes());
   }
 
@@ -54,11 +56,11 @@ class WeightsGradient final : public Conv2dPassCpu {
     {
       const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       kernels_.begin();
-      for (std::int64_t set = 0; set < channel_sets(); set += sets_per_part_) {
-        for (std::int64_t panel = 0; panel < panels(); panel += panels_per_part_) {
-          const Part part{set, std::min(sets_per_part_, channel_sets() - set), panel,
-                          std::min(panels_per_part_, panels() - panel)};
-          const ThreadShare mine(tap_sets() * part.sets * part.panels, thread, threads);
+      for (std::int64_t channels = 0; channels < channel_sets(); channels += channel_sets_per_part_) {
+        for (std::int64_t filters = 0; filters < filter_sets(); filters += filter_sets_per_part_) {
+          const Part part{channels, std::min(channel_sets_per_part_, channel_sets() - channels), filters,
+                          std::min(filter_sets_per_part_, filter_sets() - filters)};
+          const ThreadShare mine(tap_sets() * part.channel_sets * part.filter_sets, thread, threads);
           for_chunks([&](const Chunk& chunk) {
             pack(part, chunk, thread, threads, x, dz);
 #pragma omp barrier
@@ -73,17 +75,17 @@ class WeightsGradient final : public Conv2dPassCpu {
   }
 
  private:
-  /// Sets of `blocks_per_product_` blocks, and panels.
+  /// Sets of `blocks_per_product_` blocks and of `panels_per_product_` panels.
   struct Part {
-    std::int64_t first_set, sets, first_panel, panels;
+    std::int64_t first_channel_set, channel_sets, first_filter_set, filter_sets;
   };
   /// Pairs of slices and rows of a slice of dz that are packed together.
   struct Chunk {
     std::int64_t pair, pairs, first_row, last_row;
   };
-  /// Taps of the filters, numbered along their rows, blocks of channels, a panel.
+  /// Taps of the filters, numbered along their rows, blocks of channels, panels.
   struct Product {
-    std::int64_t tap, taps, block, blocks, panel;
+    std::int64_t tap, taps, block, blocks, panel, panels;
   };
 
   std::int64_t images() const { return task_.x.shape[0]; }
@@ -93,12 +95,17 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t channel_blocks() const { return ceil_divide(channels(), tile_rows); }
   std::int64_t channel_sets() const { return ceil_divide(channel_blocks(), blocks_per_product_); }
   std::int64_t panels() const { return ceil_divide(filters(), tile_rows); }
+  std::int64_t filter_sets() const { return ceil_divide(panels(), panels_per_product_); }
   std::int64_t tap_sets_of_line() const { return ceil_divide(line_taps_, taps_per_product_); }
   std::int64_t tap_sets() const { return task_.rows.window * task_.columns.window / line_taps_ * tap_sets_of_line(); }
-  std::int64_t product_sums() const { return taps_per_product_ * blocks_per_product_ * tile_sums; }
+  std::int64_t product_sums() const {
+    return taps_per_product_ * blocks_per_product_ * panels_per_product_ * tile_sums;
+  }
   float* sums_of(float* sums, std::int64_t product) const { return sums + product * product_sums(); }
   std::int64_t x_rows() const { return (strip_rows_ - 1) * task_.rows.stride + task_.rows.window; }
-  std::int64_t strip_bytes() const { return 2 * (x_rows() * x_row_ + strip_rows_ * panels_per_part_ * dz_row_); }
+  std::int64_t strip_bytes() const {
+    return 2 * (x_rows() * x_row_ + strip_rows_ * filter_sets_per_part_ * panels_per_product_ * dz_row_);
+  }
 
   void divide_into_slices() {
     const std::int64_t rows = task_.rows.output;
@@ -124,24 +131,25 @@ class WeightsGradient final : public Conv2dPassCpu {
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
-  /// Chooses the least packing. x is packed once for each range of panels, dz once for each range of sets, and an
+  /// Chooses the least packing. x is packed once for each range of filters, dz once for each range of channels, and an
   /// element of x takes twice as long. Rows that neighbouring strips share are packed once for each, which is not
   /// counted.
   void divide_into_parts() {
-    const std::int64_t sums_of_pair = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_pair;
+    const std::int64_t sums_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_sets;
     std::int64_t least = 0;
-    for (std::int64_t sets = channel_sets();; sets = even_part(channel_sets(), sets - 1)) {
-      const std::int64_t panels_of_part = even_part(panels(), std::clamp<std::int64_t>(fitting / sets, 1, panels()));
-      const std::int64_t work = 2 * ceil_divide(panels(), panels_of_part) * packed_for_each(task_.rows) *
+    for (std::int64_t of_channels = channel_sets();; of_channels = even_part(channel_sets(), of_channels - 1)) {
+      const std::int64_t of_filters =
+          even_part(filter_sets(), std::clamp<std::int64_t>(fitting / of_channels, 1, filter_sets()));
+      const std::int64_t work = 2 * ceil_divide(filter_sets(), of_filters) * packed_for_each(task_.rows) *
                                     packed_for_each(task_.columns) * channels() +
-                                ceil_divide(channel_sets(), sets) * filters();
-      const bool fits = sets * panels_of_part <= fitting || sets == 1;
+                                ceil_divide(channel_sets(), of_channels) * filters();
+      const bool fits = of_channels * of_filters <= fitting || of_channels == 1;
       if (fits && (least == 0 || work < least)) {
         least = work;
-        sets_per_part_ = sets;
-        panels_per_part_ = panels_of_part;
+        channel_sets_per_part_ = of_channels;
+        filter_sets_per_part_ = of_filters;
       }
-      if (sets == 1) break;
+      if (of_channels == 1) break;
     }
   }
 
@@ -158,15 +166,16 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Product number `at` of a part. Panels vary fastest.
+  /// Product number `at` of a part. Sets of filters vary fastest.
   Product product_at(const Part& part, std::int64_t at) const {
-    const std::int64_t set = at / part.panels % part.sets, taps = at / part.panels / part.sets;
+    const std::int64_t set = at / part.filter_sets, taps = set / part.channel_sets;
     const std::int64_t first = taps % tap_sets_of_line() * taps_per_product_;
     Product product{.tap = taps / tap_sets_of_line() * line_taps_ + first,
                     .taps = std::min(taps_per_product_, line_taps_ - first),
-                    .block = (part.first_set + set) * blocks_per_product_,
-                    .panel = part.first_panel + at % part.panels};
+                    .block = (part.first_channel_set + set % part.channel_sets) * blocks_per_product_,
+                    .panel = (part.first_filter_set + at % part.filter_sets) * panels_per_product_};
     product.blocks = std::min(blocks_per_product_, channel_blocks() - product.block);
+    product.panels = std::min(panels_per_product_, panels() - product.panel);
     return product;
   }
 
@@ -191,8 +200,9 @@ class WeightsGradient final : public Conv2dPassCpu {
   void pack_x(const Part& part, const Chunk& chunk, std::int64_t pair, std::int64_t at, Bf16* to) const {
     const SlidingWindow& columns = task_.columns;
     if (!reads_x_row(chunk, at)) return;
-    const std::int64_t set_channels = blocks_per_product_ * tile_rows, first_channel = part.first_set * set_channels;
-    const std::int64_t count = std::min(part.sets * set_channels, channels() - first_channel);
+    const std::int64_t set_channels = blocks_per_product_ * tile_rows,
+                       first_channel = part.first_channel_set * set_channels;
+    const std::int64_t count = std::min(part.channel_sets * set_channels, channels() - first_channel);
     const std::int64_t image = task_.rows.input * columns.input * channels();
     const Bf16* rows[2];
     std::int64_t counts[2];  // images
@@ -219,8 +229,8 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// A slice of a row of dz: [column][8 pairs of images][16 filters][2] of each panel of the part.
   void pack_dz(const Part& part, std::int64_t group, std::int64_t row, Bf16* to) const {
     const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
-    const std::int64_t filter = part.first_panel * tile_rows;
-    const std::int64_t count = std::min(part.panels * tile_rows, filters() - filter);
+    const std::int64_t set_filters = panels_per_product_ * tile_rows, filter = part.first_filter_set * set_filters;
+    const std::int64_t count = std::min(part.filter_sets * set_filters, filters() - filter);
     const bool has_row = group < groups() && row < task_.rows.output;
     const Bf16* const from = static_cast<const Bf16*>(task_.dz.data) +
                              (has_row ? group * tile_rows * image + row * width * filters() : 0) + filter;
@@ -242,7 +252,7 @@ class WeightsGradient final : public Conv2dPassCpu {
         lefts[count++] = row * x_row_ + position * x_pixel_ + m * tile_elements;
       }
     }
-    const Bf16* const first = x + (product.block - part.first_set * blocks_per_product_) * tile_elements;
+    const Bf16* const first = x + (product.block - part.first_channel_set * blocks_per_product_) * tile_elements;
     list.clear();
     for (std::int64_t pair = 0; pair < chunk.pairs; ++pair) {
       for (std::int64_t row = 0; row < chunk.last_row - chunk.first_row; ++row) {
@@ -264,9 +274,12 @@ class WeightsGradient final : public Conv2dPassCpu {
     thread_local TileList list;
     for (std::int64_t at = mine.first; at < mine.last; ++at) {
       const Product of = product_at(part, at);
-      if (at == mine.first || of.panel == part.first_panel) list_tiles(part, chunk, of, x, list);
+      const std::int64_t panel = of.panel - part.first_filter_set * panels_per_product_;  // in the part
+      if (at == mine.first || panel == 0) list_tiles(part, chunk, of, x, list);
       TileProduct product = list.product(static_cast<int>(of.blocks * of.taps));
-      product.right = dz + (of.panel - part.first_panel) * dz_panel_;
+      product.panels = static_cast<int>(of.panels);
+      product.panel_stride = dz_panel_;
+      product.right = dz + panel * dz_panel_;
       product.sums = sums_of(sums, at);
       product.add = chunk.pair > 0 || chunk.first_row > 0;
       kernels_.multiply(product);
@@ -278,10 +291,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     const std::int64_t filter = product.panel * tile_rows;
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       const std::int64_t channel = (product.block + m) * tile_rows;
-      for (std::int64_t j = 0; j < product.taps; ++j, sums += tile_sums) {
+      for (std::int64_t j = 0; j < product.taps; ++j, sums += product.panels * tile_sums) {
         float* const to = task_.dw.floats().data() + ((product.tap + j) * channels() + channel) * filters() + filter;
-        kernels_.write_sums(
-            sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
+        kernels_.write_sums(sums, {to, filters(), std::min(tile_rows, channels() - channel),
+                                   std::min(product.panels * tile_rows, filters() - filter)});
       }
     }
   }
@@ -298,8 +311,8 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t x_pixel_, x_row_;           ///< elements of a pixel and of a row of packed x
   std::int64_t dz_row_;                    ///< elements of a row of packed dz, of a panel
   std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column
-  std::int64_t taps_per_product_, blocks_per_product_;
-  std::int64_t sets_per_part_, panels_per_part_;
+  std::int64_t taps_per_product_, blocks_per_product_, panels_per_product_;
+  std::int64_t channel_sets_per_part_, filter_sets_per_part_;
   std::int64_t strip_rows_;       ///< rows of a slice of dz in a chunk
   std::int64_t pairs_per_chunk_;  ///< pairs of slices in a chunk
   std::int64_t dz_panel_;         ///< elements of a panel of packed dz: all rows of a chunk

@@ -66,6 +66,55 @@ CARILLON_WITH_TILES void multiply(const TileProduct& p) {
 #undef CARILLON_MULTIPLY
 }
 
+/// Products with the right tiles of two panels. Left and right tiles are loaded alternately, so that each load replaces
+/// a tile that is no longer used: a step of three left tiles loads 7 tiles for 6 products, 2 of them again.
+template <int count>
+CARILLON_WITH_TILES void multiply_pair(const TileProduct& p) {
+  constexpr long row_bytes = 64;
+  constexpr int sums = 2 * count;
+#define CARILLON_ZERO(m) _tile_zero(m)
+#define CARILLON_LOAD(m) _tile_loadd(m, p.sums + m * tile_sums, row_bytes)
+#define CARILLON_STORE(m) _tile_stored(m, p.sums + m * tile_sums, row_bytes)
+#define CARILLON_LOAD_LEFT(m) _tile_loadd(CARILLON_LEFT_TILE, left[m], row_bytes)
+#define CARILLON_LOAD_RIGHT(panel) _tile_loadd(CARILLON_RIGHT_TILE, right + panel * p.panel_stride, row_bytes)
+#define CARILLON_MULTIPLY(sum) _tile_dpbf16ps(sum, CARILLON_LEFT_TILE, CARILLON_RIGHT_TILE)
+  compiler_barrier(p.sums);
+  if (p.add) {
+    CARILLON_EACH_SUM(sums, CARILLON_LOAD);
+  } else {
+    CARILLON_EACH_SUM(sums, CARILLON_ZERO);
+  }
+  const Bf16* const* left = p.left;
+  for (std::int64_t step = 0; step < p.steps; ++step, left += count) {
+    const Bf16* const right = p.right + p.right_offsets[step];
+    CARILLON_LOAD_LEFT(0);
+    CARILLON_LOAD_RIGHT(0);
+    CARILLON_MULTIPLY(0);
+    CARILLON_LOAD_RIGHT(1);
+    CARILLON_MULTIPLY(1);
+    if constexpr (count > 1) {
+      CARILLON_LOAD_LEFT(1);
+      CARILLON_MULTIPLY(3);
+      CARILLON_LOAD_RIGHT(0);
+      CARILLON_MULTIPLY(2);
+    }
+    if constexpr (count > 2) {
+      CARILLON_LOAD_LEFT(2);
+      CARILLON_MULTIPLY(4);
+      CARILLON_LOAD_RIGHT(1);
+      CARILLON_MULTIPLY(5);
+    }
+  }
+  CARILLON_EACH_SUM(sums, CARILLON_STORE);
+  compiler_barrier(p.sums);
+#undef CARILLON_ZERO
+#undef CARILLON_LOAD
+#undef CARILLON_STORE
+#undef CARILLON_LOAD_LEFT
+#undef CARILLON_LOAD_RIGHT
+#undef CARILLON_MULTIPLY
+}
+
 }  // namespace
 
 CARILLON_WITH_TILES void begin_amx_tiles() {
@@ -81,6 +130,16 @@ CARILLON_WITH_TILES void begin_amx_tiles() {
 CARILLON_WITH_TILES void end_amx_tiles() { _tile_release(); }
 
 void multiply_amx_tiles(const TileProduct& p) {
+  if (p.panels == 2) {
+    switch (p.count) {
+      case 1:
+        return multiply_pair<1>(p);
+      case 2:
+        return multiply_pair<2>(p);
+      default:
+        return multiply_pair<3>(p);
+    }
+  }
   switch (p.count) {
     case 1:
       return multiply<1>(p);

@@ -37,17 +37,19 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(co
   }
 }
 
-/// Adds the products of one left tile (number m of each step) from `step` to the end of the chain, with the sums in
-/// registers. Returns the first step of the next chain.
-CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, std::int64_t step, bool overwrites) {
+/// Adds the products of one left tile (number m of each step) and one panel from `step` to the end of the chain, with
+/// the sums in registers. Returns the first step of the next chain.
+CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, int panel, std::int64_t step,
+                                                 bool overwrites) {
+  const Bf16* const right = p.right + panel * p.panel_stride;
   const std::int64_t chain = avx512_bf16_chain(p.right_offsets[step]);
   __m512 sums[rows];
 #pragma GCC unroll 16
   for (int row = 0; row < rows; ++row) sums[row] = _mm512_setzero_ps();
   do {
-    add_tile(p.left[step * p.count + m], p.right + p.right_offsets[step], sums);
+    add_tile(p.left[step * p.count + m], right + p.right_offsets[step], sums);
   } while (++step < p.steps && avx512_bf16_chain(p.right_offsets[step]) == chain);
-  float* const to = p.sums + m * tile_sums;
+  float* const to = p.sums + (m * p.panels + panel) * tile_sums;
 #pragma GCC unroll 16
   for (int row = 0; row < rows; ++row) {
     float* const at = to + row * columns;
@@ -60,21 +62,46 @@ CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, st
 
 // One left tile at a time. The right tiles stay in the cache.
 void multiply_avx512_bf16(const TileProduct& p) {
-  if (p.steps == 0 && !p.add) std::fill_n(p.sums, p.count * tile_sums, 0.0f);
+  if (p.steps == 0 && !p.add) std::fill_n(p.sums, p.count * p.panels * tile_sums, 0.0f);
   for (int m = 0; m < p.count; ++m) {
-    for (std::int64_t step = 0; step < p.steps;) step = add_chain(p, m, step, step == 0 && !p.add);
+    for (int panel = 0; panel < p.panels; ++panel) {
+      for (std::int64_t step = 0; step < p.steps;) step = add_chain(p, m, panel, step, step == 0 && !p.add);
+    }
   }
 }
 
+namespace {
+
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 finished(const float* sums, __m512 bias,
+                                                                                bool relu) {
+  const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), bias), zero = _mm512_setzero_ps();
+  return relu ? _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero) : values;
+}
+
+}  // namespace
+
+// Two panels are written together, because 32 columns are a cache line.
 CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const float* bias, bool relu,
                                                          const TileTarget<Bf16>& target) {
-  const auto mask = static_cast<__mmask16>((1u << target.columns) - 1);
-  const __m512 zero = _mm512_setzero_ps(), added = bias == nullptr ? zero : _mm512_maskz_loadu_ps(mask, bias);
-  for (std::int64_t row = 0; row < target.count; ++row) {
-    __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums + row * columns), added);
-    if (relu) values = _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero);
-    _mm256_mask_storeu_epi16(target.rows + row * target.stride, mask,
-                             reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
+  for (std::int64_t first = 0; first < target.columns; first += 2 * columns, sums += 2 * tile_sums) {
+    const std::uint64_t mask = (std::uint64_t{1} << std::min<std::int64_t>(target.columns - first, 2 * columns)) - 1;
+    const auto of_lower = static_cast<__mmask16>(mask), of_upper = static_cast<__mmask16>(mask >> columns);
+    __m512 lower = _mm512_setzero_ps(), upper = lower;
+    if (bias != nullptr) {
+      lower = _mm512_maskz_loadu_ps(of_lower, bias + first);
+      upper = _mm512_maskz_loadu_ps(of_upper, bias + first + columns);
+    }
+    for (std::int64_t row = 0; row < target.count; ++row) {
+      const __m512 values = finished(sums + row * columns, lower, relu);
+      Bf16* const to = target.rows + row * target.stride + first;
+      if (of_upper == 0) {
+        _mm256_mask_storeu_epi16(to, of_lower, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
+        continue;
+      }
+      const __m512 next = finished(sums + tile_sums + row * columns, upper, relu);
+      _mm512_mask_storeu_epi16(to, static_cast<__mmask32>(mask),
+                               reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(next, values)));
+    }
   }
 }
 

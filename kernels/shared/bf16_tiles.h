@@ -23,16 +23,19 @@ namespace carillon {
 inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
 inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
 
-/// Products of up to `most_left` left tiles with one right tile, in each of `steps` steps.
+/// Products of left tiles with the right tiles of one or two panels, in each of `steps` steps.
 struct TileProduct {
-  static constexpr int most_left = 6;
+  static constexpr int most_left = 6;     ///< with one panel
+  static constexpr int most_of_pair = 3;  ///< left tiles with two panels
 
-  int count = 0;  ///< left tiles in a step
+  int count = 0;   ///< left tiles in a step
+  int panels = 1;  ///< right tiles in a step
   std::int64_t steps = 0;
   const Bf16* const* left = nullptr;            ///< [steps][count]
-  const Bf16* right = nullptr;                  ///< contiguous tiles
+  const Bf16* right = nullptr;                  ///< of the first panel
+  std::int64_t panel_stride = 0;                ///< elements from the first panel's right tiles to the second's
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
-  float* sums = nullptr;                        ///< [count][16][16]
+  float* sums = nullptr;                        ///< [count][panels][16][16]
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
 };
 
@@ -60,7 +63,8 @@ struct TileSource {
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of 16 x 16 sums: `columns` of each of `count` rows, `stride` elements apart.
+/// Destination of the sums of one or more panels, [panels][16][16]: `columns` of each of `count` rows, `stride`
+/// elements apart.
 template <typename T>
 struct TileTarget {
   T* rows = nullptr;

@@ -67,14 +67,17 @@ CARILLON_INLINE void add_row(const Bf16* left, const WidenedTile& right, float* 
 
 void multiply(const TileProduct& p) {
   if (!p.add) {
-    for (std::int64_t i = 0; i < p.count * tile_sums; ++i) p.sums[i] = 0.0f;
+    for (std::int64_t i = 0; i < p.count * p.panels * tile_sums; ++i) p.sums[i] = 0.0f;
   }
   WidenedTile right;
   for (std::int64_t step = 0; step < p.steps; ++step) {
-    widen(p.right + p.right_offsets[step], right);
-    for (int m = 0; m < p.count; ++m) {
-      const Bf16* const left = p.left[step * p.count + m];
-      for (int row = 0; row < 16; ++row) add_row(left + row * tile_depth, right, p.sums + m * tile_sums + row * 16);
+    for (int panel = 0; panel < p.panels; ++panel) {
+      widen(p.right + panel * p.panel_stride + p.right_offsets[step], right);
+      for (int m = 0; m < p.count; ++m) {
+        const Bf16* const left = p.left[step * p.count + m];
+        float* const sums = p.sums + (m * p.panels + panel) * tile_sums;
+        for (int row = 0; row < 16; ++row) add_row(left + row * tile_depth, right, sums + row * 16);
+      }
     }
   }
 }
@@ -115,6 +118,47 @@ void pack_left(const TileSource<T>& source, std::int64_t columns, Bf16* to, std:
   }
 }
 
+#if defined(__AVX512BW__)
+// 32 columns at a time, so each cache line is read once: often, all 16 rows are in one set of the first-level cache.
+CARILLON_INLINE void merge_rows(__m512i* rows) {
+  __m512i merged[8];
+  for (int i = 0; i < 4; ++i) {
+    merged[2 * i] = _mm512_unpacklo_epi16(rows[i], rows[i + 4]);
+    merged[2 * i + 1] = _mm512_unpackhi_epi16(rows[i], rows[i + 4]);
+  }
+  for (int i = 0; i < 8; ++i) rows[i] = merged[i];
+}
+
+/// Stores columns `column` and `column` + 8, which are the halves of `both`, if they exist.
+CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64_t columns, Bf16* to,
+                                   std::int64_t stride) {
+  const __m256i first = __builtin_shufflevector(both, both, 0, 1, 2, 3),
+                second = __builtin_shufflevector(both, both, 4, 5, 6, 7);
+  if (column < columns) __builtin_memcpy(static_cast<void*>(to + column * stride), &first, sizeof(first));
+  if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
+}
+
+void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
+  const __m512i first_lanes = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                last_lanes = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  for (std::int64_t first = 0; first < columns; first += 32) {
+    const __mmask32 mask = columns - first >= 32 ? 0xffffffffu : (1u << (columns - first)) - 1;
+    __m512i rows[16];
+    for (std::int64_t row = 0; row < 16; ++row) {
+      rows[row] = row < source.count ? _mm512_maskz_loadu_epi16(mask, source.rows + row * source.stride + first)
+                                     : _mm512_setzero_si512();
+    }
+    for (int pass = 0; pass < 3; ++pass) {
+      merge_rows(rows);
+      merge_rows(rows + 8);
+    }
+    for (int c = 0; c < 8; ++c) {
+      store_columns(_mm512_permutex2var_epi64(rows[c], first_lanes, rows[c + 8]), first + c, columns, to, stride);
+      store_columns(_mm512_permutex2var_epi64(rows[c], last_lanes, rows[c + 8]), first + 16 + c, columns, to, stride);
+    }
+  }
+}
+#else
 /// Merges rows i and i + 4 of 8 rows, in each half of 8 columns; three times transposes the halves.
 CARILLON_INLINE void merge_rows(Halves* rows) {
   Halves merged[8];
@@ -157,6 +201,7 @@ void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16*
       __builtin_memcpy(static_cast<void*>(to + (first + c) * stride), &rows[c], sizeof(Halves));
   }
 }
+#endif
 
 /// to[2 n] = even[n], to[2 n + 1] = odd[n] for 16 columns n.
 CARILLON_INLINE void interleave(const float* even, const float* odd, Bf16* to) {
@@ -176,22 +221,28 @@ CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
   __builtin_memcpy(static_cast<void*>(to + 16), &last, sizeof(last));
 }
 
+/// Two rows of a block of 16 columns, of which `width` exist.
+template <typename T>
+CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t width,
+                               Bf16* to) {
+  const bool has_even = row < source.count, has_odd = row + 1 < source.count;
+  const T* const even = has_even ? source.rows + row * source.stride + first : nullptr;
+  const T* const odd = has_odd ? even + source.stride : nullptr;
+  if (width >= 16 && has_odd) return interleave(even, odd, to);
+  std::uint32_t both[16] = {};
+  for (std::int64_t n = 0; n < width && n < 16 && has_even; ++n) both[n] = rounded_bits(even[n]);
+  for (std::int64_t n = 0; n < width && n < 16 && has_odd; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+  __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
+}
+
+// Two blocks at a time, so each cache line is read once (pack_transposed).
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
-  for (std::int64_t first = 0; first < columns; first += 16, to += tile_stride) {
-    const std::int64_t width = columns - first < 16 ? columns - first : 16;
+  for (std::int64_t first = 0; first < columns; first += 32, to += 2 * tile_stride) {
+    const std::int64_t width = columns - first;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
-      const bool has_even = 2 * pair < source.count, has_odd = 2 * pair + 1 < source.count;
-      const T* const even = has_even ? source.rows + 2 * pair * source.stride + first : nullptr;
-      const T* const odd = has_odd ? even + source.stride : nullptr;
-      if (width == 16 && has_odd) {
-        interleave(even, odd, to + pair * 32);
-        continue;
-      }
-      std::uint32_t both[16] = {};
-      for (std::int64_t n = 0; n < width && has_even; ++n) both[n] = rounded_bits(even[n]);
-      for (std::int64_t n = 0; n < width && has_odd; ++n) both[n] |= rounded_bits(odd[n]) << 16;
-      __builtin_memcpy(static_cast<void*>(to + pair * 32), both, sizeof(both));
+      pack_pair(source, 2 * pair, first, width, to + pair * 32);
+      if (width > 16) pack_pair(source, 2 * pair, first + 16, width - 16, to + tile_stride + pair * 32);
     }
   }
 }
@@ -215,13 +266,16 @@ void transpose_pairs(Bf16* tile) {
 }
 
 void write_sums(const float* sums, const TileTarget<float>& target) {
-  for (std::int64_t row = 0; row < target.count; ++row) {
-    float* const to = target.rows + row * target.stride;
-    if (target.columns == columns_of_tile) {
-      __builtin_memcpy(to, sums + row * columns_of_tile, columns_of_tile * sizeof(float));
-      continue;
+  for (std::int64_t first = 0; first < target.columns; first += columns_of_tile, sums += 256) {
+    const std::int64_t left = target.columns - first, columns = left < columns_of_tile ? left : columns_of_tile;
+    for (std::int64_t row = 0; row < target.count; ++row) {
+      float* const to = target.rows + row * target.stride + first;
+      if (columns == columns_of_tile) {
+        __builtin_memcpy(to, sums + row * columns_of_tile, columns_of_tile * sizeof(float));
+        continue;
+      }
+      for (std::int64_t n = 0; n < columns; ++n) to[n] = sums[row * columns_of_tile + n];
     }
-    for (std::int64_t n = 0; n < target.columns; ++n) to[n] = sums[row * columns_of_tile + n];
   }
 }
 
@@ -245,12 +299,15 @@ CARILLON_INLINE void write_row(const float* sums, const Floats (&bias)[vectors],
 }
 
 void write_rounded(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
-  float added[16] = {};
-  for (std::int64_t n = 0; bias != nullptr && n < target.columns; ++n) added[n] = bias[n];
-  Floats of_columns[vectors];
-  for (int v = 0; v < vectors; ++v) of_columns[v] = load(added + v * lanes);
-  for (std::int64_t row = 0; row < target.count; ++row) {
-    write_row(sums + row * 16, of_columns, relu, target.columns, target.rows + row * target.stride);
+  for (std::int64_t first = 0; first < target.columns; first += 16, sums += 256) {
+    const std::int64_t columns = target.columns - first < 16 ? target.columns - first : 16;
+    float added[16] = {};
+    for (std::int64_t n = 0; bias != nullptr && n < columns; ++n) added[n] = bias[first + n];
+    Floats of_columns[vectors];
+    for (int v = 0; v < vectors; ++v) of_columns[v] = load(added + v * lanes);
+    for (std::int64_t row = 0; row < target.count; ++row) {
+      write_row(sums + row * 16, of_columns, relu, columns, target.rows + row * target.stride + first);
+    }
   }
 }
 

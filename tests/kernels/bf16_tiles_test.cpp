@@ -44,24 +44,27 @@ float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t
 
 /// A product with random operands whose exponents are spread over `range` powers of two.
 struct Operands {
+  static constexpr std::int64_t gap = 64;  ///< elements between panels
   std::vector<Bf16> left, right;
   std::vector<const Bf16*> left_tiles;
   std::vector<std::int64_t> right_offsets;
   std::vector<float> sums;
   TileProduct product;
 
-  Operands(int count, std::int64_t steps, float range, std::uint64_t seed)
+  Operands(int count, std::int64_t steps, float range, std::uint64_t seed, int panels = 1)
       : left(static_cast<std::size_t>(count * steps * tile_elements)),
-        right(static_cast<std::size_t>(steps * tile_elements)),
-        sums(random_values(static_cast<std::size_t>(count * tile_sums), seed + 2)) {
+        right(static_cast<std::size_t>(panels * (steps * tile_elements + gap))),
+        sums(random_values(static_cast<std::size_t>(count * panels * tile_sums), seed + 2)) {
     fill(left, range, seed);
     fill(right, range, seed + 1);
     for (std::int64_t i = 0; i < count * steps; ++i) left_tiles.push_back(left.data() + i * tile_elements);
     for (std::int64_t step = steps; step-- > 0;) right_offsets.push_back(step * tile_elements);
     product = {.count = count,
+               .panels = panels,
                .steps = steps,
                .left = left_tiles.data(),
                .right = right.data(),
+               .panel_stride = steps * tile_elements + gap,
                .right_offsets = right_offsets.data(),
                .sums = sums.data()};
   }
@@ -86,15 +89,17 @@ struct Operands {
 
  private:
   const Bf16* left_row(std::int64_t step, std::int64_t i) const {
-    return left_tiles[static_cast<std::size_t>(step * product.count + i / tile_sums)] + i % tile_sums / 16 * tile_depth;
+    const std::int64_t tile = i / tile_sums / product.panels;
+    return left_tiles[static_cast<std::size_t>(step * product.count + tile)] + i % tile_sums / 16 * tile_depth;
   }
-  const Bf16* right_tile(std::int64_t step) const {
-    return right.data() + right_offsets[static_cast<std::size_t>(step)];
+  const Bf16* right_tile(std::int64_t step, std::int64_t i) const {
+    const std::int64_t panel = i / tile_sums % product.panels;
+    return right.data() + panel * product.panel_stride + right_offsets[static_cast<std::size_t>(step)];
   }
   /// Sum number i after all steps of AMX's product.
   float sum_of_steps(std::int64_t i, float sum) const {
     for (std::int64_t step = 0; step < product.steps; ++step) {
-      sum = sum_in_chains(sum, left_row(step, i), right_tile(step), i % 16);
+      sum = sum_in_chains(sum, left_row(step, i), right_tile(step, i), i % 16);
     }
     return sum;
   }
@@ -108,7 +113,7 @@ struct Operands {
       const std::int64_t chain = chain_of(step);
       float added = 0.0f;
       for (; step < product.steps && chain_of(step) == chain; ++step) {
-        added = sum_in_pairs(added, left_row(step, i), right_tile(step), i % 16);
+        added = sum_in_pairs(added, left_row(step, i), right_tile(step, i), i % 16);
       }
       sum = overwrites ? added : flushed(flushed(sum) + added);
     }
@@ -151,12 +156,29 @@ TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
   }
 }
 
+TEST_P(Bf16Tiles, SumTwoPanelsInTheDefinedOrder) {
+  for (int count = 1; count <= TileProduct::most_of_pair; ++count) {
+    Operands operands(count, count == 2 ? 19 : 5, 20.0f, static_cast<std::uint64_t>(count), 2);
+    const std::vector<float> expected = operands.expected(GetParam());
+    multiply(operands.product);
+    expect_equal_bits(operands.sums, expected);
+  }
+}
+
 TEST_P(Bf16Tiles, AddToSums) {
-  Operands operands(4, 3, 3.0f, 9);
-  operands.product.add = true;
-  const std::vector<float> expected = operands.expected(GetParam());
+  for (const int panels : {1, 2}) {
+    Operands operands(3, 3, 3.0f, 9, panels);
+    operands.product.add = true;
+    const std::vector<float> expected = operands.expected(GetParam());
+    multiply(operands.product);
+    expect_equal_bits(operands.sums, expected);
+  }
+}
+
+TEST_P(Bf16Tiles, AreZeroAfterNoSteps) {
+  Operands operands(3, 0, 1.0f, 9, 2);
   multiply(operands.product);
-  expect_equal_bits(operands.sums, expected);
+  expect_equal_bits(operands.sums, std::vector<float>(6 * tile_sums));
 }
 
 /// The sum of one step whose operands are zeros, except pairs (left, right) at the first elements of a row and a
@@ -275,31 +297,34 @@ TEST_P(Bf16Tiles, TransposePairs) {
   }
 }
 
+/// The sum at a row and a column of two panels.
+float sum_at(const std::vector<float>& sums, std::int64_t row, std::int64_t column) {
+  return sums[static_cast<std::size_t>(column / 16 * tile_sums + row * 16 + column % 16)];
+}
+
 TEST_P(Bf16Tiles, WriteSums) {
-  const std::vector<float> sums = random_values(tile_sums, 1);
-  for (const std::int64_t columns : {1, 7, 16}) {
+  const std::vector<float> sums = random_values(2 * tile_sums, 1);
+  for (const std::int64_t columns : {1, 7, 16, 17, 25, 32}) {
     std::vector<float> target(16 * 40, 9.0f);
     kernels().write_sums(sums.data(), {target.data(), 40, 5, columns});
     for (std::int64_t i = 0; i < 16 * 40; ++i) {
       const std::int64_t row = i / 40, column = i % 40;
       const bool is_written = row < 5 && column < columns;
-      ASSERT_EQ(target[static_cast<std::size_t>(i)],
-                is_written ? sums[static_cast<std::size_t>(row * 16 + column)] : 9.0f)
-          << i;
+      ASSERT_EQ(target[static_cast<std::size_t>(i)], is_written ? sum_at(sums, row, column) : 9.0f) << i;
     }
   }
 }
 
 TEST_P(Bf16Tiles, WriteRoundedSumsWithBiasAndRelu) {
-  const std::vector<float> sums = random_values(tile_sums, 1), bias = random_values(16, 2);
+  const std::vector<float> sums = random_values(2 * tile_sums, 1), bias = random_values(32, 2);
   for (const bool relu : {false, true}) {
-    for (const std::int64_t columns : {1, 7, 16}) {
+    for (const std::int64_t columns : {1, 7, 16, 17, 25, 32}) {
       std::vector<Bf16> target(16 * 40, untouched);
       kernels().write_rounded(sums.data(), relu ? bias.data() : nullptr, relu, {target.data(), 40, 5, columns});
       for (std::int64_t i = 0; i < 16 * 40; ++i) {
         const std::int64_t row = i / 40, column = i % 40;
-        const float sum = column < 16 ? sums[static_cast<std::size_t>(row * 16 + column)] : 0.0f;
-        const float value = relu ? std::max(sum + bias[static_cast<std::size_t>(column % 16)], 0.0f) : sum;
+        const float sum = column < 32 ? sum_at(sums, row, column) : 0.0f;
+        const float value = relu ? std::max(sum + bias[static_cast<std::size_t>(column % 32)], 0.0f) : sum;
         ASSERT_EQ(target[static_cast<std::size_t>(i)].bits,
                   (row < 5 && column < columns ? to_bf16(value) : untouched).bits)
             << i;

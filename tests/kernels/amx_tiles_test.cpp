@@ -1,0 +1,183 @@
+// The products with AMX's tile instructions, which few processors have: amx_tiles.cpp is compiled here a second time,
+// with functions in the place of the instructions. Bf16Tiles (bf16_tiles_test.cpp) runs the instructions themselves.
+#if defined(__x86_64__)
+
+#include <gtest/gtest.h>
+#include <immintrin.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/shared/bf16_tiles.h"
+#include "src/core/denormals.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+/// A thread's tiles, and what happened to them.
+struct Tiles {
+  std::array<std::array<std::uint8_t, 1024>, 8> tiles{};
+  bool configured = false;
+  int loads = 0, products = 0;
+};
+Tiles machine;
+
+const Bf16TileKernels& emulation() { return bf16_tile_kernels(Isa::plain); }
+
+void load_configuration(const void* configuration) {
+  std::array<std::uint8_t, 64> bytes{};
+  std::memcpy(bytes.data(), configuration, bytes.size());
+  EXPECT_EQ(bytes[0], 1) << "palette";
+  for (std::size_t tile = 0; tile < 8; ++tile) {
+    EXPECT_EQ(bytes[16 + 2 * tile], 64) << "bytes of a row";
+    EXPECT_EQ(bytes[48 + tile], 16) << "rows";
+  }
+  machine = {};
+  machine.configured = true;
+}
+void release() { machine.configured = false; }
+std::uint8_t* row_of(std::size_t tile, std::ptrdiff_t row) {
+  EXPECT_TRUE(machine.configured);
+  return machine.tiles[tile].data() + row * 64;
+}
+void set_to_zero(std::size_t tile) { std::memset(row_of(tile, 0), 0, 1024); }
+void load(std::size_t tile, const void* from, std::ptrdiff_t stride) {
+  ++machine.loads;
+  for (std::ptrdiff_t row = 0; row < 16; ++row) {
+    std::memcpy(row_of(tile, row), static_cast<const std::uint8_t*>(from) + row * stride, 64);
+  }
+}
+void store(std::size_t tile, void* to, std::ptrdiff_t stride) {
+  for (std::ptrdiff_t row = 0; row < 16; ++row) {
+    std::memcpy(static_cast<std::uint8_t*>(to) + row * stride, row_of(tile, row), 64);
+  }
+}
+void multiply_add(std::size_t sums, std::size_t left, std::size_t right) {
+  ++machine.products;
+  std::array<Bf16, tile_elements> of_left, of_right;
+  std::array<float, tile_sums> totals;
+  store(left, of_left.data(), 64);
+  store(right, of_right.data(), 64);
+  store(sums, totals.data(), 64);
+  const Bf16* const lefts = of_left.data();
+  const std::int64_t offset = 0;
+  emulation().multiply({.count = 1,
+                        .steps = 1,
+                        .left = &lefts,
+                        .right = of_right.data(),
+                        .right_offsets = &offset,
+                        .sums = totals.data(),
+                        .add = true});
+  std::memcpy(row_of(sums, 0), totals.data(), 1024);
+}
+
+}  // namespace
+}  // namespace carillon::testing
+
+#undef _tile_loadconfig
+#undef _tile_release
+#undef _tile_zero
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_dpbf16ps
+#define _tile_loadconfig carillon::testing::load_configuration
+#define _tile_release carillon::testing::release
+#define _tile_zero carillon::testing::set_to_zero
+#define _tile_loadd carillon::testing::load
+#define _tile_stored carillon::testing::store
+#define _tile_dpbf16ps carillon::testing::multiply_add
+// Other names than those of the library.
+#define begin_amx_tiles begin_tiles_under_test
+#define end_amx_tiles end_tiles_under_test
+#define multiply_amx_tiles multiply_tiles_under_test
+#include "kernels/shared/amx_tiles.cpp"
+
+namespace carillon::testing {
+namespace {
+
+/// Random operands of `steps` steps: right tiles in descending order, with a gap between panels.
+class AmxProduct {
+ public:
+  AmxProduct(int count, int panels, std::int64_t steps, bool add)
+      : left_(random_elements(count * steps * tile_elements, 1)),
+        right_(random_elements(panels * (steps * tile_elements + gap), 2)),
+        sums_(random_values(static_cast<std::size_t>(count * panels * tile_sums), 3)) {
+    for (std::int64_t i = 0; i < count * steps; ++i) left_tiles_.push_back(left_.data() + i * tile_elements);
+    for (std::int64_t step = steps; step-- > 0;) right_offsets_.push_back(step * tile_elements);
+    product_ = {.count = count,
+                .panels = panels,
+                .steps = steps,
+                .left = left_tiles_.data(),
+                .right = right_.data(),
+                .panel_stride = steps * tile_elements + gap,
+                .right_offsets = right_offsets_.data(),
+                .add = add};
+  }
+
+  std::vector<float> sums_of(void (*multiply)(const TileProduct&)) const {
+    std::vector<float> sums = sums_;
+    TileProduct product = product_;
+    product.sums = sums.data();
+    multiply(product);
+    return sums;
+  }
+
+ private:
+  static constexpr std::int64_t gap = 64;
+
+  static std::vector<Bf16> random_elements(std::int64_t count, std::uint64_t seed) {
+    std::vector<Bf16> elements;
+    for (const float value : random_values(static_cast<std::size_t>(count), seed)) elements.push_back(to_bf16(value));
+    return elements;
+  }
+
+  std::vector<Bf16> left_, right_;
+  std::vector<float> sums_;
+  std::vector<const Bf16*> left_tiles_;
+  std::vector<std::int64_t> right_offsets_;
+  TileProduct product_;
+};
+
+struct AmxTiles : ::testing::Test {
+  AmxTiles() {
+    flush_denormals();
+    begin_tiles_under_test();
+  }
+  ~AmxTiles() override {
+    end_tiles_under_test();
+    EXPECT_FALSE(machine.configured);
+  }
+};
+
+TEST_F(AmxTiles, GiveTheBitsOfTheEmulation) {
+  for (const int panels : {1, 2}) {
+    const int most = panels == 2 ? TileProduct::most_of_pair : TileProduct::most_left;
+    for (int count = 1; count <= most; ++count) {
+      for (const std::int64_t steps : {0, 1, 5}) {
+        for (const bool add : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << count << " left tiles, " << panels << " panels, " << steps << " steps");
+          const AmxProduct product(count, panels, steps, add);
+          EXPECT_EQ(product.sums_of(multiply_tiles_under_test), product.sums_of(emulation().multiply));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AmxTiles, LoadSevenTilesForSixProducts) {
+  for (const int panels : {1, 2}) {
+    const AmxProduct product(6 / panels, panels, 10, false);
+    machine.loads = machine.products = 0;
+    product.sums_of(multiply_tiles_under_test);
+    EXPECT_EQ(machine.products, 60);
+    EXPECT_EQ(machine.loads, 70);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
+
+#endif
