@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t chunk_blocks = TileProduct::most_left;  ///< of 16 queries
+constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< of 16 queries
 constexpr std::int64_t chunk_rows = chunk_blocks * tile_rows;
 static_assert(chunk_rows % tile_depth == 0);
 
@@ -221,7 +221,7 @@ class AttentionBf16Cpu final : public Op {
   template <typename Write>
   void multiply(const Operands& o, const Write& write) const {
     thread_local TileList list;
-    alignas(64) float sums[TileProduct::most_left * tile_sums];
+    alignas(64) float sums[TileProduct::most_sums * tile_sums];
     TileProduct product = product_of(o, list);
     product.sums = sums;
     for (std::int64_t panel = 0; panel < o.right.blocks; ++panel) {
@@ -275,7 +275,7 @@ class AttentionBf16Cpu final : public Op {
   void add_over_queries(const Tiles& transposed, const Tiles& all, std::int64_t first, std::int64_t blocks,
                         float* sums) const {
     thread_local TileList list;
-    const std::int64_t part = ceil_divide(transposed.blocks, ceil_divide(transposed.blocks, TileProduct::most_left));
+    const std::int64_t part = ceil_divide(transposed.blocks, ceil_divide(transposed.blocks, TileProduct::most_left(1)));
     for (std::int64_t block = 0; block < transposed.blocks; block += part) {
       TileProduct product = product_of(
           {transposed, all, block, std::min(part, transposed.blocks - block), ceil_divide(blocks, 2), first / 2}, list);

@@ -18,27 +18,28 @@ class Convolution final : public Conv2dPassCpu {
       : device_(device), task_(task), kernels_(bf16_tile_kernels(device.isa())) {
     const std::int64_t threads = device.thread_count();
     const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
-    // Up to three left tiles share right tiles: neighbouring pixels, or groups of images at the same pixel.
+    // Left tiles that share right tiles: neighbouring pixels, or groups of images at the same pixel.
     panels_per_product_ = std::min<std::int64_t>(panels(), 2);
-    const std::int64_t most = panels_per_product_ > 1 ? TileProduct::most_of_pair : TileProduct::most_left;
-    groups_per_product_ = in_phase <= 4 ? even_part(groups(), most) : 1;
-    pixels_per_product_ = groups_per_product_ > 1 ? 1 : even_part(in_phase, most);
-    const std::int64_t row_bytes = groups_per_product_ * depth_blocks() * task.columns.source * tile_elements * 2;
+    const std::int64_t most = TileProduct::most_left(panels_per_product_);
+    groups_per_strip_ = in_phase <= 4 ? even_part(groups(), most_groups) : 1;
+    groups_per_product_ = even_part(groups_per_strip_, most);
+    pixels_per_product_ = groups_per_strip_ > 1 ? 1 : even_part(in_phase, most);
+    const std::int64_t row_bytes = groups_per_strip_ * depth_blocks() * task.columns.source * tile_elements * 2;
     strip_rows_ = task.rows.target;
     const std::int64_t least =
         ceil_divide(task.rows.window, task.rows.stride);  // fewer rows would pack most rows twice
     while (strip_rows_ > least && task.rows.most_sources(strip_rows_) * row_bytes > packed_cache_bytes) --strip_rows_;
-    const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_product_));
+    const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_strip_));
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
-    const std::int64_t items = ceil_divide(groups(), groups_per_product_) * strips();
+    const std::int64_t items = ceil_divide(groups(), groups_per_strip_) * strips();
     const bool is_uneven = items % threads != 0 && items < 4 * threads;
-    panel_parts_ = is_uneven ? std::min(threads, panel_sets()) : 1;
+    panel_parts_ = is_uneven ? std::min(threads, panels()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
     const std::int64_t sets_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(sets_in_cache, 1) * panels_per_product_;
     cell_floats_ = static_cast<std::int64_t>(
-        aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_product_ * depth_blocks() * plane_))));
+        aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
     for (std::int64_t column = 0; column < task.columns.target; ++column) {
       for (std::int64_t tap = 0; tap < task.columns.window; ++tap) {
         column_sources_.push_back(task.columns.source_of(column, tap));
@@ -62,14 +63,11 @@ class Convolution final : public Conv2dPassCpu {
 #pragma omp barrier
       Bf16* const cells = reinterpret_cast<Bf16*>(workspace + cells_ + static_cast<std::size_t>(thread * cell_floats_));
       kernels_.begin();
-      const ThreadShare mine(ceil_divide(groups(), groups_per_product_) * strips() * panel_parts_, thread, threads);
+      const ThreadShare mine(ceil_divide(groups(), groups_per_strip_) * strips() * panel_parts_, thread, threads);
       for (std::int64_t i = mine.first; i < mine.last;) {
         const std::int64_t item = i / panel_parts_, next = std::min(mine.last, (item + 1) * panel_parts_);
-        const auto panel_at = [&](std::int64_t part) {
-          const std::int64_t set = (part - item * panel_parts_) * panel_sets() / panel_parts_;
-          return std::min(set * panels_per_product_, panels());
-        };
-        convolve(weights, cells, item / strips() * groups_per_product_, item % strips() * strip_rows_,
+        const auto panel_at = [&](std::int64_t part) { return (part - item * panel_parts_) * panels() / panel_parts_; };
+        convolve(weights, cells, item / strips() * groups_per_strip_, item % strips() * strip_rows_,
                  {panel_at(i), panel_at(next)});
         i = next;
       }
@@ -84,7 +82,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t outputs() const { return task_.target.shape[3]; }
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
-  std::int64_t panel_sets() const { return ceil_divide(panels(), panels_per_product_); }
+  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of the cells of a group in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
@@ -119,33 +117,38 @@ class Convolution final : public Conv2dPassCpu {
       for (std::int64_t pixel = 0; pixel < rows.length() * width; ++pixel) {
         const TileSource<Bf16> source{group + (rows.first * width + pixel) * depth(), height * width * depth(),
                                       images_of_group(first_group + g, images())};
-        kernels_.pack_left(source, depth(), cells + g * depth_blocks() * plane_ + pixel * tile_elements, plane_);
+        kernels_.pack_left(source, depth(), cells + g * group_cells() + pixel * tile_elements, plane_);
       }
     }
   }
 
-  /// Lists the products of `count` pixels of a row (`column`, `column` + period, ...), or of one pixel in each of
-  /// `group_count` groups. `cells` starts at source row `first_row`.
-  void list_tiles(std::int64_t row, std::int64_t column, std::int64_t count, std::int64_t group_count,
-                  std::int64_t first_row, const Bf16* cells, TileList& list) const {
+  /// The target pixels of a product: `columns` of a row (`column`, `column` + period, ...), or one in each of `groups`.
+  struct Pixels {
+    std::int64_t group, groups, row, column, columns;
+  };
+  struct Panels {
+    std::int64_t first, last;
+  };
+
+  /// `cells`: of the first of the pixels' groups, from source row `first_row`.
+  void list_tiles(const Pixels& pixels, std::int64_t first_row, const Bf16* cells, TileList& list) const {
     const GatherAxis &rows = task_.rows, &columns = task_.columns;
-    const std::int64_t group_stride = depth_blocks() * plane_;
     list.right.clear();
-    list.left.resize(static_cast<std::size_t>(depth_blocks() * taps() * count * group_count));
+    list.left.resize(static_cast<std::size_t>(depth_blocks() * taps() * pixels.columns * pixels.groups));
     const Bf16** left = list.left.data();
     for (std::int64_t block = 0; block < depth_blocks(); ++block) {
       for (std::int64_t i = 0; i < rows.window; ++i) {
-        const std::int64_t source_row = rows.source_of(row, i);
+        const std::int64_t source_row = rows.source_of(pixels.row, i);
         if (source_row < 0) continue;
         const Bf16* const cell_row = cells + block * plane_ + (source_row - first_row) * columns.source * tile_elements;
         for (std::int64_t j = 0; j < columns.window; ++j) {
           const Bf16** next = left;
           bool any = false;
-          for (std::int64_t m = 0; m < count; ++m) {
-            const std::int64_t at = column_sources_[(column + m * columns.period()) * columns.window + j];
+          for (std::int64_t m = 0; m < pixels.columns; ++m) {
+            const std::int64_t at = column_sources_[(pixels.column + m * columns.period()) * columns.window + j];
             any = any || at >= 0;
-            for (std::int64_t g = 0; g < group_count; ++g) {
-              *next++ = at < 0 ? zero_tile : cell_row + g * group_stride + at * tile_elements;
+            for (std::int64_t g = 0; g < pixels.groups; ++g) {
+              *next++ = at < 0 ? zero_tile : cell_row + g * group_cells() + at * tile_elements;
             }
           }
           if (!any) continue;
@@ -156,52 +159,55 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, std::int64_t panel,
-             std::int64_t panel_count) const {
-    const std::int64_t height = task_.rows.target, width = task_.columns.target, first = panel * tile_rows;
+  void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, const Panels& some) const {
+    const std::int64_t height = task_.rows.target, width = task_.columns.target, first = some.first * tile_rows;
     Bf16* const to = static_cast<Bf16*>(task_.target.data) +
                      ((group * tile_rows * height + row) * width + column) * outputs() + first;
     const float* const bias = task_.bias ? task_.bias.floats().data() + first : nullptr;
     kernels_.write_rounded(sums, bias, task_.relu,
                            {to, height * width * outputs(), images_of_group(group, images()),
-                            std::min(panel_count * tile_rows, outputs() - first)});
+                            std::min(some.last * tile_rows, outputs()) - first});
   }
 
-  struct Panels {
-    std::int64_t first, last;
-  };
+  /// Computes some panels of the pixels whose left tiles are listed.
+  void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
+    alignas(64) float sums[TileProduct::most_sums * tile_sums];
+    TileProduct product = list.product(static_cast<int>(pixels.columns * pixels.groups));
+    product.sums = sums;
+    product.panel_stride = panel_;
+    for (Panels now{some.first, 0}; now.first < some.last; now.first = now.last) {
+      now.last = std::min(now.first + panels_per_product_, some.last);
+      product.right = weights + now.first * panel_;
+      product.panels = static_cast<int>(now.last - now.first);
+      kernels_.multiply(product);
+      const float* from = sums;
+      for (std::int64_t m = 0; m < pixels.columns; ++m) {
+        for (std::int64_t g = 0; g < pixels.groups; ++g, from += product.panels * tile_sums) {
+          write(from, pixels.group + g, pixels.row, pixels.column + m * task_.columns.period(), now);
+        }
+      }
+    }
+  }
 
-  /// Some panels of a strip of target rows of up to `groups_per_product_` groups.
+  /// Some panels of a strip of target rows of up to `groups_per_strip_` groups.
   void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row,
                 const Panels& some) const {
     const std::int64_t last_row = std::min(first_row + strip_rows_, task_.rows.target);
-    const std::int64_t group_count = std::min(groups_per_product_, groups() - group);
+    const std::int64_t last_group = std::min(group + groups_per_strip_, groups());
     const GatherAxis::Range sources = task_.rows.sources_of(first_row, last_row);
-    pack_cells(group, group_count, sources, cells);
+    pack_cells(group, last_group - group, sources, cells);
     thread_local TileList list;
-    alignas(64) float sums[TileProduct::most_left * tile_sums];
     const std::int64_t period = task_.columns.period(), width = task_.columns.target;
-    for (std::int64_t first_panel = some.first; first_panel < some.last; first_panel += panels_in_cache_) {
-      const std::int64_t last_panel = std::min(first_panel + panels_in_cache_, some.last);
-      for (std::int64_t row = first_row; row < last_row; ++row) {
-        for (std::int64_t phase = 0; phase < std::min(period, width); ++phase) {
-          for (std::int64_t column = phase; column < width; column += pixels_per_product_ * period) {
-            const std::int64_t count = std::min(pixels_per_product_, ceil_divide(width - column, period));
-            list_tiles(row, column, count, group_count, sources.first, cells, list);
-            TileProduct product = list.product(static_cast<int>(count * group_count));
-            product.sums = sums;
-            product.panel_stride = panel_;
-            for (std::int64_t panel = first_panel; panel < last_panel; panel += panels_per_product_) {
-              const std::int64_t panel_count = std::min(panels_per_product_, last_panel - panel);
-              product.right = weights + panel * panel_;
-              product.panels = static_cast<int>(panel_count);
-              kernels_.multiply(product);
-              for (std::int64_t m = 0; m < count; ++m) {
-                for (std::int64_t g = 0; g < group_count; ++g) {
-                  write(sums + (m * group_count + g) * panel_count * tile_sums, group + g, row, column + m * period,
-                        panel, panel_count);
-                }
-              }
+    for (std::int64_t panel = some.first; panel < some.last; panel += panels_in_cache_) {
+      const Panels in_cache{panel, std::min(panel + panels_in_cache_, some.last)};
+      for (Pixels at{.row = first_row}; at.row < last_row; ++at.row) {
+        for (at.group = group; at.group < last_group; at.group += groups_per_product_) {
+          at.groups = std::min(groups_per_product_, last_group - at.group);
+          for (std::int64_t phase = 0; phase < std::min(period, width); ++phase) {
+            for (at.column = phase; at.column < width; at.column += pixels_per_product_ * period) {
+              at.columns = std::min(pixels_per_product_, ceil_divide(width - at.column, period));
+              list_tiles(at, sources.first, cells + (at.group - group) * group_cells(), list);
+              multiply(at, list, weights, in_cache);
             }
           }
         }
@@ -209,17 +215,20 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
+  static constexpr std::int64_t most_groups = 6;  ///< in a strip
+
   CpuDevice& device_;
   Bf16Convolution task_;
   const Bf16TileKernels& kernels_;
-  std::int64_t groups_per_product_;  ///< groups of 16 images that share right tiles
+  std::int64_t groups_per_strip_;    ///< groups of 16 images that are packed together
+  std::int64_t groups_per_product_;  ///< groups that share right tiles
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
-  std::int64_t panels_per_product_;
-  std::int64_t strip_rows_;   ///< target rows between two packings
+  std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or the only one
+  std::int64_t strip_rows_;          ///< target rows between two packings
   std::int64_t panel_parts_;  ///< parts of a strip that threads share: above 1 if the strips would be shared unevenly
   std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
-  std::int64_t panels_in_cache_;  ///< panels that stay in the cache
+  std::int64_t panels_in_cache_;  ///< panels that stay in the cache, or more than there are
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
   std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread

@@ -13,7 +13,7 @@ namespace {
 /// images or, if that leaves less empty, the upper and the lower half of the rows of one group.
 ///
 /// The left tiles of a step are neighbouring taps, of a row of the filters or of their only column, for a set of blocks
-/// of 16 channels. Its right tiles are a set of panels of 16 filters: two for 1x1 filters, otherwise one.
+/// of 16 channels. Its right tiles are a set of panels of 16 filters: up to two for 1x1 filters, otherwise one.
 ///
 /// dw is computed in parts: some sets of channels by some sets of filters. The sums of a part stay in the second-level
 /// cache. The division into parts and chunks does not depend on the number of threads, so at many threads some may have
@@ -27,10 +27,9 @@ class WeightsGradient final : public Conv2dPassCpu {
     positions_ = task.columns.output + (task.columns.window - 1) / task.columns.stride;
     dz_row_ = task.columns.output * tile_elements;
     line_taps_ = task.columns.window > 1 ? task.columns.window : task.rows.window;
-    taps_per_product_ = even_part(line_taps_, TileProduct::most_left);
+    taps_per_product_ = even_part(line_taps_, TileProduct::most_left(1));
     panels_per_product_ = taps_per_product_ == 1 ? std::min<std::int64_t>(panels(), 2) : 1;
-    const std::int64_t most_left = panels_per_product_ > 1 ? TileProduct::most_of_pair : TileProduct::most_left;
-    blocks_per_product_ = even_part(channel_blocks(), most_left / taps_per_product_);
+    blocks_per_product_ = even_part(channel_blocks(), TileProduct::most_left(panels_per_product_) / taps_per_product_);
     divide_into_parts();
     x_pixel_ = channel_sets_per_part_ * blocks_per_product_ * tile_elements;
     x_row_ = phases_ * positions_ * x_pixel_;
@@ -243,7 +242,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// A chunk's steps of a product.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
-    std::int64_t lefts[TileProduct::most_left];  // places of a step's left tiles, from that of its row and column
+    std::int64_t lefts[TileProduct::most_left(1)];  // places of a step's left tiles, from that of its row and column
     std::int64_t count = 0;
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {

@@ -58,9 +58,16 @@ CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, in
   return step;
 }
 
+/// 16 sums plus `bias`, then with `relu` max(., 0).
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 with_bias(const float* sums, __m512 bias,
+                                                                                 bool relu) {
+  const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), bias), zero = _mm512_setzero_ps();
+  return relu ? _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero) : values;
+}
+
 }  // namespace
 
-// One left tile at a time. The right tiles stay in the cache.
+// One left tile and one panel at a time. The right tiles stay in the cache.
 void multiply_avx512_bf16(const TileProduct& p) {
   if (p.steps == 0 && !p.add) std::fill_n(p.sums, p.count * p.panels * tile_sums, 0.0f);
   for (int m = 0; m < p.count; ++m) {
@@ -70,38 +77,26 @@ void multiply_avx512_bf16(const TileProduct& p) {
   }
 }
 
-namespace {
-
-CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 finished(const float* sums, __m512 bias,
-                                                                                bool relu) {
-  const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), bias), zero = _mm512_setzero_ps();
-  return relu ? _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero) : values;
-}
-
-}  // namespace
-
 // Two panels are written together, because 32 columns are a cache line.
 CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const float* bias, bool relu,
                                                          const TileTarget<Bf16>& target) {
-  for (std::int64_t first = 0; first < target.columns; first += 2 * columns, sums += 2 * tile_sums) {
-    const std::uint64_t mask = (std::uint64_t{1} << std::min<std::int64_t>(target.columns - first, 2 * columns)) - 1;
-    const auto of_lower = static_cast<__mmask16>(mask), of_upper = static_cast<__mmask16>(mask >> columns);
-    __m512 lower = _mm512_setzero_ps(), upper = lower;
-    if (bias != nullptr) {
-      lower = _mm512_maskz_loadu_ps(of_lower, bias + first);
-      upper = _mm512_maskz_loadu_ps(of_upper, bias + first + columns);
+  const std::uint64_t mask = (std::uint64_t{1} << target.columns) - 1;
+  const auto of_first = static_cast<__mmask16>(mask), of_second = static_cast<__mmask16>(mask >> columns);
+  __m512 first_bias = _mm512_setzero_ps(), second_bias = first_bias;
+  if (bias != nullptr) {
+    first_bias = _mm512_maskz_loadu_ps(of_first, bias);
+    second_bias = _mm512_maskz_loadu_ps(of_second, bias + columns);
+  }
+  for (std::int64_t row = 0; row < target.count; ++row, sums += columns) {
+    const __m512 first = with_bias(sums, first_bias, relu);
+    Bf16* const to = target.rows + row * target.stride;
+    if (of_second == 0) {
+      _mm256_mask_storeu_epi16(to, of_first, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(first)));
+      continue;
     }
-    for (std::int64_t row = 0; row < target.count; ++row) {
-      const __m512 values = finished(sums + row * columns, lower, relu);
-      Bf16* const to = target.rows + row * target.stride + first;
-      if (of_upper == 0) {
-        _mm256_mask_storeu_epi16(to, of_lower, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
-        continue;
-      }
-      const __m512 next = finished(sums + tile_sums + row * columns, upper, relu);
-      _mm512_mask_storeu_epi16(to, static_cast<__mmask32>(mask),
-                               reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(next, values)));
-    }
+    const __m512 second = with_bias(sums + tile_sums, second_bias, relu);
+    _mm512_mask_storeu_epi16(to, static_cast<__mmask32>(mask),
+                             reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first)));
   }
 }
 

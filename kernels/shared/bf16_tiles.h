@@ -23,10 +23,11 @@ namespace carillon {
 inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
 inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
 
-/// Products of left tiles with the right tiles of one or two panels, in each of `steps` steps.
+/// Products of up to most_left(panels) left tiles with the right tiles of one or two panels, in each of `steps` steps.
+/// A panel is the right tiles of 16 columns of the result.
 struct TileProduct {
-  static constexpr int most_left = 6;     ///< with one panel
-  static constexpr int most_of_pair = 3;  ///< left tiles with two panels
+  static constexpr std::int64_t most_sums = 6;  ///< left tiles * panels
+  static constexpr std::int64_t most_left(std::int64_t panels) { return most_sums / panels; }
 
   int count = 0;   ///< left tiles in a step
   int panels = 1;  ///< right tiles in a step
@@ -63,7 +64,7 @@ struct TileSource {
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of the sums of one or more panels, [panels][16][16]: `columns` of each of `count` rows, `stride`
+/// Destination of the sums of one or two panels, [panels][16][16]: `columns` of each of `count` rows, `stride`
 /// elements apart.
 template <typename T>
 struct TileTarget {

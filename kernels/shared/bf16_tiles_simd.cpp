@@ -118,48 +118,7 @@ void pack_left(const TileSource<T>& source, std::int64_t columns, Bf16* to, std:
   }
 }
 
-#if defined(__AVX512BW__)
-// 32 columns at a time, so each cache line is read once: often, all 16 rows are in one set of the first-level cache.
-CARILLON_INLINE void merge_rows(__m512i* rows) {
-  __m512i merged[8];
-  for (int i = 0; i < 4; ++i) {
-    merged[2 * i] = _mm512_unpacklo_epi16(rows[i], rows[i + 4]);
-    merged[2 * i + 1] = _mm512_unpackhi_epi16(rows[i], rows[i + 4]);
-  }
-  for (int i = 0; i < 8; ++i) rows[i] = merged[i];
-}
-
-/// Stores columns `column` and `column` + 8, which are the halves of `both`, if they exist.
-CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64_t columns, Bf16* to,
-                                   std::int64_t stride) {
-  const __m256i first = __builtin_shufflevector(both, both, 0, 1, 2, 3),
-                second = __builtin_shufflevector(both, both, 4, 5, 6, 7);
-  if (column < columns) __builtin_memcpy(static_cast<void*>(to + column * stride), &first, sizeof(first));
-  if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
-}
-
-void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
-  const __m512i first_lanes = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
-                last_lanes = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-  for (std::int64_t first = 0; first < columns; first += 32) {
-    const __mmask32 mask = columns - first >= 32 ? 0xffffffffu : (1u << (columns - first)) - 1;
-    __m512i rows[16];
-    for (std::int64_t row = 0; row < 16; ++row) {
-      rows[row] = row < source.count ? _mm512_maskz_loadu_epi16(mask, source.rows + row * source.stride + first)
-                                     : _mm512_setzero_si512();
-    }
-    for (int pass = 0; pass < 3; ++pass) {
-      merge_rows(rows);
-      merge_rows(rows + 8);
-    }
-    for (int c = 0; c < 8; ++c) {
-      store_columns(_mm512_permutex2var_epi64(rows[c], first_lanes, rows[c + 8]), first + c, columns, to, stride);
-      store_columns(_mm512_permutex2var_epi64(rows[c], last_lanes, rows[c + 8]), first + 16 + c, columns, to, stride);
-    }
-  }
-}
-#else
-/// Merges rows i and i + 4 of 8 rows, in each half of 8 columns; three times transposes the halves.
+/// Merges rows i and i + 4 of 8 rows, in each part of 8 columns; three times transposes the parts.
 CARILLON_INLINE void merge_rows(Halves* rows) {
   Halves merged[8];
   for (int i = 0; i < 4; ++i) {
@@ -182,26 +141,75 @@ CARILLON_INLINE void transpose(Halves (&rows)[16]) {
   }
 }
 
-void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
-  for (std::int64_t first = 0; first < columns; first += 16) {
-    const std::int64_t width = columns - first < 16 ? columns - first : 16;
-    Halves rows[16];
-    for (std::int64_t row = 0; row < 16; ++row) {
-      rows[row] = Halves{};
-      if (row >= source.count) continue;
-      const Bf16* const from = source.rows + row * source.stride + first;
-      if (width == 16) {
-        __builtin_memcpy(&rows[row], from, sizeof(Halves));
-      } else {
-        __builtin_memcpy(&rows[row], from, static_cast<std::size_t>(width) * sizeof(Bf16));
-      }
+/// pack_transposed for columns `first` to `first` + 15, or to the last.
+CARILLON_INLINE void pack_transposed_block(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
+                                           Bf16* to, std::int64_t stride) {
+  const std::int64_t width = columns - first < 16 ? columns - first : 16;
+  Halves rows[16];
+  for (std::int64_t row = 0; row < 16; ++row) {
+    rows[row] = Halves{};
+    if (row >= source.count) continue;
+    const Bf16* const from = source.rows + row * source.stride + first;
+    if (width == 16) {
+      __builtin_memcpy(&rows[row], from, sizeof(Halves));
+    } else {
+      __builtin_memcpy(&rows[row], from, static_cast<std::size_t>(width) * sizeof(Bf16));
     }
-    transpose(rows);
-    for (std::int64_t c = 0; c < width; ++c)
-      __builtin_memcpy(static_cast<void*>(to + (first + c) * stride), &rows[c], sizeof(Halves));
+  }
+  transpose(rows);
+  for (std::int64_t c = 0; c < width; ++c)
+    __builtin_memcpy(static_cast<void*>(to + (first + c) * stride), &rows[c], sizeof(Halves));
+}
+
+#if defined(__AVX512BW__)
+CARILLON_INLINE void merge_rows(__m512i* rows) {
+  __m512i merged[8];
+  for (int i = 0; i < 4; ++i) {
+    merged[2 * i] = _mm512_unpacklo_epi16(rows[i], rows[i + 4]);
+    merged[2 * i + 1] = _mm512_unpackhi_epi16(rows[i], rows[i + 4]);
+  }
+  for (int i = 0; i < 8; ++i) rows[i] = merged[i];
+}
+
+/// Stores columns `column` and `column` + 8, which are the halves of `both`, if they exist.
+CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64_t columns, Bf16* to,
+                                   std::int64_t stride) {
+  const __m256i first = __builtin_shufflevector(both, both, 0, 1, 2, 3),
+                second = __builtin_shufflevector(both, both, 4, 5, 6, 7);
+  if (column < columns) __builtin_memcpy(static_cast<void*>(to + column * stride), &first, sizeof(first));
+  if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
+}
+
+/// pack_transposed for columns `first` to `first` + 31, or to the last. 32 columns are a cache line, which is read
+/// once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold 16 such lines.
+CARILLON_INLINE void pack_transposed_blocks(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
+                                            Bf16* to, std::int64_t stride) {
+  const __m512i first_lanes = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                last_lanes = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __mmask32 mask = columns - first >= 32 ? 0xffffffffu : (1u << (columns - first)) - 1;
+  __m512i rows[16];
+  for (std::int64_t row = 0; row < 16; ++row) {
+    rows[row] = row < source.count ? _mm512_maskz_loadu_epi16(mask, source.rows + row * source.stride + first)
+                                   : _mm512_setzero_si512();
+  }
+  for (int pass = 0; pass < 3; ++pass) {
+    merge_rows(rows);
+    merge_rows(rows + 8);
+  }
+  for (int c = 0; c < 8; ++c) {
+    store_columns(_mm512_permutex2var_epi64(rows[c], first_lanes, rows[c + 8]), first + c, columns, to, stride);
+    store_columns(_mm512_permutex2var_epi64(rows[c], last_lanes, rows[c + 8]), first + 16 + c, columns, to, stride);
   }
 }
 #endif
+
+void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
+  std::int64_t first = 0;
+#if defined(__AVX512BW__)
+  for (; first + 16 < columns; first += 32) pack_transposed_blocks(source, first, columns, to, stride);
+#endif
+  for (; first < columns; first += 16) pack_transposed_block(source, first, columns, to, stride);
+}
 
 /// to[2 n] = even[n], to[2 n + 1] = odd[n] for 16 columns n.
 CARILLON_INLINE void interleave(const float* even, const float* odd, Bf16* to) {
@@ -221,28 +229,29 @@ CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
   __builtin_memcpy(static_cast<void*>(to + 16), &last, sizeof(last));
 }
 
-/// Two rows of a block of 16 columns, of which `width` exist.
+/// Rows `row` and `row` + 1 of the block of 16 columns from `first`; `columns` exist from there.
 template <typename T>
-CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t width,
+CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t columns,
                                Bf16* to) {
   const bool has_even = row < source.count, has_odd = row + 1 < source.count;
   const T* const even = has_even ? source.rows + row * source.stride + first : nullptr;
   const T* const odd = has_odd ? even + source.stride : nullptr;
-  if (width >= 16 && has_odd) return interleave(even, odd, to);
+  if (columns >= 16 && has_odd) return interleave(even, odd, to);
   std::uint32_t both[16] = {};
-  for (std::int64_t n = 0; n < width && n < 16 && has_even; ++n) both[n] = rounded_bits(even[n]);
-  for (std::int64_t n = 0; n < width && n < 16 && has_odd; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+  for (std::int64_t n = 0; n < columns && n < 16 && has_even; ++n) both[n] = rounded_bits(even[n]);
+  for (std::int64_t n = 0; n < columns && n < 16 && has_odd; ++n) both[n] |= rounded_bits(odd[n]) << 16;
   __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
 }
 
-// Two blocks at a time, so each cache line is read once (pack_transposed).
+// Two blocks at a time, so that each cache line of bf16 is read once, as in pack_transposed_blocks.
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
-  for (std::int64_t first = 0; first < columns; first += 32, to += 2 * tile_stride) {
-    const std::int64_t width = columns - first;
+  for (std::int64_t first = 0; first < columns; first += 32) {
+    Bf16* const tile = to + first / 16 * tile_stride;
+    const std::int64_t left = columns - first;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
-      pack_pair(source, 2 * pair, first, width, to + pair * 32);
-      if (width > 16) pack_pair(source, 2 * pair, first + 16, width - 16, to + tile_stride + pair * 32);
+      pack_pair(source, 2 * pair, first, left, tile + pair * 32);
+      if (left > 16) pack_pair(source, 2 * pair, first + 16, left - 16, tile + tile_stride + pair * 32);
     }
   }
 }
@@ -266,7 +275,7 @@ void transpose_pairs(Bf16* tile) {
 }
 
 void write_sums(const float* sums, const TileTarget<float>& target) {
-  for (std::int64_t first = 0; first < target.columns; first += columns_of_tile, sums += 256) {
+  for (std::int64_t first = 0; first < target.columns; first += columns_of_tile, sums += tile_sums) {
     const std::int64_t left = target.columns - first, columns = left < columns_of_tile ? left : columns_of_tile;
     for (std::int64_t row = 0; row < target.count; ++row) {
       float* const to = target.rows + row * target.stride + first;
@@ -299,7 +308,7 @@ CARILLON_INLINE void write_row(const float* sums, const Floats (&bias)[vectors],
 }
 
 void write_rounded(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
-  for (std::int64_t first = 0; first < target.columns; first += 16, sums += 256) {
+  for (std::int64_t first = 0; first < target.columns; first += 16, sums += tile_sums) {
     const std::int64_t columns = target.columns - first < 16 ? target.columns - first : 16;
     float added[16] = {};
     for (std::int64_t n = 0; bias != nullptr && n < columns; ++n) added[n] = bias[first + n];

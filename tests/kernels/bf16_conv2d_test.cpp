@@ -120,8 +120,10 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
   for (const std::int64_t channels : {1, 3, 8, 15, 16, 17, 31, 32, 33, 48, 100, 130}) {
     expect_definition({2, 5, 6, channels, {.filters = 150 - channels, .kernel = 3}, 2, true});
   }
-  expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});  // weights larger than the cache
-  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});  // in uneven parts
+  expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});     // weights larger than the cache
+  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});     // in uneven parts
+  expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});  // weights gradient in two parts of the filters
+  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // ... and of the channels
 }
 
 /// The columns of a filter's row become channels.
@@ -140,7 +142,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
 TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   for (const std::int64_t batch : {1, 15, 16, 17, 48, 113}) {
     for (const std::int64_t extent : {1, 3, 6})
-      expect_definition({batch, extent, extent, 16, {.filters = 16, .kernel = 3}, 3});
+      expect_definition({batch, extent, extent, 16, {.filters = extent == 3 ? 40 : 16, .kernel = 3}, 3});
   }
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3}, 2});
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Isas, Bf16Tiles, ::testing::ValuesIn(available_isas()),
                          [](const auto& isa) { return isa_name(isa.param); });
 
 TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
-  for (int count = 1; count <= TileProduct::most_left; ++count) {
+  for (int count = 1; count <= TileProduct::most_left(1); ++count) {
     for (const float range : {2.0f, 20.0f, 70.0f}) {
       Operands operands(count, count == 2 ? 19 : 5, range, static_cast<std::uint64_t>(count));
       const std::vector<float> expected = operands.expected(GetParam());
@@ -157,7 +157,7 @@ TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
 }
 
 TEST_P(Bf16Tiles, SumTwoPanelsInTheDefinedOrder) {
-  for (int count = 1; count <= TileProduct::most_of_pair; ++count) {
+  for (int count = 1; count <= TileProduct::most_left(2); ++count) {
     Operands operands(count, count == 2 ? 19 : 5, 20.0f, static_cast<std::uint64_t>(count), 2);
     const std::vector<float> expected = operands.expected(GetParam());
     multiply(operands.product);
