@@ -112,7 +112,7 @@ class AttentionBf16Cpu final : public Op {
         shape_(tensors.outputs.at(0).shape, params),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
-        kept_(device.allocate(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.tokens) *
+        kept_(device.allocate(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.tokens + 1) *
                               sizeof(AttentionRow))) {
     WorkspaceParts forward, backward;
     ForwardParts{forward, shape_};
@@ -331,7 +331,8 @@ class AttentionBf16Cpu final : public Op {
   AttentionShape shape_;
   Tensor x_, y_, dx_, dy_;
   std::int64_t floats_of_thread_ = 0;  ///< of the workspace
-  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens]
+  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens], and one more, because GCC 12 reads
+                                       ///< 16 bytes from an `inverse_sum` where a loop needs 4
 };
 
 }  // namespace
