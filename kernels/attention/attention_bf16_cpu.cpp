@@ -331,8 +331,8 @@ class AttentionBf16Cpu final : public Op {
   AttentionShape shape_;
   Tensor x_, y_, dx_, dy_;
   std::int64_t floats_of_thread_ = 0;  ///< of the workspace
-  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens], and one more, because GCC 12 reads
-                                       ///< 16 bytes from an `inverse_sum` where a loop needs 4
+  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens], and one more: GCC 12 loads 16 bytes
+                                       ///< from an `inverse_sum`, up to 4 of them behind the last row
 };
 
 }  // namespace

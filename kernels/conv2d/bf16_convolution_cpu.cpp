@@ -18,8 +18,8 @@ class Convolution final : public Conv2dPassCpu {
       : device_(device), task_(task), kernels_(bf16_tile_kernels(device.isa())) {
     const std::int64_t threads = device.thread_count();
     const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
-    // Left tiles that share right tiles: neighbouring pixels, or groups of images at the same pixel.
     panels_per_product_ = std::min<std::int64_t>(panels(), 2);
+    // Left tiles that share right tiles: neighbouring pixels, or groups of images at the same pixel.
     const std::int64_t most = TileProduct::most_left(panels_per_product_);
     groups_per_strip_ = in_phase <= 4 ? even_part(groups(), most_groups) : 1;
     groups_per_product_ = even_part(groups_per_strip_, most);
@@ -36,8 +36,8 @@ class Convolution final : public Conv2dPassCpu {
     panel_parts_ = is_uneven ? std::min(threads, panels()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
-    const std::int64_t sets_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
-    panels_in_cache_ = std::max<std::int64_t>(sets_in_cache, 1) * panels_per_product_;
+    const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
+    panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
     for (std::int64_t column = 0; column < task.columns.target; ++column) {
@@ -82,7 +82,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t outputs() const { return task_.target.shape[3]; }
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
-  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of the cells of a group in a strip
+  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of one group's cells in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
@@ -122,7 +122,8 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// The target pixels of a product: `columns` of a row (`column`, `column` + period, ...), or one in each of `groups`.
+  /// The target pixels of a product: `columns` pixels of a row of one group (`column`, `column` + period, ...), or one
+  /// pixel of `groups` groups from `group`.
   struct Pixels {
     std::int64_t group, groups, row, column, columns;
   };
@@ -130,7 +131,7 @@ class Convolution final : public Conv2dPassCpu {
     std::int64_t first, last;
   };
 
-  /// `cells`: of the first of the pixels' groups, from source row `first_row`.
+  /// `cells`: the packed cells of group `pixels.group`, from source row `first_row`.
   void list_tiles(const Pixels& pixels, std::int64_t first_row, const Bf16* cells, TileList& list) const {
     const GatherAxis &rows = task_.rows, &columns = task_.columns;
     list.right.clear();
@@ -175,15 +176,15 @@ class Convolution final : public Conv2dPassCpu {
     TileProduct product = list.product(static_cast<int>(pixels.columns * pixels.groups));
     product.sums = sums;
     product.panel_stride = panel_;
-    for (Panels now{some.first, 0}; now.first < some.last; now.first = now.last) {
-      now.last = std::min(now.first + panels_per_product_, some.last);
-      product.right = weights + now.first * panel_;
-      product.panels = static_cast<int>(now.last - now.first);
+    for (Panels current{some.first, 0}; current.first < some.last; current.first = current.last) {
+      current.last = std::min(current.first + panels_per_product_, some.last);
+      product.right = weights + current.first * panel_;
+      product.panels = static_cast<int>(current.last - current.first);
       kernels_.multiply(product);
       const float* from = sums;
       for (std::int64_t m = 0; m < pixels.columns; ++m) {
         for (std::int64_t g = 0; g < pixels.groups; ++g, from += product.panels * tile_sums) {
-          write(from, pixels.group + g, pixels.row, pixels.column + m * task_.columns.period(), now);
+          write(from, pixels.group + g, pixels.row, pixels.column + m * task_.columns.period(), current);
         }
       }
     }
@@ -228,7 +229,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t panel_parts_;  ///< parts of a strip that threads share: above 1 if the strips would be shared unevenly
   std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
-  std::int64_t panels_in_cache_;  ///< panels that stay in the cache, or more than there are
+  std::int64_t panels_in_cache_;  ///< panels computed for all pixels of a strip before the next ones
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
   std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread

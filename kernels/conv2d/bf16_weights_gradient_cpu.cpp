@@ -55,10 +55,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     {
       const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       kernels_.begin();
-      for (std::int64_t channels = 0; channels < channel_sets(); channels += channel_sets_per_part_) {
-        for (std::int64_t filters = 0; filters < filter_sets(); filters += filter_sets_per_part_) {
-          const Part part{channels, std::min(channel_sets_per_part_, channel_sets() - channels), filters,
-                          std::min(filter_sets_per_part_, filter_sets() - filters)};
+      for (std::int64_t channel_set = 0; channel_set < channel_sets(); channel_set += channel_sets_per_part_) {
+        for (std::int64_t filter_set = 0; filter_set < filter_sets(); filter_set += filter_sets_per_part_) {
+          const Part part{channel_set, std::min(channel_sets_per_part_, channel_sets() - channel_set), filter_set,
+                          std::min(filter_sets_per_part_, filter_sets() - filter_set)};
           const ThreadShare mine(tap_sets() * part.channel_sets * part.filter_sets, thread, threads);
           for_chunks([&](const Chunk& chunk) {
             pack(part, chunk, thread, threads, x, dz);
@@ -130,25 +130,26 @@ class WeightsGradient final : public Conv2dPassCpu {
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
-  /// Chooses the least packing. x is packed once for each range of filters, dz once for each range of channels, and an
-  /// element of x takes twice as long. Rows that neighbouring strips share are packed once for each, which is not
-  /// counted.
+  /// Chooses the least packing. x is packed once for each part of the filters, dz once for each part of the channels,
+  /// and an element of x takes twice as long. Rows that neighbouring strips share are packed once for each, which is
+  /// not counted.
   void divide_into_parts() {
-    const std::int64_t sums_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / sums_of_sets;
+    const std::int64_t bytes_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / bytes_of_sets;
     std::int64_t least = 0;
-    for (std::int64_t of_channels = channel_sets();; of_channels = even_part(channel_sets(), of_channels - 1)) {
-      const std::int64_t of_filters =
-          even_part(filter_sets(), std::clamp<std::int64_t>(fitting / of_channels, 1, filter_sets()));
-      const std::int64_t work = 2 * ceil_divide(filter_sets(), of_filters) * packed_for_each(task_.rows) *
+    for (std::int64_t channel_sets_of_part = channel_sets();;
+         channel_sets_of_part = even_part(channel_sets(), channel_sets_of_part - 1)) {
+      const std::int64_t filter_sets_of_part =
+          even_part(filter_sets(), std::clamp<std::int64_t>(fitting / channel_sets_of_part, 1, filter_sets()));
+      const std::int64_t work = 2 * ceil_divide(filter_sets(), filter_sets_of_part) * packed_for_each(task_.rows) *
                                     packed_for_each(task_.columns) * channels() +
-                                ceil_divide(channel_sets(), of_channels) * filters();
-      const bool fits = of_channels * of_filters <= fitting || of_channels == 1;
+                                ceil_divide(channel_sets(), channel_sets_of_part) * filters();
+      const bool fits = channel_sets_of_part * filter_sets_of_part <= fitting || channel_sets_of_part == 1;
       if (fits && (least == 0 || work < least)) {
         least = work;
-        channel_sets_per_part_ = of_channels;
-        filter_sets_per_part_ = of_filters;
+        channel_sets_per_part_ = channel_sets_of_part;
+        filter_sets_per_part_ = filter_sets_of_part;
       }
-      if (of_channels == 1) break;
+      if (channel_sets_of_part == 1) break;
     }
   }
 

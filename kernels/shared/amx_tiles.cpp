@@ -11,7 +11,7 @@ namespace {
 #define CARILLON_WITH_TILES __attribute__((target("amx-tile,amx-bf16")))
 
 constexpr int tiles = 8;
-// Tiles from 0: sums. GCC takes only literals as tile numbers.
+// Tiles 0 to 5: sums, as many as needed. GCC takes only literals as tile numbers.
 #define CARILLON_SECOND_RIGHT_TILE 5  // with at most four sums
 #define CARILLON_LEFT_TILE 6
 #define CARILLON_RIGHT_TILE 7
@@ -36,9 +36,9 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
     if constexpr ((count) > 4) STATEMENT(4); \
     if constexpr ((count) > 5) STATEMENT(5); \
   } while (false)
-#define CARILLON_ZERO(sum) _tile_zero(sum)
-#define CARILLON_LOAD(sum) _tile_loadd(sum, p.sums + sum * tile_sums, row_bytes)
-#define CARILLON_STORE(sum) _tile_stored(sum, p.sums + sum * tile_sums, row_bytes)
+#define CARILLON_ZERO_SUM(sum) _tile_zero(sum)
+#define CARILLON_LOAD_SUM(sum) _tile_loadd(sum, p.sums + sum * tile_sums, row_bytes)
+#define CARILLON_STORE_SUM(sum) _tile_stored(sum, p.sums + sum * tile_sums, row_bytes)
 #define CARILLON_LOAD_LEFT(m) _tile_loadd(CARILLON_LEFT_TILE, left[m], row_bytes)
 #define CARILLON_LOAD_RIGHT(tile, panel) _tile_loadd(tile, right + panel * p.panel_stride, row_bytes)
 #define CARILLON_MULTIPLY(sum, right_tile) _tile_dpbf16ps(sum, CARILLON_LEFT_TILE, right_tile)
@@ -48,17 +48,18 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
     CARILLON_MULTIPLY(m, CARILLON_RIGHT_TILE); \
   } while (false)
 
-// With three left tiles and two panels, one tile remains for both right tiles. So each product keeps one operand of the
-// product before, and a step loads both right tiles twice, the second time from the first-level cache.
+// With three left tiles and two panels, six sums and a left tile leave one tile for two right tiles. So the order is
+// such that consecutive products share an operand. A step loads both right tiles twice, the second time from the
+// first-level cache.
 template <int count, int panels>
 CARILLON_WITH_TILES void multiply(const TileProduct& p) {
   constexpr long row_bytes = 64;
   constexpr int sums = count * panels;
   compiler_barrier(p.sums);
   if (p.add) {
-    CARILLON_EACH(sums, CARILLON_LOAD);
+    CARILLON_EACH(sums, CARILLON_LOAD_SUM);
   } else {
-    CARILLON_EACH(sums, CARILLON_ZERO);
+    CARILLON_EACH(sums, CARILLON_ZERO_SUM);
   }
   const Bf16* const* left = p.left;
   for (std::int64_t step = 0; step < p.steps; ++step, left += count) {
@@ -91,7 +92,7 @@ CARILLON_WITH_TILES void multiply(const TileProduct& p) {
       CARILLON_MULTIPLY(5, CARILLON_RIGHT_TILE);
     }
   }
-  CARILLON_EACH(sums, CARILLON_STORE);
+  CARILLON_EACH(sums, CARILLON_STORE_SUM);
   compiler_barrier(p.sums);
 }
 

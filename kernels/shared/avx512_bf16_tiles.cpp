@@ -77,7 +77,7 @@ void multiply_avx512_bf16(const TileProduct& p) {
   }
 }
 
-// Two panels are written together, because 32 columns are a cache line.
+// Two panels are written together, because 32 columns can be a whole cache line.
 CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const float* bias, bool relu,
                                                          const TileTarget<Bf16>& target) {
   const std::uint64_t mask = (std::uint64_t{1} << target.columns) - 1;
@@ -85,7 +85,7 @@ CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, cons
   __m512 first_bias = _mm512_setzero_ps(), second_bias = first_bias;
   if (bias != nullptr) {
     first_bias = _mm512_maskz_loadu_ps(of_first, bias);
-    second_bias = _mm512_maskz_loadu_ps(of_second, bias + columns);
+    if (of_second != 0) second_bias = _mm512_maskz_loadu_ps(of_second, bias + columns);
   }
   for (std::int64_t row = 0; row < target.count; ++row, sums += columns) {
     const __m512 first = with_bias(sums, first_bias, relu);

@@ -23,8 +23,8 @@ namespace carillon {
 inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
 inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
 
-/// Products of up to most_left(panels) left tiles with the right tiles of one or two panels, in each of `steps` steps.
-/// A panel is the right tiles of 16 columns of the result.
+/// In each of `steps` steps: products of up to most_left(panels) left tiles with a right tile of each of one or two
+/// panels. A panel is the right tiles of 16 columns of the result.
 struct TileProduct {
   static constexpr std::int64_t most_sums = 6;  ///< left tiles * panels
   static constexpr std::int64_t most_left(std::int64_t panels) { return most_sums / panels; }
@@ -33,7 +33,7 @@ struct TileProduct {
   int panels = 1;  ///< right tiles in a step
   std::int64_t steps = 0;
   const Bf16* const* left = nullptr;            ///< [steps][count]
-  const Bf16* right = nullptr;                  ///< of the first panel
+  const Bf16* right = nullptr;                  ///< right tiles of the first panel
   std::int64_t panel_stride = 0;                ///< elements from the first panel's right tiles to the second's
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][panels][16][16]

@@ -118,7 +118,7 @@ void pack_left(const TileSource<T>& source, std::int64_t columns, Bf16* to, std:
   }
 }
 
-/// Merges rows i and i + 4 of 8 rows, in each part of 8 columns; three times transposes the parts.
+/// Merges rows i and i + 4 of 8 rows, in each part of 8 columns; three calls transpose each part.
 CARILLON_INLINE void merge_rows(Halves* rows) {
   Halves merged[8];
   for (int i = 0; i < 4; ++i) {
@@ -142,8 +142,8 @@ CARILLON_INLINE void transpose(Halves (&rows)[16]) {
 }
 
 /// pack_transposed for columns `first` to `first` + 15, or to the last.
-CARILLON_INLINE void pack_transposed_block(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
-                                           Bf16* to, std::int64_t stride) {
+CARILLON_INLINE void pack_transposed_16(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
+                                        Bf16* to, std::int64_t stride) {
   const std::int64_t width = columns - first < 16 ? columns - first : 16;
   Halves rows[16];
   for (std::int64_t row = 0; row < 16; ++row) {
@@ -180,12 +180,12 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// pack_transposed for columns `first` to `first` + 31, or to the last. 32 columns are a cache line, which is read
+/// pack_transposed for columns `first` to `first` + 31, or to the last. If 32 columns are a cache line, it is read
 /// once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold 16 such lines.
-CARILLON_INLINE void pack_transposed_blocks(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
-                                            Bf16* to, std::int64_t stride) {
-  const __m512i first_lanes = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
-                last_lanes = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
+                                        Bf16* to, std::int64_t stride) {
+  const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                upper_columns = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   const __mmask32 mask = columns - first >= 32 ? 0xffffffffu : (1u << (columns - first)) - 1;
   __m512i rows[16];
   for (std::int64_t row = 0; row < 16; ++row) {
@@ -197,8 +197,8 @@ CARILLON_INLINE void pack_transposed_blocks(const TileSource<Bf16>& source, std:
     merge_rows(rows + 8);
   }
   for (int c = 0; c < 8; ++c) {
-    store_columns(_mm512_permutex2var_epi64(rows[c], first_lanes, rows[c + 8]), first + c, columns, to, stride);
-    store_columns(_mm512_permutex2var_epi64(rows[c], last_lanes, rows[c + 8]), first + 16 + c, columns, to, stride);
+    store_columns(_mm512_permutex2var_epi64(rows[c], lower_columns, rows[c + 8]), first + c, columns, to, stride);
+    store_columns(_mm512_permutex2var_epi64(rows[c], upper_columns, rows[c + 8]), first + 16 + c, columns, to, stride);
   }
 }
 #endif
@@ -206,9 +206,9 @@ CARILLON_INLINE void pack_transposed_blocks(const TileSource<Bf16>& source, std:
 void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
   std::int64_t first = 0;
 #if defined(__AVX512BW__)
-  for (; first + 16 < columns; first += 32) pack_transposed_blocks(source, first, columns, to, stride);
+  for (; first + 16 < columns; first += 32) pack_transposed_32(source, first, columns, to, stride);
 #endif
-  for (; first < columns; first += 16) pack_transposed_block(source, first, columns, to, stride);
+  for (; first < columns; first += 16) pack_transposed_16(source, first, columns, to, stride);
 }
 
 /// to[2 n] = even[n], to[2 n + 1] = odd[n] for 16 columns n.
@@ -243,15 +243,15 @@ CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, st
   __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
 }
 
-// Two blocks at a time, so that each cache line of bf16 is read once, as in pack_transposed_blocks.
+// Two blocks at a time, so that each cache line of bf16 is read once, as in pack_transposed_32.
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 32) {
     Bf16* const tile = to + first / 16 * tile_stride;
-    const std::int64_t left = columns - first;
+    const std::int64_t remaining = columns - first;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
-      pack_pair(source, 2 * pair, first, left, tile + pair * 32);
-      if (left > 16) pack_pair(source, 2 * pair, first + 16, left - 16, tile + tile_stride + pair * 32);
+      pack_pair(source, 2 * pair, first, remaining, tile + pair * 32);
+      if (remaining > 16) pack_pair(source, 2 * pair, first + 16, remaining - 16, tile + tile_stride + pair * 32);
     }
   }
 }
@@ -276,7 +276,8 @@ void transpose_pairs(Bf16* tile) {
 
 void write_sums(const float* sums, const TileTarget<float>& target) {
   for (std::int64_t first = 0; first < target.columns; first += columns_of_tile, sums += tile_sums) {
-    const std::int64_t left = target.columns - first, columns = left < columns_of_tile ? left : columns_of_tile;
+    const std::int64_t remaining = target.columns - first;
+    const std::int64_t columns = remaining < columns_of_tile ? remaining : columns_of_tile;
     for (std::int64_t row = 0; row < target.count; ++row) {
       float* const to = target.rows + row * target.stride + first;
       if (columns == columns_of_tile) {

@@ -1,6 +1,6 @@
 // The products with AMX's tile instructions, which few processors have: amx_tiles.cpp is compiled here a second time,
-// with functions in the place of the instructions. Bf16Tiles (bf16_tiles_test.cpp) runs the instructions themselves.
-// The compiler's order of memory accesses around them is not tested here.
+// with functions in the place of the instructions. On a processor with AMX, Bf16Tiles (bf16_tiles_test.cpp) runs the
+// instructions themselves. Whether the compiler reorders memory accesses around them is not tested here.
 #if defined(__x86_64__)
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The tiles, and what happened to them since begin().
+/// The tiles, and counts of what happened to them.
 struct Tiles {
   std::array<std::array<std::uint8_t, 1024>, 8> tiles{};
   bool configured = false;

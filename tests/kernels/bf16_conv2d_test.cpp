@@ -123,7 +123,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
   expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});     // weights larger than the cache
   expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});     // in uneven parts
   expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});  // weights gradient in two parts of the filters
-  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // ... and of the channels
+  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // ... of the channels
 }
 
 /// The columns of a filter's row become channels.
@@ -144,6 +144,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
     for (const std::int64_t extent : {1, 3, 6})
       expect_definition({batch, extent, extent, 16, {.filters = extent == 3 ? 40 : 16, .kernel = 3}, 3});
   }
+  expect_definition({80, 3, 3, 16, {.filters = 40, .kernel = 3}, 3});  // the last product has fewer groups
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3}, 2});
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
 }
