@@ -112,7 +112,7 @@ class AttentionBf16Cpu final : public Op {
         shape_(tensors.outputs.at(0).shape, params),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
-        kept_(device.allocate(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.tokens + 1) *
+        kept_(device.allocate(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.tokens) *
                               sizeof(AttentionRow))) {
     WorkspaceParts forward, backward;
     ForwardParts{forward, shape_};
@@ -262,8 +262,7 @@ class AttentionBf16Cpu final : public Op {
       multiply({at.weights, at.values, 0, blocks, at.weights.steps}, [&](auto block, auto panel, float* sums) {
         const TileTarget<Bf16> target = y.target(first_row + block * tile_rows, panel * tile_rows);
         for (std::int64_t row = 0; row < target.count; ++row) {
-          const float inverse_sum = kept[block * tile_rows + row].inverse_sum;
-          for (std::int64_t c = 0; c < tile_rows; ++c) sums[row * tile_rows + c] *= inverse_sum;
+          multiply_row(sums + row * tile_rows, tile_rows, kept[block * tile_rows + row].inverse_sum);
         }
         kernels_.write_rounded(sums, nullptr, false, target);
       });
@@ -331,8 +330,7 @@ class AttentionBf16Cpu final : public Op {
   AttentionShape shape_;
   Tensor x_, y_, dx_, dy_;
   std::int64_t floats_of_thread_ = 0;  ///< of the workspace
-  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens], and one more: GCC 12 loads 16 bytes
-                                       ///< from an `inverse_sum`, up to 4 of them behind the last row
+  Buffer kept_;                        ///< AttentionRow [batch, heads, tokens]
 };
 
 }  // namespace

@@ -41,10 +41,6 @@ class MatrixPlaces {
   float* at_;
 };
 
-CARILLON_SIMD void multiply_row(float* row, std::int64_t columns, float factor) {
-  for (std::int64_t c = 0; c < columns; ++c) row[c] *= factor;
-}
-
 class AttentionCpu final : public Op {
  public:
   AttentionCpu(const AttentionParams& params, CpuDevice& device, const OpTensors& tensors)

@@ -67,4 +67,8 @@ CARILLON_SIMD void differentiate_weights(const PaddedMatrix& scores, const Padde
   }
 }
 
+CARILLON_SIMD void multiply_row(float* row, std::int64_t columns, float factor) {
+  for (std::int64_t c = 0; c < columns; ++c) row[c] *= factor;
+}
+
 }  // namespace carillon

@@ -29,4 +29,7 @@ void weigh_scores(const PaddedMatrix& scores, std::int64_t rows, std::int64_t co
 void differentiate_weights(const PaddedMatrix& scores, const PaddedMatrix& gradients, std::int64_t rows,
                            std::int64_t columns, float scale, const AttentionRow* kept);
 
+/// row *= factor.
+void multiply_row(float* row, std::int64_t columns, float factor);
+
 }  // namespace carillon
