@@ -170,7 +170,7 @@ class Convolution final : public Conv2dPassCpu {
                             std::min(some.last * tile_rows, outputs()) - first});
   }
 
-  /// Computes some panels of the pixels whose left tiles are listed.
+  /// Computes some panels of `pixels`. `list`: their left tiles.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
     TileProduct product = list.product(static_cast<int>(pixels.columns * pixels.groups));

@@ -14,7 +14,7 @@
 #include "kernels/shared/bf16_tiles.h"
 #include "src/core/denormals.h"
 #include "tests/support/float_arrays.h"
-#include "tests/support/op_harness.h"
+#include "tests/support/tile_operands.h"
 
 namespace carillon::testing {
 namespace {
@@ -100,49 +100,6 @@ void multiply_add(std::size_t sums, std::size_t left, std::size_t right) {
 namespace carillon::testing {
 namespace {
 
-/// Random operands of `steps` steps: right tiles in descending order, with a gap between panels.
-class AmxProduct {
- public:
-  AmxProduct(int count, int panels, std::int64_t steps, bool add)
-      : left_(random_elements(count * steps * tile_elements, 1)),
-        right_(random_elements(panels * (steps * tile_elements + gap), 2)),
-        sums_(random_values(static_cast<std::size_t>(count * panels * tile_sums), 3)) {
-    for (std::int64_t i = 0; i < count * steps; ++i) left_tiles_.push_back(left_.data() + i * tile_elements);
-    for (std::int64_t step = steps; step-- > 0;) right_offsets_.push_back(step * tile_elements);
-    product_ = {.count = count,
-                .panels = panels,
-                .steps = steps,
-                .left = left_tiles_.data(),
-                .right = right_.data(),
-                .panel_stride = steps * tile_elements + gap,
-                .right_offsets = right_offsets_.data(),
-                .add = add};
-  }
-
-  std::vector<float> sums_of(void (*multiply)(const TileProduct&)) const {
-    std::vector<float> sums = sums_;
-    TileProduct product = product_;
-    product.sums = sums.data();
-    multiply(product);
-    return sums;
-  }
-
- private:
-  static constexpr std::int64_t gap = 64;
-
-  static std::vector<Bf16> random_elements(std::int64_t count, std::uint64_t seed) {
-    std::vector<Bf16> elements;
-    for (const float value : random_values(static_cast<std::size_t>(count), seed)) elements.push_back(to_bf16(value));
-    return elements;
-  }
-
-  std::vector<Bf16> left_, right_;
-  std::vector<float> sums_;
-  std::vector<const Bf16*> left_tiles_;
-  std::vector<std::int64_t> right_offsets_;
-  TileProduct product_;
-};
-
 struct AmxTiles : ::testing::Test {
   AmxTiles() {
     flush_denormals();
@@ -161,8 +118,14 @@ TEST_F(AmxTiles, GiveTheBitsOfTheEmulation) {
         for (const bool add : {false, true}) {
           SCOPED_TRACE(::testing::Message()
                        << count << " left tiles, " << panels << " panels, " << steps << " steps, add: " << add);
-          const AmxProduct product(count, panels, steps, add);
-          EXPECT_TRUE(equal_bits(product.sums_of(multiply_tiles_under_test), product.sums_of(emulation().multiply)));
+          TileOperands operands(count, steps, 2.0f, 1, panels);
+          operands.product.add = add;
+          std::vector<float> expected = operands.sums;
+          TileProduct emulated = operands.product;
+          emulated.sums = expected.data();
+          emulation().multiply(emulated);
+          multiply_tiles_under_test(operands.product);
+          EXPECT_TRUE(equal_bits(operands.sums, expected));
         }
       }
     }
@@ -174,9 +137,9 @@ TEST_F(AmxTiles, LoadFewTiles) {
     int count, panels, loads, products;
   };
   for (const Expected& of : {Expected{6, 1, 7, 6}, Expected{3, 2, 7, 6}, Expected{2, 2, 4, 4}, Expected{1, 2, 3, 2}}) {
-    const AmxProduct product(of.count, of.panels, 10, false);
+    const TileOperands operands(of.count, 10, 2.0f, 1, of.panels);
     machine.loads = machine.products = 0;
-    product.sums_of(multiply_tiles_under_test);
+    multiply_tiles_under_test(operands.product);
     EXPECT_EQ(machine.products, 10 * of.products);
     EXPECT_EQ(machine.loads, 10 * of.loads);
   }

@@ -14,7 +14,7 @@
 #include "src/core/denormals.h"
 #include "src/device/available_isas.h"
 #include "tests/support/isa_name.h"
-#include "tests/support/op_harness.h"
+#include "tests/support/tile_operands.h"
 
 namespace carillon::testing {
 namespace {
@@ -42,40 +42,8 @@ float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t
   return flushed(flushed(sum) + flushed(even + odd));
 }
 
-/// A product with random operands whose exponents are spread over `range` powers of two.
-struct Operands {
-  static constexpr std::int64_t gap = 64;  ///< elements between panels
-  std::vector<Bf16> left, right;
-  std::vector<const Bf16*> left_tiles;
-  std::vector<std::int64_t> right_offsets;
-  std::vector<float> sums;
-  TileProduct product;
-
-  Operands(int count, std::int64_t steps, float range, std::uint64_t seed, int panels = 1)
-      : left(static_cast<std::size_t>(count * steps * tile_elements)),
-        right(static_cast<std::size_t>(panels * (steps * tile_elements + gap))),
-        sums(random_values(static_cast<std::size_t>(count * panels * tile_sums), seed + 2)) {
-    fill(left, range, seed);
-    fill(right, range, seed + 1);
-    for (std::int64_t i = 0; i < count * steps; ++i) left_tiles.push_back(left.data() + i * tile_elements);
-    for (std::int64_t step = steps; step-- > 0;) right_offsets.push_back(step * tile_elements);
-    product = {.count = count,
-               .panels = panels,
-               .steps = steps,
-               .left = left_tiles.data(),
-               .right = right.data(),
-               .panel_stride = steps * tile_elements + gap,
-               .right_offsets = right_offsets.data(),
-               .sums = sums.data()};
-  }
-
-  static void fill(std::vector<Bf16>& values, float range, std::uint64_t seed) {
-    const std::vector<float> mantissas = random_values(values.size(), seed);
-    const std::vector<float> exponents = random_values(values.size(), seed + 100, -range, range);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = to_bf16(std::ldexp(mantissas[i], static_cast<int>(exponents[i])));
-    }
-  }
+struct Operands : TileOperands {
+  using TileOperands::TileOperands;
 
   std::vector<float> expected(Isa isa) const {
     std::vector<float> all = sums;
