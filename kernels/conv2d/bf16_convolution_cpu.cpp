@@ -216,7 +216,8 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  static constexpr std::int64_t most_groups = 6;  ///< in a strip
+  /// In a strip. Weights that exceed the cache are read once for each strip.
+  static constexpr std::int64_t most_groups = 6;
 
   CpuDevice& device_;
   Bf16Convolution task_;

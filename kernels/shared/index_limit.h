@@ -14,8 +14,8 @@ inline void check_index_limit(std::string_view op, std::int64_t elements,
                               std::int64_t most = std::numeric_limits<std::uint32_t>::max()) {
   if (elements <= most) return;
   fail(ExitCode::usage,
-       "{} on a GPU: a tensor has {} elements, the limit is {}: reduce the batch (--batch-size, --micro-batch) or the "
-       "images",
+       "{} on a GPU: a tensor has {} elements, the limit is {}: reduce --batch-size, --micro-batch, --image-size or "
+       "--eval-image-size",
        op, elements, most);
 }
 

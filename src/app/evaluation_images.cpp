@@ -36,7 +36,7 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
   try {
     check_same_variables(network_to_train(options), network_for_images(options, image));
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", subject(size, image), error.what());
+    fail(error.code(), "{}: {}{}", subject(size, image), error.what(), size.empty() ? "" : ": omit --eval-image-size");
   }
 }
 

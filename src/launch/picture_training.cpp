@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "carillon/core/error.h"
+#include "src/app/picture_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/count_text.h"
@@ -265,6 +266,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
          request_.ranks);
   }
+  const std::optional<std::int64_t> given_size = given_evaluation_size();
+  if (given_size) check_evaluation_size(*given_size);
   read_weights();
   const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
@@ -277,7 +280,6 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
   network_of(choice.candidate);  // checks the size
-  const std::optional<std::int64_t> given_size = given_evaluation_size();
   if (given_size) check_evaluates(choice.candidate, *given_size);
   choice.eval_image_size = given_size ? *given_size : evaluation_size_for(choice.candidate);
   // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.

@@ -61,7 +61,7 @@ void check_evaluates(const Candidate& candidate, std::int64_t size) {
   try {
     check_same_variables(network_of(candidate), network_of({candidate.network, size}));
   } catch (const Error& error) {
-    fail(error.code(), "--eval-image-size {}: {}", size, error.what());
+    fail(error.code(), "--eval-image-size {}: {}: omit --eval-image-size", size, error.what());
   }
 }
 
