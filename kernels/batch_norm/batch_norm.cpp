@@ -15,7 +15,7 @@ class BatchNormDefinition final : public OpDefinition {
     return {.inputs = true, .outputs = form_.has_addend && form_.activation != ActivationKind::none};
   }
   std::optional<int> gradient_shares_output(int input) const override {
-    return input == 0 ? std::optional(0) : std::nullopt;
+    return input == (form_.has_addend ? 1 : 0) ? std::optional(0) : std::nullopt;
   }
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     const ActivationKind kind = activation_named(activation);

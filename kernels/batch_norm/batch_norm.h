@@ -11,9 +11,9 @@
 //   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
 //   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
 //
-// With an addend, f is the identity or a ReLU:
+// With an addend, f is the identity or a ReLU, and dx has its own memory:
 //
-//   y = f(z + addend)                             dz = daddend = dy f'(z + addend)
+//   y = f(z + addend)                             dz = daddend = dy f'(z + addend)        in place of dy
 //
 // A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
 // them. They are constants, so
@@ -39,8 +39,8 @@
 // a CPU, an expensive derivative is not computed twice: the first backward pass writes dz to dy. So a GELU costs one
 // write more than a ReLU. As an op, it would cost a read and a write forward, and two reads and a write backward.
 //
-// With an addend, forward also reads the addend. Backward reads dy, y and x, and writes daddend; then it reads daddend
-// and x, and writes dx. As an op, the sum would cost two reads and a write forward, and two reads and two writes
+// With an addend, forward also reads the addend. Backward reads dy, y and x, and writes dz to dy; then it reads dz and
+// x, and writes dx. As an op, the sum would cost two reads and a write forward, and two reads and two writes
 // backward.
 //
 // A frozen batch norm exchanges nothing and reads x once in forward.

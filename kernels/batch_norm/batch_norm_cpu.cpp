@@ -79,18 +79,15 @@ class BatchNormCpu final : public Op {
     if (!tensors_.input_gradients[0]) return;
     for_slices_backwards([&](std::size_t slice) {
       const std::size_t at = slices_.at(slice), rows = slices_.rows_of(slice);
-      find_gradients(x() + at, dz() + at, norm(), gradient(), activation_of_gradient(), rows, slices_.width, dy() + at);
+      find_gradients(x() + at, dy() + at, norm(), gradient(), activation_of_gradient(), rows, slices_.width, dx() + at);
     });
   }
 
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  ElementPointer dy() const { return tensors_.output_gradients[0]; }  ///< dx has its memory
-  /// dz: the gradient of an addend, if it is wanted; otherwise in the place of dy.
-  ElementPointer dz() const {
-    return form_.has_addend && tensors_.input_gradients[1] ? ElementPointer(tensors_.input_gradients[1]) : dy();
-  }
+  ElementPointer dy() const { return tensors_.output_gradients[0]; }  ///< dz takes its place
+  ElementPointer dx() const { return tensors_.input_gradients[0]; }
   /// The activation that backward has not applied yet to the gradients that it reads: with an addend, pass_sum has.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
@@ -147,8 +144,8 @@ class BatchNormCpu final : public Op {
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
       const std::size_t at = slices_.at(slice) + row * slices_.width;
-      if (form_.has_addend) pass_sum(y() + at, dy() + at, form_.activation, rows * slices_.width, dz() + at);
-      sum_gradients(x() + at, dz() + at, norm(), activation_of_gradient(), rows, slices_.width, block);
+      if (form_.has_addend) pass_sum(y() + at, form_.activation, rows * slices_.width, dy() + at);
+      sum_gradients(x() + at, dy() + at, norm(), activation_of_gradient(), rows, slices_.width, block);
       add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
     });
   }

@@ -72,12 +72,9 @@ class BatchNormCuda final : public Op {
       }
       const ActivationKind not_applied = form_.has_addend ? ActivationKind::none : form_.activation;
       with_activation<T>(not_applied, [&]<typename A>(A) {
-        const BatchNormGradient<T, n, A> kernel{packed_rows<n>(),
-                                                norm(),
-                                                gradient(),
-                                                static_cast<const T*>(x().data),
-                                                form_.has_addend ? dz<T>() : dy<T>(),
-                                                static_cast<T*>(tensors_.input_gradients[0].data)};
+        const BatchNormGradient<T, n, A> kernel{packed_rows<n>(), norm(),
+                                                gradient(),       static_cast<const T*>(x().data),
+                                                dy<T>(),          static_cast<T*>(tensors_.input_gradients[0].data)};
         launch(ForEachElement{kernel, kernel.at.count()}, stream);
       });
     });
@@ -139,16 +136,11 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
+  /// With an addend, dz takes its place.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);
   }
-  /// With an addend: the gradient of the addend, or dy if that is not wanted.
-  template <typename T>
-  T* dz() const {
-    return tensors_.input_gradients[1] ? static_cast<T*>(tensors_.input_gradients[1].data) : dy<T>();
-  }
-
   template <typename T, int n, typename Activation, bool has_addend>
   void normalise(Stream& stream) const {
     const NormaliseRows<T, n, Activation, has_addend> kernel{
@@ -169,12 +161,12 @@ class BatchNormCuda final : public Op {
   /// The same with an addend.
   template <typename T, int n, typename Activation>
   void pass_sum(Stream& stream) const {
-    launch(ColumnSums<n, SumGradients<T, n, Activation>>{{static_cast<const T*>(x().data),
-                                                          static_cast<const T*>(tensors_.outputs[0].data), dy<T>(),
-                                                          dz<T>(), norm()},
-                                                         cut(n),
-                                                         parts(n)},
-           stream);
+    launch(
+        ColumnSums<n, SumGradients<T, n, Activation>>{
+            {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},
+            cut(n),
+            parts(n)},
+        stream);
   }
 
   template <typename Body>

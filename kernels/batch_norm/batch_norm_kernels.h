@@ -80,11 +80,11 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// The same for y = f(z + addend). Writes dz.
+/// The same for y = f(z + addend). Replaces dy by dz.
 template <typename T, int n, typename Activation>
 struct SumGradients {
-  const T *x = nullptr, *y = nullptr, *dy = nullptr;  ///< [rows, columns]
-  T* dz = nullptr;                                    ///< [rows, columns]; may be dy
+  const T *x = nullptr, *y = nullptr;  ///< [rows, columns]
+  T* dy = nullptr;                     ///< [rows, columns]
   ChannelNorms norm;
 
   using Fixed = Pack<float, n>;
@@ -98,7 +98,7 @@ struct SumGradients {
     Row row{load_floats<n>(x + at), load_floats<n>(dy + at)};
     CARILLON_UNROLL
     for (int i = 0; i < n; ++i) row.dz.at[i] = Activation::gradient(values.at[i], row.dz.at[i]);
-    store_floats(row.dz, dz + at);
+    store_floats(row.dz, dy + at);
     return row;
   }
   CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& values, int i, float& first, float& second) const {

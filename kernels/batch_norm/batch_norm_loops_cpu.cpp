@@ -112,13 +112,12 @@ template <typename Activation, typename T>
   }
 }
 
-/// dy may be dz: the compiler's check of aliases permits equal addresses.
 template <typename T>
-[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, const T* dy, std::size_t count, T* dz) {
-  for (std::size_t i = 0; i < count; ++i) dz[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
+[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, std::size_t count, T* __restrict dy) {
+  for (std::size_t i = 0; i < count; ++i) dy[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
 }
 
-/// dy may be dx, as in pass_relu.
+/// dy may be dx: the compiler's check of aliases permits equal addresses.
 template <typename Activation, typename T>
 [[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const T* dy, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
@@ -224,16 +223,11 @@ CARILLON_SIMD void normalise_and_add(ElementPointer x, ElementPointer addend, co
       });
 }
 
-CARILLON_SIMD void pass_sum(ElementPointer y, ElementPointer dy, ActivationKind activation, std::size_t count,
-                            ElementPointer dz) {
+CARILLON_SIMD void pass_sum(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy) {
+  if (activation != ActivationKind::relu) return;
   with_float_type(
-      dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
-        if (activation == ActivationKind::relu) {
-          pass_relu(y.as<T>(), dy.as<T>(), count, dz.as<T>());
-        } else if (dy.as<T>() != dz.as<T>()) {
-          std::copy_n(dy.as<T>(), count, dz.as<T>());
-        }
-      });
+      dy.type(), [&]<typename T>(std::type_identity<T>)
+                     __attribute__((always_inline)) { pass_relu(y.as<T>(), count, dy.as<T>()); });
 }
 
 CARILLON_SIMD void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm,

@@ -142,9 +142,9 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
+      daddend_ = dx_;
       emulate(
-          ColumnSums<n, SumGradients<T, n, Activation>>{
-              {x_.data(), y_.data(), dx_.data(), daddend_.data(), norm()}, cut_, parts()},
+          ColumnSums<n, SumGradients<T, n, Activation>>{{x_.data(), y_.data(), daddend_.data(), norm()}, cut_, parts()},
           order_);
       find_gradients<Identity>(daddend_.data());
     } else {
