@@ -264,7 +264,7 @@ class AttentionBf16Cpu final : public Op {
         for (std::int64_t row = 0; row < target.count; ++row) {
           multiply_row(sums + row * tile_rows, tile_rows, kept[block * tile_rows + row].inverse_sum);
         }
-        kernels_.write_rounded(sums, nullptr, false, target);
+        kernels_.write_rounded(sums, {}, target);
       });
     });
   }
@@ -289,7 +289,7 @@ class AttentionBf16Cpu final : public Op {
   void write_sums(const float* sums, const Rows& to) const {
     for (std::int64_t column = 0; column < to.columns; column += tile_rows) {
       for (std::int64_t row = 0; row < to.count; row += tile_rows, sums += tile_sums) {
-        kernels_.write_rounded(sums, nullptr, false, to.target(row, column));
+        kernels_.write_rounded(sums, {}, to.target(row, column));
       }
     }
   }
@@ -316,7 +316,7 @@ class AttentionBf16Cpu final : public Op {
       add_over_queries(at.transposed, at.token_dy, first, blocks, at.dv);
       pack_scores(at.gradients, rows, at.rounded);
       multiply({at.rounded, at.token_keys, 0, blocks, at.rounded.steps}, [&](auto block, auto panel, float* sums) {
-        kernels_.write_rounded(sums, nullptr, false, dq.target(first_row + block * tile_rows, panel * tile_rows));
+        kernels_.write_rounded(sums, {}, dq.target(first_row + block * tile_rows, panel * tile_rows));
       });
       transpose_chunk(at.rounded, blocks, at.transposed);
       add_over_queries(at.transposed, at.token_queries, first, blocks, at.dk);

@@ -52,13 +52,13 @@ Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& devi
   const Tensor dw = reshaped(tensors.parameter_gradients.at(0), filters);
   passes.weights_gradient = make_bf16_pass(device, Bf16WeightsGradient{x, dz, dw, geometry.vertical, columns});
   if (!dx) return passes;
-  passes.data_gradient =
-      make_bf16_pass(device, Bf16Convolution{.source = dz,
-                                             .filters = weights,
-                                             .bias = {},
-                                             .target = dx,
-                                             .rows = GatherAxis::backward_of(geometry.vertical),
-                                             .columns = GatherAxis::backward_of(geometry.horizontal)});
+  passes.data_gradient = make_bf16_pass(device, Bf16Convolution{.source = dz,
+                                                                .filters = weights,
+                                                                .bias = {},
+                                                                .target = dx,
+                                                                .rows = GatherAxis::backward_of(geometry.vertical),
+                                                                .columns = GatherAxis::backward_of(geometry.horizontal),
+                                                                .adds = geometry.passes_input});
   return passes;
 }
 

@@ -38,6 +38,8 @@ class Convolution final : public Conv2dPassCpu {
     panel_ = depth_blocks() * taps() * tile_elements;
     const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
+    const std::int64_t target_bytes = task.target.shape.element_count() * static_cast<std::int64_t>(sizeof(Bf16));
+    around_caches_ = !task.adds && target_bytes >= least_around_caches;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
     for (std::int64_t column = 0; column < task.columns.target; ++column) {
@@ -164,8 +166,11 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t height = task_.rows.target, width = task_.columns.target, first = some.first * tile_rows;
     Bf16* const to = static_cast<Bf16*>(task_.target.data) +
                      ((group * tile_rows * height + row) * width + column) * outputs() + first;
-    const float* const bias = task_.bias ? task_.bias.floats().data() + first : nullptr;
-    kernels_.write_rounded(sums, bias, task_.relu,
+    kernels_.write_rounded(sums,
+                           {.bias = task_.bias ? task_.bias.floats().data() + first : nullptr,
+                            .relu = task_.relu,
+                            .adds = task_.adds,
+                            .around_caches = around_caches_},
                            {to, height * width * outputs(), images_of_group(group, images()),
                             std::min(some.last * tile_rows, outputs()) - first});
   }
@@ -218,6 +223,10 @@ class Convolution final : public Conv2dPassCpu {
 
   /// In a strip. Weights that exceed the cache are read once for each strip.
   static constexpr std::int64_t most_groups = 6;
+  /// Bytes of a target that is written around the caches. The next op finds little of it in them, and a write to a line
+  /// that no cache holds would read it first. Found with ResNet-50 on Zen 5
+  /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
+  static constexpr std::int64_t least_around_caches = std::int64_t{8} << 20;
 
   CpuDevice& device_;
   Bf16Convolution task_;
@@ -231,6 +240,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
   std::int64_t panels_in_cache_;  ///< panels computed for all pixels of a strip before the next ones
+  bool around_caches_;            ///< writes the target around the caches
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
   std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread

@@ -19,6 +19,18 @@ class Conv2dDefinition final : public OpDefinition {
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
   }
+  std::shared_ptr<const OpDefinition> with_passed_input(DeviceKind device, DType type) const {
+    if (device != DeviceKind::cpu || type != DType::bf16) return nullptr;
+    Conv2dGeometry passing = geometry_;
+    passing.passes_input = true;
+    return std::make_shared<Conv2dDefinition>(passing, has_biases_);
+  }
+  std::optional<int> output_shares_input(int output) const override {
+    return geometry_.passes_input && output == 1 ? std::optional(0) : std::nullopt;
+  }
+  std::optional<int> gradient_shares_output(int /*input*/) const override {
+    return geometry_.passes_input ? std::optional(1) : std::nullopt;
+  }
   std::shared_ptr<const OpDefinition> without_biases() const {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
@@ -61,6 +73,7 @@ std::int64_t preferred_channels(const Shape& input, DType type) {
 const OpTraits conv2d_traits{
     .with_activation = trait<&Conv2dDefinition::with_activation>,
     .without_biases = trait<&Conv2dDefinition::without_biases>,
+    .with_passed_input = trait<&Conv2dDefinition::with_passed_input>,
     .preferred_channels = preferred_channels,
     .compute_copy_format =
         [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none; },

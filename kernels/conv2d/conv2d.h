@@ -10,7 +10,8 @@
 // x: [batch, height, width, in], y: [batch, output height, output width, filters]; padding as in
 // kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], in
 // TensorFlow's layout. Without biases, as before a batch norm, b is 0 and there is no db. A convolution with biases
-// takes over a ReLU that follows it (src/graph/passes.h).
+// takes over a ReLU that follows it. In bf16 on a CPU, a convolution passes x on to its other readers and adds its
+// gradient to theirs, which saves a pass over the gradients of x (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -38,6 +39,9 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
 struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< only with biases
+  /// A second output is x, in its memory. Backward adds dx to the gradient of that output, in its place. Only on CPUs
+  /// in bf16.
+  bool passes_input = false;
 };
 
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
@@ -46,7 +50,7 @@ bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, co
 /// The names of the graph's convolutions that a CPU computes by Winograd's method; none in bf16.
 std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method);
 
-/// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
+/// Tensors: inputs {x}, outputs {y} or {y, x}, parameters {W, b} or {W}.
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,
                                      const OpTensors& tensors);

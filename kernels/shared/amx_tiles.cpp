@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/shared/avx512_bf16_tiles.h"
+
 namespace carillon {
 namespace {
 
@@ -108,7 +110,10 @@ CARILLON_WITH_TILES void begin_amx_tiles() {
   _tile_loadconfig(&configuration);
 }
 
-CARILLON_WITH_TILES void end_amx_tiles() { _tile_release(); }
+CARILLON_WITH_TILES void end_amx_tiles() {
+  _tile_release();
+  end_avx512_bf16();
+}
 
 void multiply_amx_tiles(const TileProduct& p) {
   static_assert(TileProduct::most_left(1) == 6 && TileProduct::most_left(2) == 3);

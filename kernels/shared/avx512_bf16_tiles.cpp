@@ -58,11 +58,19 @@ CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, in
   return step;
 }
 
-/// 16 sums plus `bias`, then with `relu` max(., 0).
-CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 with_bias(const float* sums, __m512 bias,
-                                                                                 bool relu) {
-  const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), bias), zero = _mm512_setzero_ps();
+/// 16 sums plus `addend`, then with `relu` max(., 0).
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 with_addend(const float* sums, __m512 addend,
+                                                                                   bool relu) {
+  const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), addend), zero = _mm512_setzero_ps();
   return relu ? _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, zero, _CMP_LT_OQ), zero) : values;
+}
+
+typedef std::uint16_t Halves __attribute__((vector_size(32)));
+typedef std::uint32_t Words __attribute__((vector_size(64)));
+
+/// 16 values of bf16 as floats.
+CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 widened(__m256i values) {
+  return (__m512)(__builtin_convertvector((Halves)values, Words) << 16);
 }
 
 }  // namespace
@@ -78,27 +86,37 @@ void multiply_avx512_bf16(const TileProduct& p) {
 }
 
 // Two panels are written together, because 32 columns can be a whole cache line.
-CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const float* bias, bool relu,
+CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write,
                                                          const TileTarget<Bf16>& target) {
-  const std::uint64_t mask = (std::uint64_t{1} << target.columns) - 1;
+  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << target.columns) - 1);
   const auto of_first = static_cast<__mmask16>(mask), of_second = static_cast<__mmask16>(mask >> columns);
-  __m512 first_bias = _mm512_setzero_ps(), second_bias = first_bias;
-  if (bias != nullptr) {
-    first_bias = _mm512_maskz_loadu_ps(of_first, bias);
-    if (of_second != 0) second_bias = _mm512_maskz_loadu_ps(of_second, bias + columns);
+  const bool around_caches = write.around_caches && mask == 0xffffffffu &&
+                             (reinterpret_cast<std::uintptr_t>(target.rows) | target.stride * sizeof(Bf16)) % 64 == 0;
+  __m512 first_addend = _mm512_setzero_ps(), second_addend = first_addend;
+  if (write.bias != nullptr) {
+    first_addend = _mm512_maskz_loadu_ps(of_first, write.bias);
+    if (of_second != 0) second_addend = _mm512_maskz_loadu_ps(of_second, write.bias + columns);
   }
   for (std::int64_t row = 0; row < target.count; ++row, sums += columns) {
-    const __m512 first = with_bias(sums, first_bias, relu);
     Bf16* const to = target.rows + row * target.stride;
+    if (write.adds) first_addend = widened(_mm256_maskz_loadu_epi16(of_first, to));
+    const __m512 first = with_addend(sums, first_addend, write.relu);
     if (of_second == 0) {
       _mm256_mask_storeu_epi16(to, of_first, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(first)));
       continue;
     }
-    const __m512 second = with_bias(sums + tile_sums, second_bias, relu);
-    _mm512_mask_storeu_epi16(to, static_cast<__mmask32>(mask),
-                             reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first)));
+    if (write.adds) second_addend = widened(_mm256_maskz_loadu_epi16(of_second, to + columns));
+    const __m512 second = with_addend(sums + tile_sums, second_addend, write.relu);
+    const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+    if (around_caches) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both);
+    } else {
+      _mm512_mask_storeu_epi16(to, mask, both);
+    }
   }
 }
+
+void end_avx512_bf16() { _mm_sfence(); }
 
 }  // namespace carillon
 

@@ -72,9 +72,18 @@ struct TileTarget {
   std::int64_t stride = 0, count = 0, columns = 0;
 };
 
+/// What write_rounded does with sums.
+struct RoundedWrite {
+  const float* bias = nullptr;  ///< of the target's columns; null: no biases
+  bool relu = false;            ///< max(., 0); NaN stays NaN
+  bool adds = false;            ///< to the target's values; not with a bias or ReLU
+  /// Write around the caches, where that is possible. Other threads see the values after end().
+  bool around_caches = false;
+};
+
 /// Floats are rounded to nearest, ties to even.
 struct Bf16TileKernels {
-  /// Each thread calls begin() before its first multiply() and end() after its last.
+  /// Each thread calls begin() before its first multiply() and end() after its last multiply() and write_rounded().
   void (*begin)();
   void (*end)();
   void (*multiply)(const TileProduct& product);
@@ -93,8 +102,8 @@ struct Bf16TileKernels {
   void (*transpose_pairs)(Bf16* tile);
   /// target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
-  /// target = sums + bias, then with `relu` max(., 0); NaN stays NaN. `bias`: of the target's columns, or null.
-  void (*write_rounded)(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target);
+  /// target = sums, changed as `write` says.
+  void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 
 /// Products by the tile instructions for Isa::amx, and by VDPBF16PS for Isa::avx512_bf16. For other instruction sets

@@ -297,26 +297,42 @@ CARILLON_INLINE NarrowInts rounded(Floats values) {
   return __builtin_convertvector((is_nan & quiet) | (~is_nan & nearest), NarrowInts);
 }
 
-/// The first `columns` of 16 sums.
-CARILLON_INLINE void write_row(const float* sums, const Floats (&bias)[vectors], bool with_relu, std::int64_t columns,
+/// The first `columns` of 16 sums, plus `addend`.
+CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors], bool with_relu, std::int64_t columns,
                                Bf16* to) {
   NarrowInts row[vectors];
   for (int v = 0; v < vectors; ++v) {
-    const Floats values = load(sums + v * lanes) + bias[v];
+    const Floats values = load(sums + v * lanes) + addend[v];
     row[v] = rounded(with_relu ? relu(values) : values);
   }
   __builtin_memcpy(static_cast<void*>(to), row, columns == 16 ? sizeof(row) : static_cast<std::size_t>(columns) * 2);
 }
 
-void write_rounded(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
+/// The first `columns` of 16 values, then zeros. T: float or Bf16.
+template <typename T>
+CARILLON_INLINE void load_row(const T* from, std::int64_t columns, Floats (&row)[vectors]) {
+  float values[16] = {};
+  for (std::int64_t n = 0; n < columns; ++n) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      values[n] = from[n];
+    } else {
+      values[n] = widened(from[n]);
+    }
+  }
+  for (int v = 0; v < vectors; ++v) row[v] = load(values + v * lanes);
+}
+
+// Always through the caches.
+void write_rounded(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target) {
   for (std::int64_t first = 0; first < target.columns; first += 16, sums += tile_sums) {
     const std::int64_t columns = target.columns - first < 16 ? target.columns - first : 16;
-    float added[16] = {};
-    for (std::int64_t n = 0; bias != nullptr && n < columns; ++n) added[n] = bias[first + n];
-    Floats of_columns[vectors];
-    for (int v = 0; v < vectors; ++v) of_columns[v] = load(added + v * lanes);
+    Floats addend[vectors];
+    for (Floats& floats : addend) floats = broadcast(0.0f);
+    if (write.bias != nullptr) load_row(write.bias + first, columns, addend);
     for (std::int64_t row = 0; row < target.count; ++row) {
-      write_row(sums + row * 16, of_columns, relu, columns, target.rows + row * target.stride + first);
+      Bf16* const to = target.rows + row * target.stride + first;
+      if (write.adds) load_row(to, columns, addend);
+      write_row(sums + row * 16, addend, write.relu, columns, to);
     }
   }
 }

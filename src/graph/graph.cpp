@@ -113,7 +113,10 @@ void Graph::want_gradients_of(const std::vector<bool>& trains) {
     const auto wants = [&](int input) { return values_.at(input).wants_gradient; };
     const bool any = std::ranges::any_of(node.parameters, [&](int parameter) { return trains[parameter]; }) ||
                      std::ranges::any_of(node.inputs, wants);
-    for (const int output : node.outputs) values_.at(output).wants_gradient = any;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const std::optional<int> input = node.definition->output_shares_input(static_cast<int>(i));
+      values_.at(node.outputs[i]).wants_gradient = input ? wants(node.inputs.at(*input)) : any;
+    }
   }
 }
 

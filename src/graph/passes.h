@@ -43,6 +43,10 @@ int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& 
 /// directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
 
+/// Saves the sum of a value's gradients where its first reader, which runs last in backward, can add its own to that of
+/// the others (OpTraits::with_passed_input): that op passes the value on to the others.
+void pass_inputs_on(Graph& graph, DeviceKind device);
+
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
 /// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
 /// ignored.

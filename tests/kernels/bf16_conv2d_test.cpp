@@ -194,6 +194,64 @@ TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
+/// dx of two convolutions that read x: the first adds its gradient to that of the second, and no op adds both.
+void expect_sum_of_gradients(const Conv2dCase& first, const Conv2dCase& second, Isa isa) {
+  SCOPED_TRACE(::testing::PrintToString(first) + isa_name(isa));
+  CpuDevice device(2, {.isa = isa});
+  OpHarness harness(first.batch, device, Arithmetic::bf16);
+  Graph& graph = harness.graph();
+  const Value x = harness.input("x", {first.batch, first.height, first.width, first.in});
+  const Value a = conv2d(graph, "a", x, first.params), b = conv2d(graph, "b", x, second.params);
+  const auto size = static_cast<std::size_t>(graph.shape(a).element_count());
+  harness.finish(add(graph, "sum", a, b));
+  ASSERT_TRUE(
+      std::ranges::none_of(graph.nodes(), [](const Graph::Node& node) { return node.definition->type() == "fork"; }));
+  harness.forward();
+  harness.backward();
+  const std::vector<float> dy = OpHarness::output_gradient(size);
+  const auto dx_of = [&](const Conv2dCase& c, const char* weights) {
+    return NaiveConv2d(c)
+        .backward(rounded<float>(harness.values("x")), rounded<float>(harness.values(weights)),
+                  rounded<double>(std::vector<double>(dy.begin(), dy.end())))
+        .x;
+  };
+  const std::vector<double> of_first = dx_of(first, "a/weights"), of_second = dx_of(second, "b/weights");
+  const auto dx = harness.gradient("x");
+  for (std::size_t i = 0; i < dx.size(); ++i) {
+    const double expected = of_first[i] + of_second[i];
+    // Half a unit of each of the two results that are rounded, and the error of float32 sums.
+    ASSERT_NEAR(dx[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second[i])) * 0x1p-8 + 2e-4) << i;
+  }
+}
+
+TEST(Bf16Convolution, AddsItsDataGradientToThatOfAnotherReader) {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t channels : {5, 40, 64}) {
+      for (const std::int64_t kernel : {1, 3}) {
+        const Conv2dCase first{18, 6, 6, channels, {.filters = 17, .kernel = kernel, .stride = stride}},
+            second{18, 6, 6, channels, {.filters = 17, .kernel = 2, .stride = stride}};
+        for (const Isa isa : product_isas()) expect_sum_of_gradients(first, second, isa);
+      }
+    }
+  }
+}
+
+/// 16 images: results of 8 MiB, which are written around the caches. 15 images: smaller ones.
+TEST(Bf16Convolution, ASampleHasEqualBitsInResultsLargerThanTheCaches) {
+  for (const Isa isa : product_isas()) {
+    const auto of_batch = [&](std::int64_t batch) {
+      Convolution convolution({batch, 64, 64, 64, {.filters = 64, .kernel = 1}, 2}, isa);
+      Results results = results_of(convolution);
+      results.y.resize(15 * 64 * 64 * 64);
+      results.dx.resize(15 * 64 * 64 * 64);
+      return results;
+    };
+    const Results large = of_batch(16), small = of_batch(15);
+    EXPECT_TRUE(equal_bits(large.y, small.y)) << isa_name(isa);
+    EXPECT_TRUE(equal_bits(large.dx, small.dx)) << isa_name(isa);
+  }
+}
+
 /// With up to 16 images, the pixels of a row share products, which then include taps that some pixels do not have.
 TEST(Bf16Convolution, ASampleHasEqualBitsInAnyBatch) {
   for (const Isa isa : product_isas()) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -288,7 +289,8 @@ TEST_P(Bf16Tiles, WriteRoundedSumsWithBiasAndRelu) {
   for (const bool relu : {false, true}) {
     for (const std::int64_t columns : {1, 7, 16, 17, 25, 32}) {
       std::vector<Bf16> target(16 * 40, untouched);
-      kernels().write_rounded(sums.data(), relu ? bias.data() : nullptr, relu, {target.data(), 40, 5, columns});
+      kernels().write_rounded(sums.data(), {.bias = relu ? bias.data() : nullptr, .relu = relu},
+                              {target.data(), 40, 5, columns});
       for (std::int64_t i = 0; i < 16 * 40; ++i) {
         const std::int64_t row = i / 40, column = i % 40;
         const float sum = column < 32 ? sum_at(sums, row, column) : 0.0f;
@@ -301,11 +303,42 @@ TEST_P(Bf16Tiles, WriteRoundedSumsWithBiasAndRelu) {
   }
 }
 
+TEST_P(Bf16Tiles, AddRoundedSumsToTheTarget) {
+  const std::vector<float> sums = random_values(2 * tile_sums, 1), old = random_values(16 * 40, 2);
+  for (const std::int64_t columns : {1, 7, 16, 17, 25, 32}) {
+    std::vector<Bf16> target;
+    for (const float value : old) target.push_back(to_bf16(value));
+    kernels().write_rounded(sums.data(), {.adds = true}, {target.data(), 40, 5, columns});
+    for (std::int64_t i = 0; i < 16 * 40; ++i) {
+      const std::int64_t row = i / 40, column = i % 40;
+      const Bf16 before = to_bf16(old[static_cast<std::size_t>(i)]);
+      const bool is_written = row < 5 && column < columns;
+      ASSERT_EQ(target[static_cast<std::size_t>(i)].bits,
+                (is_written ? to_bf16(sum_at(sums, row, column) + to_float(before)) : before).bits)
+          << i;
+    }
+  }
+}
+
+TEST_P(Bf16Tiles, WriteAroundTheCachesWhatTheyWriteThroughThem) {
+  const std::vector<float> sums = random_values(2 * tile_sums, 1), bias = random_values(32, 2);
+  alignas(64) Bf16 around[16 * 64] = {}, through[16 * 64] = {};
+  for (const std::int64_t columns : {16, 31, 32}) {
+    for (const std::int64_t stride : {40, 64}) {
+      RoundedWrite write{.bias = bias.data(), .relu = true};
+      kernels().write_rounded(sums.data(), write, {through, stride, 7, columns});
+      write.around_caches = true;
+      kernels().write_rounded(sums.data(), write, {around, stride, 7, columns});
+      EXPECT_EQ(std::memcmp(around, through, sizeof(around)), 0) << columns << " columns, stride " << stride;
+    }
+  }
+}
+
 TEST_P(Bf16Tiles, RoundNanAndInfinityToThemselves) {
   std::vector<float> sums(tile_sums, std::numeric_limits<float>::quiet_NaN());
   sums[1] = std::numeric_limits<float>::infinity();
   std::vector<Bf16> target(tile_sums);
-  kernels().write_rounded(sums.data(), nullptr, true, {target.data(), 16, 16, 16});
+  kernels().write_rounded(sums.data(), {.relu = true}, {target.data(), 16, 16, 16});
   EXPECT_TRUE(std::isnan(to_float(target[0])));
   EXPECT_TRUE(std::isinf(to_float(target[1])));
 }

@@ -43,6 +43,10 @@ struct OpTraits {
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
+  /// The definition of this op with one more, last output: input 0, in its memory. Backward adds the gradient of input
+  /// 0 to the gradient of that output, in place, instead of writing it. Returns null if the op cannot do this on a
+  /// `device` and with an input 0 of this type.
+  Definition (*with_passed_input)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
   /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
