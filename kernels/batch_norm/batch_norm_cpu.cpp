@@ -86,9 +86,12 @@ class BatchNormCpu final : public Op {
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  ElementPointer dy() const { return tensors_.output_gradients[0]; }  ///< dz takes its place
+  ElementPointer dy() const {
+    return tensors_.output_gradients[0];
+  }  ///< dz replaces it, with an addend or an expensive activation
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
-  /// The activation that backward has not applied yet to the gradients that it reads: with an addend, pass_sum has.
+  /// The activation that backward has not applied yet to the gradients that it reads: with an addend, replace_dy_by_dz
+  /// has.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
@@ -144,7 +147,7 @@ class BatchNormCpu final : public Op {
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
       const std::size_t at = slices_.at(slice) + row * slices_.width;
-      if (form_.has_addend) pass_sum(y() + at, form_.activation, rows * slices_.width, dy() + at);
+      if (form_.has_addend) replace_dy_by_dz(y() + at, form_.activation, rows * slices_.width, dy() + at);
       sum_gradients(x() + at, dy() + at, norm(), activation_of_gradient(), rows, slices_.width, block);
       add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
     });

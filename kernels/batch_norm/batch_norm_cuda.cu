@@ -52,8 +52,8 @@ class BatchNormCuda final : public Op {
 
   void backward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      if (form_.has_addend) {
-        with_relu_or_none([&]<typename A>(A) { pass_sum<T, n, A>(stream); });
+      if (form_.has_addend && form_.activation == ActivationKind::relu) {
+        replace_dy_by_dz<T, n, Relu>(stream);
       } else {
         with_activation<T>(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
       }
@@ -136,7 +136,7 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
-  /// With an addend, dz takes its place.
+  /// With an addend, dz replaces it.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);
@@ -158,9 +158,9 @@ class BatchNormCuda final : public Op {
         stream);
   }
 
-  /// The same with an addend.
+  /// The same with an addend and a ReLU.
   template <typename T, int n, typename Activation>
-  void pass_sum(Stream& stream) const {
+  void replace_dy_by_dz(Stream& stream) const {
     launch(
         ColumnSums<n, SumGradients<T, n, Activation>>{
             {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},

@@ -113,7 +113,7 @@ template <typename Activation, typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void pass_relu(const T* __restrict y, std::size_t count, T* __restrict dy) {
+[[gnu::always_inline]] inline void relu_backward(const T* __restrict y, std::size_t count, T* __restrict dy) {
   for (std::size_t i = 0; i < count; ++i) dy[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
 }
 
@@ -223,11 +223,11 @@ CARILLON_SIMD void normalise_and_add(ElementPointer x, ElementPointer addend, co
       });
 }
 
-CARILLON_SIMD void pass_sum(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy) {
+CARILLON_SIMD void replace_dy_by_dz(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy) {
   if (activation != ActivationKind::relu) return;
   with_float_type(
       dy.type(), [&]<typename T>(std::type_identity<T>)
-                     __attribute__((always_inline)) { pass_relu(y.as<T>(), count, dy.as<T>()); });
+                     __attribute__((always_inline)) { relu_backward(y.as<T>(), count, dy.as<T>()); });
 }
 
 CARILLON_SIMD void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm,

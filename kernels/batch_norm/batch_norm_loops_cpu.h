@@ -40,8 +40,8 @@ void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, Ac
 /// Adds both sums to float64 sums.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
-/// Replaces dy by dz = dy f'(z + addend), from y = f(z + addend). f: identity or ReLU.
-void pass_sum(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy);
+/// dz = dy f'(z + addend), from y = f(z + addend). f: ReLU, or the identity, which changes nothing.
+void replace_dy_by_dz(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy);
 
 /// y = f(z).
 void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
@@ -51,7 +51,7 @@ void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation
 void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
                        std::size_t rows, std::size_t width, ElementPointer y);
 
-/// dx from what sum_gradients or pass_sum left in dy; after pass_sum without an activation. dx may be dy.
+/// Computes dx from what sum_gradients left in dy. After replace_dy_by_dz, `activation` must be none. dx may be dy.
 void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, const GradientRows& gradient,
                     ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dx);
 

@@ -58,7 +58,7 @@ Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& devi
                                                                 .target = dx,
                                                                 .rows = GatherAxis::backward_of(geometry.vertical),
                                                                 .columns = GatherAxis::backward_of(geometry.horizontal),
-                                                                .adds = geometry.passes_input});
+                                                                .accumulate = geometry.accumulates_dx});
   return passes;
 }
 

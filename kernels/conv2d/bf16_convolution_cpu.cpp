@@ -33,13 +33,14 @@ class Convolution final : public Conv2dPassCpu {
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
     const std::int64_t items = ceil_divide(groups(), groups_per_strip_) * strips();
     const bool is_uneven = items % threads != 0 && items < 4 * threads;
-    panel_parts_ = is_uneven ? std::min(threads, panels()) : 1;
+    panel_parts_ = is_uneven ? std::min(threads, products()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
     const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
     const std::int64_t target_bytes = task.target.shape.element_count() * static_cast<std::int64_t>(sizeof(Bf16));
-    around_caches_ = !task.adds && target_bytes >= least_around_caches;
+    // To accumulate, the lines are read anyway.
+    non_temporal_ = !task.accumulate && target_bytes >= threads * non_temporal_bytes;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
     for (std::int64_t column = 0; column < task.columns.target; ++column) {
@@ -68,7 +69,9 @@ class Convolution final : public Conv2dPassCpu {
       const ThreadShare mine(ceil_divide(groups(), groups_per_strip_) * strips() * panel_parts_, thread, threads);
       for (std::int64_t i = mine.first; i < mine.last;) {
         const std::int64_t item = i / panel_parts_, next = std::min(mine.last, (item + 1) * panel_parts_);
-        const auto panel_at = [&](std::int64_t part) { return (part - item * panel_parts_) * panels() / panel_parts_; };
+        const auto panel_at = [&](std::int64_t part) {
+          return std::min((part - item * panel_parts_) * products() / panel_parts_ * panels_per_product_, panels());
+        };
         convolve(weights, cells, item / strips() * groups_per_strip_, item % strips() * strip_rows_,
                  {panel_at(i), panel_at(next)});
         i = next;
@@ -84,6 +87,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t outputs() const { return task_.target.shape[3]; }
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
+  std::int64_t products() const { return ceil_divide(panels(), panels_per_product_); }  ///< of some pixels
   std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of one group's cells in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
@@ -169,14 +173,15 @@ class Convolution final : public Conv2dPassCpu {
     kernels_.write_rounded(sums,
                            {.bias = task_.bias ? task_.bias.floats().data() + first : nullptr,
                             .relu = task_.relu,
-                            .adds = task_.adds,
-                            .around_caches = around_caches_},
+                            .accumulate = task_.accumulate,
+                            .non_temporal = non_temporal_},
                            {to, height * width * outputs(), images_of_group(group, images()),
                             std::min(some.last * tile_rows, outputs()) - first});
   }
 
   /// Computes some panels of `pixels`. `list`: their left tiles.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
+    if (task_.accumulate && list.right.empty()) return;  // pixels between strides
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
     TileProduct product = list.product(static_cast<int>(pixels.columns * pixels.groups));
     product.sums = sums;
@@ -223,10 +228,11 @@ class Convolution final : public Conv2dPassCpu {
 
   /// In a strip. Weights that exceed the cache are read once for each strip.
   static constexpr std::int64_t most_groups = 6;
-  /// Bytes of a target that is written around the caches. The next op finds little of it in them, and a write to a line
-  /// that no cache holds would read it first. Found with ResNet-50 on Zen 5
+  /// Targets of at least this many bytes for each thread are written with non-temporal stores: the caches hold little
+  /// of such a target when the next op reads it, and a normal store would first read the cache line. A model of AMX on
+  /// Zen 5 runs ResNet-50 equally fast with 1 to 8 MiB, one thread
   /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
-  static constexpr std::int64_t least_around_caches = std::int64_t{8} << 20;
+  static constexpr std::int64_t non_temporal_bytes = std::int64_t{4} << 20;
 
   CpuDevice& device_;
   Bf16Convolution task_;
@@ -240,7 +246,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
   std::int64_t panels_in_cache_;  ///< panels computed for all pixels of a strip before the next ones
-  bool around_caches_;            ///< writes the target around the caches
+  bool non_temporal_;             ///< write the target with non-temporal stores
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
   std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread

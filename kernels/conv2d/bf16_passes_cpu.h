@@ -11,14 +11,14 @@
 namespace carillon {
 
 /// target = source * filters + bias, then an optional ReLU: y from x, or dx from dz. Source and target are bf16. With
-/// `adds`, which excludes biases and a ReLU: target = target + source * filters, rounded once.
+/// `accumulate`, which excludes biases and a ReLU: target = target + source * filters, rounded once.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
 /// the filters are those of the convolution, [r, r, o, c].
 struct Bf16Convolution {
   Tensor source, filters, bias, target;
   GatherAxis rows, columns;
-  bool relu = false, adds = false;
+  bool relu = false, accumulate = false;
 };
 
 /// dw = the sum over images and pixels of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw: [r, r, c, o] in

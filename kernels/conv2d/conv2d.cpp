@@ -19,27 +19,30 @@ class Conv2dDefinition final : public OpDefinition {
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
   }
-  std::shared_ptr<const OpDefinition> with_passed_input(DeviceKind device, DType type) const {
-    if (device != DeviceKind::cpu || type != DType::bf16) return nullptr;
-    Conv2dGeometry passing = geometry_;
-    passing.passes_input = true;
-    return std::make_shared<Conv2dDefinition>(passing, has_biases_);
+  std::shared_ptr<const OpDefinition> accumulating(DeviceKind device, DType type) const {
+    if (!can_accumulate(device, type)) return nullptr;
+    Conv2dGeometry geometry = geometry_;
+    geometry.accumulates_dx = true;
+    return std::make_shared<Conv2dDefinition>(geometry, has_biases_);
   }
   std::optional<int> output_shares_input(int output) const override {
-    return geometry_.passes_input && output == 1 ? std::optional(0) : std::nullopt;
+    return geometry_.accumulates_dx && output == 1 ? std::optional(0) : std::nullopt;
   }
   std::optional<int> gradient_shares_output(int /*input*/) const override {
-    return geometry_.passes_input ? std::optional(1) : std::nullopt;
+    return geometry_.accumulates_dx ? std::optional(1) : std::nullopt;
   }
   std::shared_ptr<const OpDefinition> without_biases() const {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    check(!geometry_.accumulates_dx || can_accumulate(context.device->kind(), tensors.inputs.at(0).type),
+          "only a convolution in bf16 on a CPU can add to a gradient");
     return on_device(
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_conv2d_cuda(geometry_, context, tensors); });
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    check(!geometry_.accumulates_dx, "only the convolutions of an evaluation can be exported");
     const Shape& shape = operands.parameters.at(0).shape;  // height, width, in, out
     const std::int64_t area = shape[0] * shape[1], in = shape[2], out = shape[3];
     const std::span<const float> weights = operands.parameters[0].floats();
@@ -59,6 +62,8 @@ class Conv2dDefinition final : public OpDefinition {
   }
 
  private:
+  static bool can_accumulate(DeviceKind device, DType type) { return device == DeviceKind::cpu && type == DType::bf16; }
+
   Conv2dGeometry geometry_;
   bool has_biases_;
 };
@@ -73,7 +78,7 @@ std::int64_t preferred_channels(const Shape& input, DType type) {
 const OpTraits conv2d_traits{
     .with_activation = trait<&Conv2dDefinition::with_activation>,
     .without_biases = trait<&Conv2dDefinition::without_biases>,
-    .with_passed_input = trait<&Conv2dDefinition::with_passed_input>,
+    .accumulating = trait<&Conv2dDefinition::accumulating>,
     .preferred_channels = preferred_channels,
     .compute_copy_format =
         [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none; },

@@ -10,8 +10,8 @@
 // x: [batch, height, width, in], y: [batch, output height, output width, filters]; padding as in
 // kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], in
 // TensorFlow's layout. Without biases, as before a batch norm, b is 0 and there is no db. A convolution with biases
-// takes over a ReLU that follows it. In bf16 on a CPU, a convolution passes x on to its other readers and adds its
-// gradient to theirs, which saves a pass over the gradients of x (src/graph/passes.h).
+// takes over a ReLU that follows it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
+// its dx to the gradient of the others, which saves a pass over gradients (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -39,9 +39,9 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
 struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< only with biases
-  /// A second output is x, in its memory. Backward adds dx to the gradient of that output, in its place. Only on CPUs
-  /// in bf16.
-  bool passes_input = false;
+  /// The op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output; both
+  /// have the same memory. Only for bf16 on a CPU.
+  bool accumulates_dx = false;
 };
 
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs

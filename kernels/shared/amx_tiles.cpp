@@ -112,7 +112,7 @@ CARILLON_WITH_TILES void begin_amx_tiles() {
 
 CARILLON_WITH_TILES void end_amx_tiles() {
   _tile_release();
-  end_avx512_bf16();
+  complete_non_temporal_stores();
 }
 
 void multiply_amx_tiles(const TileProduct& p) {

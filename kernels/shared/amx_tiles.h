@@ -8,8 +8,8 @@ namespace carillon {
 
 /// Configures the calling thread's tiles. Call it in each parallel region: other libraries may have changed them.
 void begin_amx_tiles();
-/// Releases the tiles, because otherwise Linux would save 8 KiB of tile data at each context switch. Then does what
-/// end_avx512_bf16 does.
+/// Releases the tiles, because otherwise Linux would save 8 KiB of tile data at each context switch. Also completes the
+/// non-temporal stores of write_rounded (complete_non_temporal_stores).
 void end_amx_tiles();
 void multiply_amx_tiles(const TileProduct& product);
 

@@ -90,8 +90,8 @@ CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, cons
                                                          const TileTarget<Bf16>& target) {
   const auto mask = static_cast<__mmask32>((std::uint64_t{1} << target.columns) - 1);
   const auto of_first = static_cast<__mmask16>(mask), of_second = static_cast<__mmask16>(mask >> columns);
-  const bool around_caches = write.around_caches && mask == 0xffffffffu &&
-                             (reinterpret_cast<std::uintptr_t>(target.rows) | target.stride * sizeof(Bf16)) % 64 == 0;
+  const bool non_temporal = write.non_temporal && mask == 0xffffffffu &&
+                            (reinterpret_cast<std::uintptr_t>(target.rows) | target.stride * sizeof(Bf16)) % 64 == 0;
   __m512 first_addend = _mm512_setzero_ps(), second_addend = first_addend;
   if (write.bias != nullptr) {
     first_addend = _mm512_maskz_loadu_ps(of_first, write.bias);
@@ -99,16 +99,16 @@ CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, cons
   }
   for (std::int64_t row = 0; row < target.count; ++row, sums += columns) {
     Bf16* const to = target.rows + row * target.stride;
-    if (write.adds) first_addend = widened(_mm256_maskz_loadu_epi16(of_first, to));
+    if (write.accumulate) first_addend = widened(_mm256_maskz_loadu_epi16(of_first, to));
     const __m512 first = with_addend(sums, first_addend, write.relu);
     if (of_second == 0) {
       _mm256_mask_storeu_epi16(to, of_first, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(first)));
       continue;
     }
-    if (write.adds) second_addend = widened(_mm256_maskz_loadu_epi16(of_second, to + columns));
+    if (write.accumulate) second_addend = widened(_mm256_maskz_loadu_epi16(of_second, to + columns));
     const __m512 second = with_addend(sums + tile_sums, second_addend, write.relu);
     const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
-    if (around_caches) {
+    if (non_temporal) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to), both);
     } else {
       _mm512_mask_storeu_epi16(to, mask, both);
@@ -116,7 +116,7 @@ CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, cons
   }
 }
 
-void end_avx512_bf16() { _mm_sfence(); }
+void complete_non_temporal_stores() { _mm_sfence(); }
 
 }  // namespace carillon
 

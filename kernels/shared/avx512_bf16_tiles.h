@@ -1,5 +1,5 @@
-// Bf16TileKernels by the instructions of AVX512-BF16. They require Isa::avx512_bf16. The thread must flush
-// denormals (src/core/denormals.h): VDPBF16PS does so always, the additions to `sums` only then.
+// Three functions of Bf16TileKernels for processors with AVX512-BF16 (Isa::avx512_bf16 and above). The thread must
+// flush denormals (src/core/denormals.h): VDPBF16PS does so always, the additions to `sums` only then.
 #pragma once
 
 #include "kernels/shared/bf16_tiles.h"
@@ -17,10 +17,10 @@ inline std::int64_t avx512_bf16_chain(std::int64_t right_offset) { return right_
 /// products per second (docs/lab-notes/2026-11-26-bf16-with-avx512-bf16.md), an Intel Emerald Rapids half as many.
 /// Source: Intel, "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS.
 void multiply_avx512_bf16(const TileProduct& product);
-/// Bf16TileKernels::write_rounded by AVX512-BF16's conversion, which flushes denormals. It writes whole, aligned cache
-/// lines around the caches.
+/// Bf16TileKernels::write_rounded by AVX512-BF16's conversion, which flushes denormals. With `non_temporal`, it uses
+/// non-temporal stores if there are 32 columns and each row starts at a multiple of 64 bytes.
 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
-/// Bf16TileKernels::end: completes the writes around the caches.
-void end_avx512_bf16();
+/// Bf16TileKernels::end: completes the non-temporal stores.
+void complete_non_temporal_stores();
 
 }  // namespace carillon

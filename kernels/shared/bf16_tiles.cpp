@@ -15,7 +15,7 @@ Bf16TileKernels with_avx512_bf16() {
   Bf16TileKernels kernels = *avx512::bf16_tile_kernels();
   kernels.multiply = multiply_avx512_bf16;
   kernels.write_rounded = write_rounded_avx512_bf16;
-  kernels.end = end_avx512_bf16;
+  kernels.end = complete_non_temporal_stores;
   return kernels;
 }
 

@@ -72,13 +72,13 @@ struct TileTarget {
   std::int64_t stride = 0, count = 0, columns = 0;
 };
 
-/// What write_rounded does with sums.
+/// Options of write_rounded.
 struct RoundedWrite {
   const float* bias = nullptr;  ///< of the target's columns; null: no biases
   bool relu = false;            ///< max(., 0); NaN stays NaN
-  bool adds = false;            ///< to the target's values; not with a bias or ReLU
-  /// Write around the caches, where that is possible. Other threads see the values after end().
-  bool around_caches = false;
+  bool accumulate = false;      ///< add to the target's values; not with a bias or ReLU
+  /// A hint: write with non-temporal stores if the instruction set and the alignment permit. end() completes them.
+  bool non_temporal = false;
 };
 
 /// Floats are rounded to nearest, ties to even.
@@ -102,7 +102,7 @@ struct Bf16TileKernels {
   void (*transpose_pairs)(Bf16* tile);
   /// target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
-  /// target = sums, changed as `write` says.
+  /// target = sums + bias or, with `accumulate`, target + sums; then the ReLU. Rounded once.
   void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 

@@ -37,6 +37,8 @@ CARILLON_INLINE float widened(Bf16 value) {
   return result;
 }
 
+CARILLON_INLINE float widened(float value) { return value; }
+
 /// A right tile as floats, even rows and odd rows separately.
 struct WidenedTile {
   Floats even[16][vectors], odd[16][vectors];
@@ -297,7 +299,7 @@ CARILLON_INLINE NarrowInts rounded(Floats values) {
   return __builtin_convertvector((is_nan & quiet) | (~is_nan & nearest), NarrowInts);
 }
 
-/// The first `columns` of 16 sums, plus `addend`.
+/// Writes the first `columns` of 16 sums plus `addend`.
 CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors], bool with_relu, std::int64_t columns,
                                Bf16* to) {
   NarrowInts row[vectors];
@@ -308,21 +310,15 @@ CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors
   __builtin_memcpy(static_cast<void*>(to), row, columns == 16 ? sizeof(row) : static_cast<std::size_t>(columns) * 2);
 }
 
-/// The first `columns` of 16 values, then zeros. T: float or Bf16.
+/// Loads `columns` values into a row of 16; the rest is 0. T: float or Bf16.
 template <typename T>
 CARILLON_INLINE void load_row(const T* from, std::int64_t columns, Floats (&row)[vectors]) {
   float values[16] = {};
-  for (std::int64_t n = 0; n < columns; ++n) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      values[n] = from[n];
-    } else {
-      values[n] = widened(from[n]);
-    }
-  }
+  for (std::int64_t n = 0; n < columns; ++n) values[n] = widened(from[n]);
   for (int v = 0; v < vectors; ++v) row[v] = load(values + v * lanes);
 }
 
-// Always through the caches.
+// Ignores `non_temporal`.
 void write_rounded(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target) {
   for (std::int64_t first = 0; first < target.columns; first += 16, sums += tile_sums) {
     const std::int64_t columns = target.columns - first < 16 ? target.columns - first : 16;
@@ -331,7 +327,7 @@ void write_rounded(const float* sums, const RoundedWrite& write, const TileTarge
     if (write.bias != nullptr) load_row(write.bias + first, columns, addend);
     for (std::int64_t row = 0; row < target.count; ++row) {
       Bf16* const to = target.rows + row * target.stride + first;
-      if (write.adds) load_row(to, columns, addend);
+      if (write.accumulate) load_row(to, columns, addend);
       write_row(sums + row * 16, addend, write.relu, columns, to);
     }
   }

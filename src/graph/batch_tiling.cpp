@@ -38,9 +38,8 @@ bool shares_memory(const Graph::Node& node) {
 }
 
 bool can_be_tiled(const Graph& graph, const Graph::Node& node) {
-  if (!node.traits.samples_are_independent) return false;
-  check(!shares_memory(node) && node.buffers.empty(),
-        "an op with independent samples must not share memory or have buffers");
+  if (!node.traits.samples_are_independent || shares_memory(node)) return false;
+  check(node.buffers.empty(), "an op with independent samples must not have buffers");
   std::int64_t parameter_bytes = 0;
   for (const int parameter : node.parameters) {
     parameter_bytes += graph.parameters()[parameter].shape.element_count() * static_cast<std::int64_t>(sizeof(float));

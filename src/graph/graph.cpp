@@ -134,11 +134,14 @@ void Graph::link() {
       }
       value.readers.push_back(static_cast<int>(i));
     }
-    for (const int output : node.outputs) {
-      ValueInfo& value = values_.at(output);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      ValueInfo& value = values_.at(node.outputs[k]);
       if (value.producer >= 0) fail(ExitCode::failed, "two ops produce '{}'", value.name);
       value.producer = static_cast<int>(i);
-      value.name = node.name;
+      const OpDefinition& op = *node.definition;
+      const std::optional<int> input =
+          op.output_shares_input(0) ? std::nullopt : op.output_shares_input(static_cast<int>(k));
+      value.name = input ? values_.at(node.inputs.at(*input)).name : node.name;
     }
   }
 }

@@ -182,23 +182,22 @@ void interpose(Graph& graph, Value x, Value y) {
   graph.replace_nodes(std::move(nodes));
 }
 
-void pass_inputs_on(Graph& graph, DeviceKind device) {
+void accumulate_input_gradients(Graph& graph, DeviceKind device) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Graph::Node& node = nodes[i];
-    if (node.traits.with_passed_input == nullptr) continue;
+    if (node.traits.accumulating == nullptr) continue;
     const int value = node.inputs.front();
     const auto reads = [&](const Graph::Node& other) { return std::ranges::count(other.inputs, value) > 0; };
     const std::span before = std::span(nodes).first(i), after = std::span(nodes).subspan(i + 1);
     if (!graph.values()[value].wants_gradient || std::ranges::count(node.inputs, value) > 1) continue;
     if (std::ranges::any_of(before, reads) || std::ranges::none_of(after, reads)) continue;
-    auto passing = node.traits.with_passed_input(*node.definition, device, graph.values()[value].type);
-    if (!passing) continue;
-    const int passed = graph.add_value_like({value}).index;
-    node.definition = std::move(passing);
-    node.outputs.push_back(passed);
-    node.traits.samples_are_independent = false;  // it shares memory
-    for (Graph::Node& other : after) std::ranges::replace(other.inputs, value, passed);
+    auto accumulating = node.traits.accumulating(*node.definition, device, graph.values()[value].type);
+    if (!accumulating) continue;
+    const int shared = graph.add_value_like({value}).index;
+    node.definition = std::move(accumulating);
+    node.outputs.push_back(shared);
+    for (Graph::Node& other : after) std::ranges::replace(other.inputs, value, shared);
   }
   graph.replace_nodes(std::move(nodes));
 }

@@ -43,9 +43,10 @@ int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& 
 /// directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
 
-/// Saves the sum of a value's gradients where its first reader, which runs last in backward, can add its own to that of
-/// the others (OpTraits::with_passed_input): that op passes the value on to the others.
-void pass_inputs_on(Graph& graph, DeviceKind device);
+/// Avoids forks: if the first reader of a value has OpTraits::accumulating, the other readers read a new output of that
+/// op instead, in the same memory. Backward runs the first reader last, so it adds its gradient to that of the others.
+/// Call it after the passes that fuse ops, which assume one output, and before insert_forks.
+void accumulate_input_gradients(Graph& graph, DeviceKind device);
 
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
 /// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are

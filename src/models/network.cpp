@@ -114,7 +114,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
-  if (settings.purpose != Purpose::evaluation) pass_inputs_on(graph, settings.device);
+  if (settings.purpose == Purpose::training) accumulate_input_gradients(graph, settings.device);
   insert_forks(graph, fork_op());
   return built;
 }

@@ -11,6 +11,7 @@
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/graph/batch_tiling.h"
 
 namespace carillon::testing {
 namespace {
@@ -198,7 +199,7 @@ TEST_F(Passes, AnOpIsPutBetweenAValueAndAllItsOtherReaders) {
                                                          "conv2d a(between)", "conv2d b(between)", "add sum(a, b)"}));
 }
 
-TEST_F(Passes, ConvolutionsInBf16PassTheirInputOnToItsOtherReaders) {
+TEST_F(Passes, AConvolutionInBf16OutputsItsInputForTheOtherReaders) {
   Graph graph(2, Arithmetic::bf16);
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3});
@@ -206,44 +207,43 @@ TEST_F(Passes, ConvolutionsInBf16PassTheirInputOnToItsOtherReaders) {
   const Value z = convolution("conv", scale_input(graph, "input", {.sample = {8, 8, 2}}));
   const Value a = convolution("a", z), b = convolution("b", z);
   add(graph, "sum", add(graph, "both", a, b), z);
-  pass_inputs_on(graph, DeviceKind::cpu);
+  accumulate_input_gradients(graph, DeviceKind::cpu);
   insert_forks(graph, fork_op());
   EXPECT_EQ(described(graph), (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "conv2d a(conv)",
-                                                        "conv2d b(a)", "add both(a, b)", "add sum(both, b)"}));
+                                                        "conv2d b(conv)", "add both(a, b)", "add sum(both, conv)"}));
   const std::vector<int>&of_a = graph.nodes()[2].outputs, &of_b = graph.nodes()[3].outputs;
   EXPECT_EQ(graph.nodes()[3].inputs, std::vector<int>{of_a.at(1)});
   EXPECT_EQ(graph.nodes()[4].inputs, (std::vector<int>{of_a.at(0), of_b.at(0)}));
   EXPECT_EQ(graph.nodes()[5].inputs[1], of_b.at(1));
-  EXPECT_FALSE(graph.nodes()[2].traits.samples_are_independent);
-  EXPECT_TRUE(graph.nodes()[1].traits.samples_are_independent) << "it has no other readers";
+  EXPECT_EQ(plan_tiling(graph, 2, 1).size(), graph.nodes().size()) << "ops that share memory are not tiled";
 }
 
-TEST_F(Passes, AnInputIsNotPassedOnWithoutNeed) {
-  const auto passes_none = [](Graph& graph, DeviceKind device) {
-    pass_inputs_on(graph, device);
+TEST_F(Passes, OnlyTheFirstReaderInBf16OnACpuAddsItsGradient) {
+  const auto adds_none = [](Graph& graph, DeviceKind device) {
+    accumulate_input_gradients(graph, device);
     return std::ranges::all_of(graph.nodes(), [](const Graph::Node& node) { return node.outputs.size() == 1; });
   };
-  const auto build = [](Arithmetic arithmetic, bool reads_images, bool sum_comes_first) {
+  const auto build = [](Arithmetic arithmetic, bool reads_images, bool relu_reads_first) {
     Graph graph(2, arithmetic);
     const Value images = scale_input(graph, "input", {.sample = {8, 8, 2}});
     const auto convolution = [&](const std::string& name, Value x) {
       return conv2d(graph, name, x, {.filters = 2, .kernel = 3});
     };
     const Value x = reads_images ? images : convolution("conv", images);
-    const Value first = sum_comes_first ? relu(graph, "relu", x) : convolution("a", x);
+    const Value first = relu_reads_first ? relu(graph, "relu", x) : convolution("a", x);
     add(graph, "sum", first, convolution("b", x));
     return graph;
   };
   Graph wanted = build(Arithmetic::bf16, false, false), on_gpu = wanted, images = build(Arithmetic::bf16, true, false),
-        float32 = build(Arithmetic::fp32, false, false), later = build(Arithmetic::bf16, false, true);
-  EXPECT_FALSE(passes_none(wanted, DeviceKind::cpu));
-  EXPECT_TRUE(passes_none(on_gpu, DeviceKind::cuda));
-  EXPECT_TRUE(passes_none(float32, DeviceKind::cpu));
-  EXPECT_TRUE(passes_none(images, DeviceKind::cpu)) << "no gradient is wanted";
-  EXPECT_TRUE(passes_none(later, DeviceKind::cpu)) << "backward runs the convolution before the other reader";
+        float32 = build(Arithmetic::fp32, false, false), after_relu = build(Arithmetic::bf16, false, true);
+  EXPECT_FALSE(adds_none(wanted, DeviceKind::cpu));
+  EXPECT_TRUE(adds_none(on_gpu, DeviceKind::cuda));
+  EXPECT_TRUE(adds_none(float32, DeviceKind::cpu));
+  EXPECT_TRUE(adds_none(images, DeviceKind::cpu)) << "no gradient is wanted";
+  EXPECT_TRUE(adds_none(after_relu, DeviceKind::cpu)) << "backward runs the convolution before the other reader";
 }
 
-TEST_F(Passes, AValueThatIsPassedOnWantsAGradientOnlyIfTheInputDoes) {
+TEST_F(Passes, AnInputThatIsAlsoAnOutputWantsTheGradientOfTheInputOnly) {
   Graph graph(2, Arithmetic::bf16);
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3, .biases = std::nullopt});
@@ -251,11 +251,11 @@ TEST_F(Passes, AValueThatIsPassedOnWantsAGradientOnlyIfTheInputDoes) {
   const Value z = convolution("conv", scale_input(graph, "input", {.sample = {8, 8, 2}}));
   const Value a = convolution("a", z);
   add(graph, "sum", a, z);
-  pass_inputs_on(graph, DeviceKind::cpu);
-  const int passed = graph.nodes()[2].outputs.at(1);
-  EXPECT_TRUE(graph.values()[passed].wants_gradient);
+  accumulate_input_gradients(graph, DeviceKind::cpu);
+  const int copy = graph.nodes()[2].outputs.at(1);
+  EXPECT_TRUE(graph.values()[copy].wants_gradient);
   graph.want_gradients_of({false, true});
-  EXPECT_FALSE(graph.values()[passed].wants_gradient);
+  EXPECT_FALSE(graph.values()[copy].wants_gradient);
   EXPECT_TRUE(graph.values()[a.index].wants_gradient);
 }
 

@@ -142,10 +142,14 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
-      daddend_ = dx_;
-      emulate(
-          ColumnSums<n, SumGradients<T, n, Activation>>{{x_.data(), y_.data(), daddend_.data(), norm()}, cut_, parts()},
-          order_);
+      daddend_ = dx_;  // dy, and then dz
+      if constexpr (std::is_same_v<Activation, Relu>) {
+        const SumGradients<T, n, Activation> sums{x_.data(), y_.data(), daddend_.data(), norm()};
+        emulate(ColumnSums<n, SumGradients<T, n, Activation>>{sums, cut_, parts()}, order_);
+      } else {
+        const BatchGradients<T, n, Identity> sums{x_.data(), daddend_.data(), norm()};
+        emulate(ColumnSums<n, BatchGradients<T, n, Identity>>{sums, cut_, parts()}, order_);
+      }
       find_gradients<Identity>(daddend_.data());
     } else {
       emulate(ColumnSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);

@@ -151,6 +151,23 @@ TEST(BatchNorm, ASumWithPixelsHasGradientsWhereNobodyWantsThoseOfThePixels) {
   expect_all_near(harness.gradient("norm/beta"), expected.dbeta, 2e-6);
 }
 
+TEST(BatchNorm, ASumHasTheGradientOfItsAddendWhereNobodyWantsThatOfThePixels) {
+  const NoiseBatch samples(0, 20, 12);
+  for (const bool with_relu : {false, true}) {
+    OpHarness harness(20);
+    harness.step().batch = samples.batch();
+    Graph& graph = harness.graph();
+    const Value pixels = scale_input(graph, "pixels", {.sample = {2, 2, 3}}), x = harness.input("x", {20, 2, 2, 3});
+    harness.finish(relu_if(with_relu, graph, add(graph, "sum", batch_norm(graph, "norm", pixels), x)));
+    EXPECT_EQ(graph.nodes().size(), 4);  // with inputs and objective
+    const std::span<const float> y = harness.forward();
+    std::vector<float> expected = OpHarness::output_gradient(y.size());
+    for (std::size_t i = 0; i < y.size(); ++i) expected[i] = with_relu && !(y[i] > 0.0f) ? 0.0f : expected[i];
+    harness.backward();
+    EXPECT_TRUE(std::ranges::equal(harness.gradient("x"), expected)) << with_relu;
+  }
+}
+
 TEST(BatchNorm, ASumKeepsNotANumberOfEitherOperand) {
   OpHarness harness(4);
   build(harness, {.shape = {4, 3, 3}, .activation = ActivationKind::relu, .has_addend = true});

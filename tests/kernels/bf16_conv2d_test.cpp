@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/batch_norm/batch_norm.h"
 #include "src/core/bf16.h"
 #include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
@@ -194,50 +195,130 @@ TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// dx of two convolutions that read x: the first adds its gradient to that of the second, and no op adds both.
-void expect_sum_of_gradients(const Conv2dCase& first, const Conv2dCase& second, Isa isa) {
-  SCOPED_TRACE(::testing::PrintToString(first) + isa_name(isa));
-  CpuDevice device(2, {.isa = isa});
-  OpHarness harness(first.batch, device, Arithmetic::bf16);
-  Graph& graph = harness.graph();
-  const Value x = harness.input("x", {first.batch, first.height, first.width, first.in});
-  const Value a = conv2d(graph, "a", x, first.params), b = conv2d(graph, "b", x, second.params);
-  const auto size = static_cast<std::size_t>(graph.shape(a).element_count());
-  harness.finish(add(graph, "sum", a, b));
-  ASSERT_TRUE(
-      std::ranges::none_of(graph.nodes(), [](const Graph::Node& node) { return node.definition->type() == "fork"; }));
-  harness.forward();
-  harness.backward();
-  const std::vector<float> dy = OpHarness::output_gradient(size);
-  const auto dx_of = [&](const Conv2dCase& c, const char* weights) {
-    return NaiveConv2d(c)
-        .backward(rounded<float>(harness.values("x")), rounded<float>(harness.values(weights)),
-                  rounded<double>(std::vector<double>(dy.begin(), dy.end())))
-        .x;
-  };
-  const std::vector<double> of_first = dx_of(first, "a/weights"), of_second = dx_of(second, "b/weights");
-  const auto dx = harness.gradient("x");
-  for (std::size_t i = 0; i < dx.size(); ++i) {
-    const double expected = of_first[i] + of_second[i];
-    // Half a unit of each of the two results that are rounded, and the error of float32 sums.
-    ASSERT_NEAR(dx[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second[i])) * 0x1p-8 + 2e-4) << i;
+/// Two convolutions read x: the first adds its data gradient to that of the second, and the graph has no fork.
+class TwoReaders {
+ public:
+  TwoReaders(const Conv2dCase& first, const Conv2dCase& second, Isa isa)
+      : first_(first),
+        second_(second),
+        device_(first.threads, {.isa = isa}),
+        harness_(first.batch, device_, Arithmetic::bf16) {
+    Graph& graph = harness_.graph();
+    const Value x = harness_.input("x", {first.batch, first.height, first.width, first.in});
+    const Value a = relu_if(first.relu, graph, conv2d(graph, "a", x, first.params)),
+                b = conv2d(graph, "b", x, second.params);
+    harness_.finish(add(graph, "sum", a, b));
+    EXPECT_TRUE(
+        std::ranges::none_of(graph.nodes(), [](const Graph::Node& node) { return node.definition->type() == "fork"; }));
   }
-}
+
+  /// dx, and the gradients of both filters.
+  std::vector<float> gradients() {
+    harness_.forward();
+    harness_.backward();
+    std::vector<float> all;
+    for (const char* const name : {"x", "a/weights", "b/weights"}) {
+      const auto gradient = harness_.gradient(name);
+      all.insert(all.end(), gradient.begin(), gradient.end());
+    }
+    return all;
+  }
+
+  void expect_definition() {
+    gradients();
+    const std::vector<float> found = gradients();  // does not depend on what the memory held
+    const auto x = rounded<float>(harness_.values("x")),
+               filters_of_first = rounded<float>(harness_.values("a/weights")),
+               filters_of_second = rounded<float>(harness_.values("b/weights"));
+    const NaiveConv2d naive(first_);
+    const std::vector<float> dy = OpHarness::output_gradient(static_cast<std::size_t>(naive.y_shape.element_count()));
+    const std::vector<double> dz_of_second = rounded<double>(std::vector<double>(dy.begin(), dy.end()));
+    std::vector<double> dz_of_first = dz_of_second;
+    const std::vector<double> y = naive.forward(x, filters_of_first, harness_.values("a/biases"));
+    for (std::size_t i = 0; i < y.size() && first_.relu; ++i) dz_of_first[i] = y[i] > 0.0 ? dz_of_first[i] : 0.0;
+    const Conv2dGradients of_first = naive.backward(x, filters_of_first, dz_of_first),
+                          of_second = NaiveConv2d(second_).backward(x, filters_of_second, dz_of_second);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double expected = of_first.x[i] + of_second.x[i];
+      // Half a bf16 unit for each of the two rounded results, plus the error of the float32 sums.
+      ASSERT_NEAR(found[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second.x[i])) * 0x1p-8 + 2e-4) << i;
+    }
+    const std::span filters = std::span(found).subspan(x.size());
+    EXPECT_LT(relative_error(filters.first(of_first.weights.size()), of_first.weights), bound);
+    EXPECT_LT(relative_error(filters.subspan(of_first.weights.size()), of_second.weights), bound);
+  }
+
+ private:
+  Conv2dCase first_, second_;
+  CpuDevice device_;
+  OpHarness harness_;
+};
 
 TEST(Bf16Convolution, AddsItsDataGradientToThatOfAnotherReader) {
   for (const std::int64_t stride : {1, 2}) {
     for (const std::int64_t channels : {5, 40, 64}) {
       for (const std::int64_t kernel : {1, 3}) {
-        const Conv2dCase first{18, 6, 6, channels, {.filters = 17, .kernel = kernel, .stride = stride}},
-            second{18, 6, 6, channels, {.filters = 17, .kernel = 2, .stride = stride}};
-        for (const Isa isa : product_isas()) expect_sum_of_gradients(first, second, isa);
+        const Conv2dCase first{18, 6, 6, channels, {.filters = 17, .kernel = kernel, .stride = stride}, 2, kernel == 3},
+            second{18, 6, 6, channels, {.filters = 17, .kernel = 3 - stride, .stride = stride}};
+        for (const Isa isa : product_isas()) {
+          SCOPED_TRACE(::testing::PrintToString(first) + isa_name(isa));
+          TwoReaders(first, second, isa).expect_definition();
+        }
       }
     }
   }
 }
 
-/// 16 images: results of 8 MiB, which are written around the caches. 15 images: smaller ones.
-TEST(Bf16Convolution, ASampleHasEqualBitsInResultsLargerThanTheCaches) {
+TEST(Bf16Convolution, AddsWithEqualBitsAtAnyNumberOfThreads) {
+  Conv2dCase first{37, 5, 5, 70, {.filters = 17, .kernel = 3}};
+  const Conv2dCase second{37, 5, 5, 70, {.filters = 17, .kernel = 1}};
+  for (const Isa isa : product_isas()) {
+    first.threads = 1;
+    const std::vector<float> expected = TwoReaders(first, second, isa).gradients();
+    for (const int threads : {2, 3, 7}) {
+      first.threads = threads;
+      EXPECT_TRUE(equal_bits(TwoReaders(first, second, isa).gradients(), expected)) << threads << isa_name(isa);
+    }
+  }
+}
+
+/// Two residual blocks in a row, in which convolutions, batch norms and their sums share the memory of gradients.
+TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
+  const auto gradients_in = [](Arithmetic arithmetic) {
+    CpuDevice device(2);
+    OpHarness harness(24, device, arithmetic);
+    Graph& graph = harness.graph();
+    Value x = harness.input("x", {24, 6, 6, 32});
+    for (const std::string block : {"first", "second"}) {
+      const auto convolution = [&](const std::string& name, Value from, std::int64_t kernel) {
+        const Value z = conv2d(graph, block + name, from, {.filters = 32, .kernel = kernel, .biases = std::nullopt});
+        return batch_norm(graph, block + name + "/norm", z);
+      };
+      const Value branch = gelu(graph, block + "/gelu", convolution("/1", x, 1));
+      x = add(graph, block + "/sum", convolution("/2", branch, 3), x);
+    }
+    harness.finish(x);
+    const auto is_fork = [](const Graph::Node& node) { return node.definition->type() == "fork"; };
+    EXPECT_EQ(std::ranges::count_if(graph.nodes(), is_fork), arithmetic == Arithmetic::bf16 ? 0 : 2);
+    harness.forward();
+    harness.backward();
+    std::vector<std::vector<float>> gradients;
+    for (const ParameterSpec& spec : graph.parameters()) {
+      const auto gradient = harness.gradient(spec.name);
+      gradients.emplace_back(gradient.begin(), gradient.end());
+    }
+    return gradients;
+  };
+  const auto found = gradients_in(Arithmetic::bf16), expected = gradients_in(Arithmetic::fp32);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::vector<double> exact(expected[i].begin(), expected[i].end());
+    EXPECT_LT(relative_error(found[i], exact), 0.03) << "variable " << i;
+  }
+}
+
+/// With 16 images, the results have 4 MiB for each thread and are written with non-temporal stores; with 15 images they
+/// are smaller.
+TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   for (const Isa isa : product_isas()) {
     const auto of_batch = [&](std::int64_t batch) {
       Convolution convolution({batch, 64, 64, 64, {.filters = 64, .kernel = 1}, 2}, isa);

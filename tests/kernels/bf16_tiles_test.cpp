@@ -308,7 +308,7 @@ TEST_P(Bf16Tiles, AddRoundedSumsToTheTarget) {
   for (const std::int64_t columns : {1, 7, 16, 17, 25, 32}) {
     std::vector<Bf16> target;
     for (const float value : old) target.push_back(to_bf16(value));
-    kernels().write_rounded(sums.data(), {.adds = true}, {target.data(), 40, 5, columns});
+    kernels().write_rounded(sums.data(), {.accumulate = true}, {target.data(), 40, 5, columns});
     for (std::int64_t i = 0; i < 16 * 40; ++i) {
       const std::int64_t row = i / 40, column = i % 40;
       const Bf16 before = to_bf16(old[static_cast<std::size_t>(i)]);
@@ -320,18 +320,29 @@ TEST_P(Bf16Tiles, AddRoundedSumsToTheTarget) {
   }
 }
 
-TEST_P(Bf16Tiles, WriteAroundTheCachesWhatTheyWriteThroughThem) {
+TEST_P(Bf16Tiles, WriteEqualValuesWithNonTemporalStores) {
   const std::vector<float> sums = random_values(2 * tile_sums, 1), bias = random_values(32, 2);
-  alignas(64) Bf16 around[16 * 64] = {}, through[16 * 64] = {};
   for (const std::int64_t columns : {16, 31, 32}) {
     for (const std::int64_t stride : {40, 64}) {
-      RoundedWrite write{.bias = bias.data(), .relu = true};
-      kernels().write_rounded(sums.data(), write, {through, stride, 7, columns});
-      write.around_caches = true;
-      kernels().write_rounded(sums.data(), write, {around, stride, 7, columns});
-      EXPECT_EQ(std::memcmp(around, through, sizeof(around)), 0) << columns << " columns, stride " << stride;
+      for (const std::int64_t first : {0, 16}) {  // at the start of a cache line, and in the middle
+        alignas(64) Bf16 expected[16 * 64] = {}, found[16 * 64] = {};
+        RoundedWrite write{.bias = bias.data(), .relu = true};
+        kernels().write_rounded(sums.data(), write, {expected + first, stride, 7, columns});
+        write.non_temporal = true;
+        kernels().write_rounded(sums.data(), write, {found + first, stride, 7, columns});
+        EXPECT_EQ(std::memcmp(found, expected, sizeof(found)), 0) << columns << " columns, stride " << stride;
+      }
     }
   }
+}
+
+TEST_P(Bf16Tiles, AddToNanAndInfinity) {
+  const std::vector<float> sums(tile_sums, 1.0f);
+  std::vector<Bf16> target(tile_sums, to_bf16(std::numeric_limits<float>::quiet_NaN()));
+  target[1] = to_bf16(-std::numeric_limits<float>::infinity());
+  kernels().write_rounded(sums.data(), {.accumulate = true}, {target.data(), 16, 16, 16});
+  EXPECT_TRUE(std::isnan(to_float(target[0])));
+  EXPECT_EQ(to_float(target[1]), -std::numeric_limits<float>::infinity());
 }
 
 TEST_P(Bf16Tiles, RoundNanAndInfinityToThemselves) {

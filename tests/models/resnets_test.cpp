@@ -49,20 +49,21 @@ TEST(ResNets, Resnet18HasTheShapesOfItsHeader) {
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
-/// No op adds gradients where blocks meet: a block's first convolution does.
-TEST(ResNets, InBf16OnACpuConvolutionsAddTheGradientsOfTheBlocks) {
+/// No fork adds gradients at the input of a block: the first convolution of the block does.
+TEST(ResNets, ConvolutionsReplaceForksInBf16Training) {
   const auto count = [](Arithmetic arithmetic, Purpose purpose, bool (*is_counted)(const Graph::Node&)) {
     const BuildSettings settings{.batch_size = 1, .arithmetic = arithmetic, .purpose = purpose};
     return std::ranges::count_if(build_network(resnet50_network(imagenet_images), settings).graph.nodes(), is_counted);
   };
   const auto is_fork = [](const Graph::Node& node) { return node.definition->type() == "fork"; };
-  const auto passes_input = [](const Graph::Node& node) {
+  const auto adds_gradient = [](const Graph::Node& node) {
     return node.definition->type() == "conv2d" && node.outputs.size() == 2;
   };
   EXPECT_EQ(count(Arithmetic::fp32, Purpose::training, is_fork), 16);
   EXPECT_EQ(count(Arithmetic::bf16, Purpose::training, is_fork), 0);
-  EXPECT_EQ(count(Arithmetic::bf16, Purpose::training, passes_input), 16);
-  EXPECT_EQ(count(Arithmetic::bf16, Purpose::evaluation, passes_input), 0);
+  EXPECT_EQ(count(Arithmetic::bf16, Purpose::training, adds_gradient), 16);
+  EXPECT_EQ(count(Arithmetic::bf16, Purpose::evaluation, adds_gradient), 0);
+  EXPECT_EQ(count(Arithmetic::bf16, Purpose::summary, adds_gradient), 0);
 }
 
 TEST(ResNets, StochasticDepthSkipsEveryBranchExceptTheFirstAndOnlyInTraining) {

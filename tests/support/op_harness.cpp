@@ -135,7 +135,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   fuse_additions(graph_, results);
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  pass_inputs_on(graph_, device_.kind());
+  accumulate_input_gradients(graph_, device_.kind());
   insert_forks(graph_, fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,

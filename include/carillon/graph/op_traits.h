@@ -43,10 +43,10 @@ struct OpTraits {
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with one more, last output: input 0, in its memory. Backward adds the gradient of input
-  /// 0 to the gradient of that output, in place, instead of writing it. Returns null if the op cannot do this on a
-  /// `device` and with an input 0 of this type.
-  Definition (*with_passed_input)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
+  /// The definition of this op with an additional last output, which is input 0 in the same memory. The gradients of
+  /// both share memory: backward adds this op's gradient to the gradient of that output. Returns null if the op cannot
+  /// do this on `device` for an input 0 of `type`.
+  Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
   /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
@@ -73,11 +73,12 @@ struct OpTraits {
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.
-  /// The op may process a part of the batch. Requirements:
+  /// The op may process a part of the batch, unless it shares memory (OpDefinition::output_shares_input,
+  /// gradient_shares_output). Requirements:
   /// - The outputs and input gradients of a sample do not depend on the other samples, bit for bit.
   /// - The parameter gradients are sums over the samples.
   /// - The first extent of all inputs and outputs is the number of samples.
-  /// - The op shares no memory (OpDefinition::output_shares_input, gradient_shares_output) and has no buffers.
+  /// - The op has no buffers.
   /// - It does not read StepInputs, because it does not know the numbers of its samples in the batch.
   /// - It accepts activations that are not aligned to tensor_alignment_bytes.
   bool samples_are_independent = false;

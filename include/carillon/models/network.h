@@ -114,9 +114,9 @@ struct BuildSettings {
   DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
 };
 
-/// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops and
-/// insert forks. A graph for training also has the target and the loss of `task`. On GPUs the passes may change
-/// intermediate values (deferred biases, padded channels), except in a graph for a summary.
+/// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops,
+/// and give each reader of a value its own (forks). A graph for training also has the target and the loss of `task`. On
+/// GPUs the passes may change intermediate values (deferred biases, padded channels), except in a graph for a summary.
 ///
 /// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
 /// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
