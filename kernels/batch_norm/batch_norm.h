@@ -39,9 +39,9 @@
 // a CPU, an expensive derivative is not computed twice: the first backward pass writes dz to dy. So a GELU costs one
 // write more than a ReLU. As an op, it would cost a read and a write forward, and two reads and a write backward.
 //
-// With an addend, forward also reads the addend. Backward reads dy, y and x, and writes dz to dy, except for the
-// identity on a CPU, where dz is dy. Then it reads dz and x, and writes dx. As an op, the sum would cost two reads and
-// a write forward, and two reads and two writes backward.
+// With an addend, forward also reads the addend. With a ReLU, the first backward pass reads dy, y and x, and replaces
+// dy by dz; with the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
+// As an op, the sum with its ReLU would cost two reads and a write forward, and two reads and two writes backward.
 //
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //

@@ -86,9 +86,8 @@ class BatchNormCpu final : public Op {
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  ElementPointer dy() const {
-    return tensors_.output_gradients[0];
-  }  ///< dz replaces it, with an addend or an expensive activation
+  /// The output's gradient. dz replaces it if there is an addend or an expensive activation.
+  ElementPointer dy() const { return tensors_.output_gradients[0]; }
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
   /// The activation that backward has not applied yet to the gradients that it reads: with an addend, replace_dy_by_dz
   /// has.

@@ -136,7 +136,7 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
-  /// With an addend, dz replaces it.
+  /// The output's gradient; with an addend and a ReLU, dz replaces it.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);

@@ -33,13 +33,13 @@ class Convolution final : public Conv2dPassCpu {
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
     const std::int64_t items = ceil_divide(groups(), groups_per_strip_) * strips();
     const bool is_uneven = items % threads != 0 && items < 4 * threads;
-    panel_parts_ = is_uneven ? std::min(threads, products()) : 1;
+    panel_parts_ = is_uneven ? std::min(threads, panel_groups()) : 1;
     plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
     panel_ = depth_blocks() * taps() * tile_elements;
     const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
     const std::int64_t target_bytes = task.target.shape.element_count() * static_cast<std::int64_t>(sizeof(Bf16));
-    // To accumulate, the lines are read anyway.
+    // A pass that accumulates reads the target's cache lines anyway.
     non_temporal_ = !task.accumulate && target_bytes >= threads * non_temporal_bytes;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
@@ -70,7 +70,7 @@ class Convolution final : public Conv2dPassCpu {
       for (std::int64_t i = mine.first; i < mine.last;) {
         const std::int64_t item = i / panel_parts_, next = std::min(mine.last, (item + 1) * panel_parts_);
         const auto panel_at = [&](std::int64_t part) {
-          return std::min((part - item * panel_parts_) * products() / panel_parts_ * panels_per_product_, panels());
+          return std::min((part - item * panel_parts_) * panel_groups() / panel_parts_ * panels_per_product_, panels());
         };
         convolve(weights, cells, item / strips() * groups_per_strip_, item % strips() * strip_rows_,
                  {panel_at(i), panel_at(next)});
@@ -87,7 +87,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t outputs() const { return task_.target.shape[3]; }
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
-  std::int64_t products() const { return ceil_divide(panels(), panels_per_product_); }  ///< of some pixels
+  std::int64_t panel_groups() const { return ceil_divide(panels(), panels_per_product_); }
   std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of one group's cells in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
@@ -228,9 +228,9 @@ class Convolution final : public Conv2dPassCpu {
 
   /// In a strip. Weights that exceed the cache are read once for each strip.
   static constexpr std::int64_t most_groups = 6;
-  /// Targets of at least this many bytes for each thread are written with non-temporal stores: the caches hold little
-  /// of such a target when the next op reads it, and a normal store would first read the cache line. A model of AMX on
-  /// Zen 5 runs ResNet-50 equally fast with 1 to 8 MiB, one thread
+  /// Targets of at least this many bytes for each thread are written with non-temporal stores. A normal store first
+  /// reads the cache line. But the next op then reads the target from memory, so a large third-level cache may favour a
+  /// higher limit (not measured). In a model of AMX on Zen 5, one thread, ResNet-50 is equally fast with 1 to 8 MiB
   /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
   static constexpr std::int64_t non_temporal_bytes = std::int64_t{4} << 20;
 

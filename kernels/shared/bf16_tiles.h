@@ -102,7 +102,8 @@ struct Bf16TileKernels {
   void (*transpose_pairs)(Bf16* tile);
   /// target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
-  /// target = sums + bias or, with `accumulate`, target + sums; then the ReLU. Rounded once.
+  /// target = sums + bias, then max(., 0) with `relu`; with `accumulate`, target = target + sums. Each value is rounded
+  /// once.
   void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 

@@ -43,9 +43,10 @@ int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& 
 /// directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
 
-/// Avoids forks: if the first reader of a value has OpTraits::accumulating, the other readers read a new output of that
-/// op instead, in the same memory. Backward runs the first reader last, so it adds its gradient to that of the others.
-/// Call it after the passes that fuse ops, which assume one output, and before insert_forks.
+/// Avoids forks. If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets
+/// another output: the value, in the same memory. All later readers read that output. Backward runs the first reader
+/// last: the gradients of the later readers are then complete, and the first reader adds its own. Call it after the
+/// passes that fuse ops, which assume one output, and before insert_forks.
 void accumulate_input_gradients(Graph& graph, DeviceKind device);
 
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own

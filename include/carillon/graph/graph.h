@@ -97,9 +97,9 @@ class Graph {
   /// The variable has no L2 loss from here on.
   void remove_l2(int parameter);
   /// Replaces all nodes; `nodes` are in forward order. Recomputes the producer and the readers of every value, and
-  /// names a value after the op that produces it; an input that an op also outputs (OpTraits::accumulating) keeps its
-  /// name. Shapes, types and wants_gradient stay. Errors: failed (a value is
-  /// read before it is produced, or produced twice).
+  /// names a value after the op that produces it; the input that an op made by OpTraits::accumulating also outputs
+  /// keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is read before it is produced, or
+  /// produced twice).
   void replace_nodes(std::vector<Node> nodes);
   /// Recomputes ValueInfo::wants_gradient for training only some parameters. `trains`: by parameter index. Errors:
   /// failed (wrong number of parameters).

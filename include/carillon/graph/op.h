@@ -63,7 +63,8 @@ class Op {
   virtual ~Op() = default;
   /// Enqueues outputs = f(inputs, parameters, buffers) and, in training, the change of the buffers.
   virtual void forward(Stream& stream) = 0;
-  /// Enqueues input and parameter gradients, overwriting them. May use output gradients as scratch.
+  /// Enqueues input and parameter gradients and overwrites them; but an op made by OpTraits::accumulating adds to the
+  /// gradient of input 0. May use output gradients as scratch.
   virtual void backward(Stream& stream) = 0;
 };
 

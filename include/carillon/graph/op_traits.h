@@ -43,9 +43,9 @@ struct OpTraits {
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with an additional last output, which is input 0 in the same memory. The gradients of
-  /// both share memory: backward adds this op's gradient to the gradient of that output. Returns null if the op cannot
-  /// do this on `device` for an input 0 of `type`.
+  /// The definition of this op with one more, last output: input 0, in the memory of input 0. The gradients of input 0
+  /// and of that output share memory, too. Before backward, it holds the gradient from the other readers; backward adds
+  /// this op's. Returns null if the op cannot do this on `device` for an input 0 of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;

@@ -115,8 +115,9 @@ struct BuildSettings {
 };
 
 /// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops,
-/// and give each reader of a value its own (forks). A graph for training also has the target and the loss of `task`. On
-/// GPUs the passes may change intermediate values (deferred biases, padded channels), except in a graph for a summary.
+/// and ensure that each value with a gradient has one reader (insert_forks, accumulate_input_gradients). A graph for
+/// training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
+/// biases, padded channels), except in a graph for a summary.
 ///
 /// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
 /// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
