@@ -31,6 +31,13 @@ def configure(comparison):
                 f"PyTorch {layout}{name}, kept memory, 2 threads", 2, *shared, "--layout", layout, *flags,
                 environment=KEEP_MEMORY,
             )  # fmt: skip
+    if not options.no_compile:
+        comparison.add_theirs(
+            "PyTorch channels_last, bf16 autocast, compiled, 2 threads", 2, *shared, "--compile", "--autocast",
+            environment=KEEP_MEMORY,
+        )  # fmt: skip
+    name = "PyTorch channels_last, bf16 autocast, gloo DDP, 2 ranks"
+    comparison.add_theirs_distributed(name, 2, *shared, "--autocast", environment=KEEP_MEMORY)
 
 
 if __name__ == "__main__":
