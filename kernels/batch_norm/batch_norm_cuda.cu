@@ -53,7 +53,7 @@ class BatchNormCuda final : public Op {
   void backward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       if (form_.has_addend && form_.activation == ActivationKind::relu) {
-        replace_dy_by_dz<T, n, Relu>(stream);
+        replace_dy_by_dz<T, n>(stream);
       } else {
         with_activation<T>(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
       }
@@ -159,14 +159,13 @@ class BatchNormCuda final : public Op {
   }
 
   /// The same with an addend and a ReLU.
-  template <typename T, int n, typename Activation>
+  template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
-    launch(
-        ColumnSums<n, SumGradients<T, n, Activation>>{
-            {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},
-            cut(n),
-            parts(n)},
-        stream);
+    launch(ColumnSums<n, SumGradients<T, n>>{{static_cast<const T*>(x().data),
+                                              static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},
+                                             cut(n),
+                                             parts(n)},
+           stream);
   }
 
   template <typename Body>

@@ -3,7 +3,7 @@
 //   forward    ColumnSums<BatchMoments>, CombineMoments, NormaliseRows
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
 //   backward   ColumnSums<BatchGradients>, CombineGradients, BatchNormGradient
-//              with an addend: ColumnSums<SumGradients> writes dz, and BatchNormGradient reads it
+//              with an addend and a ReLU: ColumnSums<SumGradients> writes dz, and BatchNormGradient reads it
 //   all ranks  the ranks exchange the results of CombineMoments and CombineGradients; then NormOfRanks and
 //              GradientsOfRanks
 #pragma once
@@ -80,8 +80,8 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// The same for y = f(z + addend). Replaces dy by dz.
-template <typename T, int n, typename Activation>
+/// The same for y = max(z + addend, 0). Replaces dy by dz.
+template <typename T, int n>
 struct SumGradients {
   const T *x = nullptr, *y = nullptr;  ///< [rows, columns]
   T* dy = nullptr;                     ///< [rows, columns]
@@ -97,7 +97,7 @@ struct SumGradients {
     const Pack<float, n> values = load_floats<n>(y + at);
     Row row{load_floats<n>(x + at), load_floats<n>(dy + at)};
     CARILLON_UNROLL
-    for (int i = 0; i < n; ++i) row.dz.at[i] = Activation::gradient(values.at[i], row.dz.at[i]);
+    for (int i = 0; i < n; ++i) row.dz.at[i] = Relu::gradient(values.at[i], row.dz.at[i]);
     store_floats(row.dz, dy + at);
     return row;
   }

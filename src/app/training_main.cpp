@@ -242,7 +242,7 @@ std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::s
   set_precision(options.device, requested ? *requested : automatic_precision(device->kind(), isas, network, samples),
                 *device, isas, mpi);
   check_cpu_only_options(options, *device);
-  const BuildSettings build{samples, options.device.arithmetic, Purpose::training};
+  const BuildSettings build{samples, options.device.arithmetic, Purpose::training, device->kind()};
   check_batch_fits(build_network(network, options.task.value, build), *device, mpi.local_size(),
                    batch_in_memory(options.data, *device));
   if (!options.data.eval_files.empty()) check_evaluation_fits(options, evaluation_size, *device, mpi.local_size());

@@ -3,8 +3,9 @@
   python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
 
 Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, 1000 classes, batches of
-16, fp32 and bf16 (PyTorch: autocast). Each round runs every configuration once, in a separate process. Prints Markdown.
-Needs an idle machine and a Python with torch; with timm for networks that only timm has. --data is ignored.
+16, fp32 and bf16 (PyTorch: autocast; also compiled, and with two ranks). Each round runs every configuration once, in a
+separate process. Prints Markdown. Needs an idle machine and a Python with torch; with timm for networks that only timm
+has. --data is ignored.
 """
 
 import versus

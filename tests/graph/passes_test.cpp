@@ -243,7 +243,7 @@ TEST_F(Passes, OnlyTheFirstReaderInBf16OnACpuAddsItsGradient) {
   EXPECT_TRUE(adds_none(after_relu, DeviceKind::cpu)) << "backward runs the convolution before the other reader";
 }
 
-TEST_F(Passes, AnInputThatIsAlsoAnOutputWantsTheGradientOfTheInputOnly) {
+TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   Graph graph(2, Arithmetic::bf16);
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3, .biases = std::nullopt});

@@ -144,8 +144,8 @@ class Emulated {
     if (c_.has_addend) {
       daddend_ = dx_;  // dy, and then dz
       if constexpr (std::is_same_v<Activation, Relu>) {
-        const SumGradients<T, n, Activation> sums{x_.data(), y_.data(), daddend_.data(), norm()};
-        emulate(ColumnSums<n, SumGradients<T, n, Activation>>{sums, cut_, parts()}, order_);
+        const SumGradients<T, n> sums{x_.data(), y_.data(), daddend_.data(), norm()};
+        emulate(ColumnSums<n, SumGradients<T, n>>{sums, cut_, parts()}, order_);
       } else {
         const BatchGradients<T, n, Identity> sums{x_.data(), daddend_.data(), norm()};
         emulate(ColumnSums<n, BatchGradients<T, n, Identity>>{sums, cut_, parts()}, order_);
