@@ -4,7 +4,7 @@
 #
 #   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs or no tests
 #   jobs/gpu_check.sh --bundle carillon-bundle.tar.xz  checks a bundle (make_bundle.sh)
-#   jobs/gpu_check.sh --only first --seconds 600       the most important checks, within 600 seconds
+#   jobs/gpu_check.sh --only second --seconds 600      the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
 # The copy of this script in a bundle checks that bundle, without an option. The steps:
@@ -14,9 +14,9 @@
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
 #     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist, bench-cifar10: one data set only
 #     profile    ncu: time and bytes per kernel of an eager step
-#     first      tests one by one, all networks against the CPU, speed and kernels (tests/gpu/gpu_visit.py), each
-#                with its share of --seconds; runs only if named in --only. The variable PHASES has more options for
-#                gpu_visit.py, such as PHASES='--phases tests'
+#     second     tests one by one, speed against PyTorch, time and bytes per kernel, equal bits, and bf16 on the CPU
+#                (tests/gpu/gpu_visit.py), each with its share of --seconds; runs only if named in --only. The variable
+#                PHASES has more options for gpu_visit.py, such as PHASES='--phases tests,speed --networks vit'
 #     accuracy   accuracy in fp32, tf32 and bf16 (check_gpu_accuracy.py); runs only if named in --only; requires
 #                --mnist and --cifar10
 #
@@ -51,7 +51,7 @@ while (($# > 0)); do
   shift 2
 done
 for step in ${only//,/ }; do
-  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|first|accuracy)$ ]] ||
+  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|second|accuracy)$ ]] ||
     die 64 "--only: unknown step '$step'"
 done
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
@@ -246,9 +246,10 @@ step_bench-mnist() { bench mnist; }
 step_bench-cifar10() { bench cifar10; }
 step_bench() { bench mnist; bench cifar10; }
 
-step_first() {
+step_second() {
   local words=(--bin "$bin" --elf "$elf" --out "$out" --seconds $((limit - SECONDS)))
   if [[ -n $mnist ]]; then words+=(--mnist "$mnist"); fi
+  if [[ -d $cifar10 ]]; then words+=(--cifar10 "$cifar10"); fi
   # shellcheck disable=SC2086  # PHASES has several words
   timeout --kill-after=20 $((limit - SECONDS + 20)) "${in_place[@]}" "$python" "$here/tests/gpu/gpu_visit.py" \
     "${words[@]}" ${PHASES:-} || failed=1

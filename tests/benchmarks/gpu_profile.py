@@ -2,8 +2,9 @@
 
   python tests/benchmarks/gpu_profile.py LOG.csv --steps 20
 
-Lists the kernels that ran at least once per step and omits those of the start-up. ncu serialises kernels, so the times are
-those of each kernel alone. Prints Markdown.
+With --steps, lists the kernels that ran at least once per step and omits those of the start-up. Without it, the log has to
+begin after the start-up and to contain more than one step: the kernels repeat with the period of a step. ncu serialises
+kernels, so the times are those of each kernel alone. Prints Markdown.
 """
 
 import argparse
@@ -18,14 +19,26 @@ TIME, READ, WRITE = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__byt
 
 
 def read(path):
-    """{kernel: {metric: [microseconds or megabytes of each launch]}}"""
+    """[(kernel, {metric: microseconds or megabytes})], in the order of the launches."""
     with open(path, newline="") as file:
         lines = [line for line in file if line.startswith('"')]  # ncu's own lines begin with ==
-    kernels = collections.defaultdict(lambda: collections.defaultdict(list))
+    launches = {}
     for row in csv.DictReader(lines):
-        value = float(row["Metric Value"].replace(",", ""))
-        kernels[row["Kernel Name"]][row["Metric Name"]].append(value * SCALE[row["Metric Unit"]])
-    return kernels
+        _, metrics = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
+        try:
+            metrics[row["Metric Name"]] = float(row["Metric Value"].replace(",", "")) * SCALE[row["Metric Unit"]]
+        except (ValueError, KeyError):  # this GPU does not count the metric
+            continue
+    return [launches[index] for index in sorted(launches)]
+
+
+def one_step(launches):
+    """The launches of the first complete period; [] if the log does not contain more than one."""
+    names = [name for name, _ in launches]
+    for period in range(1, len(names) - len(names) // 20):
+        if names[period:] == names[:-period]:
+            return launches[:period]
+    return []
 
 
 def _short(name):
@@ -37,31 +50,35 @@ def _short(name):
     return re.sub(r"<.*|\(.*", "", name.replace("void ", ""))[-60:]
 
 
-def table(kernels, steps):
+def table(launches, steps=1):
     """Markdown lines, the slowest kernel first."""
-    bytes_known = any(metrics[READ] for metrics in kernels.values())
-    yield "| kernel | launches per step | us per step |" + (" MB read | MB written | GB/s |" if bytes_known else "")
+    bytes_known = any(READ in metrics for _, metrics in launches)
+    yield "| kernel | launches per step | us per step |" + (" MB read | MB written | TB/s |" if bytes_known else "")
     yield "|---|---|---|" + ("---|---|---|" if bytes_known else "")
-    rows = []
-    for name, metrics in kernels.items():
-        launches = len(metrics[TIME]) / steps
-        if launches >= 1:
-            rows.append((name, launches, *(sum(metrics[metric]) / steps for metric in (TIME, READ, WRITE))))
-    for name, launches, microseconds, read_mb, written_mb in sorted(rows, key=lambda row: -row[2]):
-        short = _short(name)
-        rate = (read_mb + written_mb) / microseconds * 1e3
-        moved = f" {read_mb:.2f} | {written_mb:.2f} | {rate:,.0f} |" if bytes_known else ""
-        yield f"| {short} | {launches:.0f} | {microseconds:.2f} |" + moved
-    launches, microseconds = (sum(row[column] for row in rows) for column in (1, 2))
-    yield f"| all | {launches:.0f} | {microseconds:.2f} |" + (" | | |" if bytes_known else "")
+    kernels = collections.defaultdict(list)
+    for name, metrics in launches:
+        kernels[name].append([metrics.get(metric, 0.0) for metric in (TIME, READ, WRITE)])
+    rows = [
+        (_short(name), len(values) / steps, *(sum(column) / steps for column in zip(*values)))
+        for name, values in kernels.items()
+        if len(values) >= steps
+    ]
+    rows.sort(key=lambda row: -row[2])
+    for name, *sums in [*rows, ("all", *(sum(row[column] for row in rows) for column in range(1, 5)))]:
+        count, microseconds, read_mb, written_mb = sums
+        rate = (read_mb + written_mb) / microseconds if microseconds else 0.0
+        moved = f" {read_mb:.2f} | {written_mb:.2f} | {rate:.2f} |" if bytes_known else ""
+        yield f"| {name} | {count:.0f} | {microseconds:.2f} |" + moved
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("log")
-    parser.add_argument("--steps", type=int, required=True, help="of the run")
+    parser.add_argument("--steps", type=int, help="of the run")
     options = parser.parse_args()
-    kernels = read(options.log)
-    if not kernels:
-        sys.exit(f"{options.log}: contains no kernel")
-    print("\n".join(table(kernels, options.steps)))
+    launches = read(options.log)
+    if not options.steps:
+        launches = one_step(launches)
+    if not launches:
+        sys.exit(f"{options.log}: contains no kernel, or no complete step")
+    print("\n".join(table(launches, options.steps or 1)))

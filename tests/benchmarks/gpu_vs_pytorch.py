@@ -50,6 +50,17 @@ FORMS = (  # form, captured steps, precisions; compiled forms are last, because 
 CALIBRATION_STEPS = 2000
 
 
+def our_program(name, folder, pattern):
+    """The first words of the command that trains the network on `pattern`, or on noise."""
+    if name not in NETWORKS:
+        return [folder / f"{name}_train", "--data", pattern, *SAME_WORK[name]]
+    size, _, peer = NETWORKS[name]
+    if name == "airbench94":
+        return [folder / "cifar10_train", "--data", "synthetic", "--model", name, *NESTEROV]
+    images = ("--data", "synthetic", "--classes", 10, "--model", name, "--image-size", size)
+    return [folder / "image_train", *images, *(ADAMW if "--adamw" in peer else NESTEROV)]
+
+
 class Ours:
     def __init__(self, options, batch, precision, pattern, work):
         self.options, self.batch, self.precision, self.pattern, self.work = options, batch, precision, pattern, work
@@ -59,22 +70,12 @@ class Ours:
         every = max(1, steps // 10)
         with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
             command = [
-                *self._program(), "--train-dir", train_dir,
+                *our_program(self.options.set, self.options.bin, self.pattern), "--train-dir", train_dir,
                 "--device", self.options.device, "--precision", self.precision, "--batch-size", self.batch,
                 "--max-steps", steps, "--log-every", every, "--summary-every", 0, "--checkpoint-every", 0,
             ]  # fmt: skip
             _, peak = measure.run(command)
             return measure.training_rate(train_dir, self.batch, every), peak
-
-    def _program(self):
-        name = self.options.set
-        if name not in NETWORKS:
-            return [self.options.bin / f"{name}_train", "--data", self.pattern, *SAME_WORK[name]]
-        size, _, peer = NETWORKS[name]
-        if name == "airbench94":
-            return [self.options.bin / "cifar10_train", "--data", "synthetic", "--model", name, *NESTEROV]
-        images = ("--data", "synthetic", "--classes", 10, "--model", name, "--image-size", size)
-        return [self.options.bin / "image_train", *images, *(ADAMW if "--adamw" in peer else NESTEROV)]
 
     def __call__(self):
         try:
@@ -88,9 +89,9 @@ class Ours:
 
 
 class Peer:
-    """PyTorch's process."""
+    """PyTorch's process. launcher: words before its command; more: its further options; errors: file of its messages."""
 
-    def __init__(self, options, batch):
+    def __init__(self, options, batch, launcher=(), more=(), errors=None):
         self.options = options
         command = [sys.executable, HERE / WORKERS.get(options.set, "torch_gpu_network_worker.py"), "--batch", batch]
         if options.set in NETWORKS:
@@ -99,8 +100,9 @@ class Peer:
         else:
             command += ["--data", options.data]
         self.process = subprocess.Popen(
-            [*map(str, command), "--device", options.device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            list(map(str, [*launcher, *command, "--device", options.device, *more])),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
 
     def measure(self, form, steps, precision):
         request = {"form": form, "steps": steps, "precision": precision, "seconds": self.options.seconds}

@@ -8,9 +8,16 @@ step captured in a CUDA graph); "compiled graph" (a compiled step captured in a 
 
 The process reads requests from standard input, one JSON object per line (form, steps, precision, seconds). It answers each
 with one line: examples_per_second and peak_bytes, or error. It creates a training at its first request and keeps it.
+
+Precision "bf16" is autocast. "bf16 weights" also keeps weights, gradients and momentum in bf16, for networks only.
+
+With --lock, several processes take turns on the GPU: each holds the file's lock while it computes, releases it while it
+compiles, and keeps no training.
 """
 
 import argparse
+import fcntl
+import gc
 import json
 import os
 import pathlib
@@ -30,13 +37,38 @@ def arguments(description):
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--device", default="cuda", help="device; cpu: only to test the eager and compiled forms")
     parser.add_argument("--quick-compile", action="store_true", help="compile without max-autotune")
+    parser.add_argument("--lock", type=pathlib.Path, help="file to lock while the GPU computes; implies --quick-compile")
     return parser
+
+
+class GpuLock:
+    def __init__(self, path):
+        self.file = path.open("a")
+
+    def acquire(self):
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def release(self):
+        fcntl.flock(self.file, fcntl.LOCK_UN)
+
+    def backend(self, module, inputs):
+        """torch.compile's default backend. The process holds the lock except during the compilation of a graph."""
+        from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+        def inner(*arguments, **options):
+            self.release()
+            try:
+                return compile_fx_inner(*arguments, **options)
+            finally:
+                self.acquire()
+
+        return compile_fx(module, inputs, inner_compile=inner)
 
 
 class Training:
     """task: a torch_loop.Task with tensors on the device."""
 
-    def __init__(self, task, device, batch, quick_compile, form, steps, precision):
+    def __init__(self, task, device, batch, quick_compile, lock, form, steps, precision):
         self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
         self.set_precision()
         self.parameters = list(task.network.parameters())
@@ -45,7 +77,14 @@ class Training:
         self.optimizer = task.optimizer(task.groups, lr=self.rate, fused=True)
         self.order, self.position = None, task.count
         self.loss = lambda index: task.loss(task.network, *task.batch(index))
-        if "compiled" in form:
+        if precision == "bf16 weights":
+            task.network.to(torch.bfloat16)
+            self.loss = lambda index: task.loss(task.network, *(value.to(torch.bfloat16) if value.is_floating_point() else value for value in task.batch(index)))
+        if lock and "compiled" not in form:
+            lock.acquire()
+        if lock and "compiled" in form:
+            self.loss = torch.compile(self.loss, backend=lock.backend, dynamic=False)
+        elif "compiled" in form:
             mode = "max-autotune-no-cudagraphs" if "graph" in form else "max-autotune"
             if quick_compile:
                 mode = "default" if "graph" in form else "reduce-overhead"
@@ -137,6 +176,7 @@ def serve(make_task, options):
     os.dup2(2, 1)  # the compiler prints
     torch.manual_seed(0)
     trainings = {}
+    lock = options.lock and GpuLock(options.lock)
     for line in sys.stdin:
         request = json.loads(line)
         seconds = request.pop("seconds")
@@ -145,7 +185,7 @@ def serve(make_task, options):
             if key not in trainings:
                 trainings[key] = None
                 made = make_task(options, request["form"])
-                trainings[key] = Training(made, options.device, options.batch, options.quick_compile, **request)
+                trainings[key] = Training(made, options.device, options.batch, options.quick_compile, lock, **request)
             if trainings[key] is None:
                 raise RuntimeError("failed before")
             rate = trainings[key].examples_per_second(seconds)
@@ -153,4 +193,10 @@ def serve(make_task, options):
             answer = {"examples_per_second": rate, "peak_bytes": peak}
         except Exception as error:  # after any failure of a form the other forms continue
             answer = {"error": f"{type(error).__name__}: {error}"}
+        if lock:
+            trainings.clear()
+            torch._dynamo.reset()
+            gc.collect()
+            torch.cuda.empty_cache()
+            lock.release()
         print(json.dumps(answer), file=answers, flush=True)

@@ -5,14 +5,14 @@ import torch.nn.functional as F
 import torch_loop
 from torch_networks import class_count, make_network
 
-CLASSES, IMAGES = 1000, 256
+IMAGES = 256
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def task(options):
     images = torch.randint(0, 256, (IMAGES, options.size, options.size, 3), dtype=torch.uint8)
-    network = make_network(options.network, CLASSES)
-    labels = torch.randint(0, class_count(options.network, CLASSES), (IMAGES,))
+    network = make_network(options.network, options.classes)
+    labels = torch.randint(0, class_count(options.network, options.classes), (IMAGES,))
     last = options.layout == "channels_last"
     network = network.to(memory_format=torch.channels_last if last else torch.contiguous_format)
     scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
     parser.add_argument("--network", required=True, help="of torch_networks.py or timm")
     parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--classes", type=int, default=1000)
     torch_loop.measure(task, parser.parse_args())
 
 

@@ -1,5 +1,10 @@
-"""A visit to a machine with a GPU: locations, time limit, results, and how a program is run. Shared by gpu_visit.py's phases."""
+"""A visit to a machine with a GPU: locations, time limit, results, and how a program is run. Shared by gpu_visit.py's phases.
 
+The first four cores belong to the phases that use the GPU, the other cores to phase cpu.
+"""
+
+import contextlib
+import fcntl
 import os
 import pathlib
 import re
@@ -17,6 +22,9 @@ import programs  # noqa: E402
 DEVICE = os.environ.get("VISIT_DEVICE", "cuda")  # cpu: only to test these scripts
 TEST_SECONDS = 60  # limit of one test
 STOPPED = "stopped after {:.0f} s"  # the last line of a process that reached its limit
+CORES = sorted(os.sched_getaffinity(0))
+GPU_CORES, CPU_CORES = CORES[:4], CORES[4:] or CORES
+LOCK_SECONDS = 45  # longest wait for the GPU
 
 
 class Deadline(Exception):
@@ -24,17 +32,40 @@ class Deadline(Exception):
 
 
 class Visit:
-    """The locations of programs and results, the time limit, and the table of results."""
+    """The locations of programs and results, the time limit, and the table of results.
+
+    ours, theirs: {network: images per second of Carillon and of PyTorch's best form}
+    steps: {network: (seconds, graph nodes) of a step}
+    data, sets: {mnist or cifar10: pattern of the records, the folder they were made from}
+    """
 
     def __init__(self, options, work):
         self.options, self.work = options, work
         self.started = time.monotonic()
         self.failures = self.passes = self._directories = 0
+        self.ours, self.theirs, self.steps = {}, {}, {}
+        self.data, self.sets = {}, {}
         self._lock = threading.Lock()
+        self.gpu_lock = work / "gpu.lock"  # PyTorch's processes take it, too
         options.out.mkdir(parents=True, exist_ok=True)
 
     def left(self):
         return self.started + self.options.seconds - time.monotonic()
+
+    @contextlib.contextmanager
+    def gpu(self):
+        """Holds the GPU for a measurement. Measures nevertheless if a process does not return it."""
+        with self.gpu_lock.open("a") as file:
+            began = time.monotonic()
+            while time.monotonic() - began < LOCK_SECONDS:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(0.02)
+            else:
+                self.say("      the next measurement shared the GPU")
+            yield
+        time.sleep(0.1)  # lets a waiting process take it
 
     def say(self, line, file="summary.txt"):
         with self._lock, (self.options.out / file).open("a") as summary:
@@ -45,8 +76,9 @@ class Visit:
     def result(self, name, passed, detail="", seconds=None):
         self.failures += not passed
         self.passes += passed
-        took = "" if seconds is None else f"{seconds:6.1f} s"
-        self.say(f"{'PASS' if passed else 'FAIL'}  {name:<56} {took:>9} {detail}"[:260])
+        took = "" if seconds is None else f"{seconds:.1f} s"
+        now = time.monotonic() - self.started
+        self.say(f"{'PASS' if passed else 'FAIL'}  {name:<56} {took:>8} at {now:3.0f} s: {detail}"[:280])
         return passed
 
     def directory(self, label="run"):
@@ -54,13 +86,13 @@ class Visit:
             self._directories += 1
             return self.work / f"{label}-{self._directories:03}"
 
-    def run(self, command, log, seconds=TEST_SECONDS, more=(), until=None):
+    def run(self, command, log, seconds=TEST_SECONDS, more=(), until=None, cores=()):
         """(exit code, output, seconds). Kills the process and all that it started at its limit."""
         seconds = min(seconds, (until or (self.started + self.options.seconds)) - time.monotonic())
         if seconds <= 1:
             raise Deadline
         began = time.monotonic()
-        words = [str(word) for word in command]
+        words = [str(word) for word in (*on(cores), *command)]
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             env=os.environ | dict(more),
@@ -69,8 +101,7 @@ class Visit:
             output, _ = process.communicate(timeout=seconds)
             code = process.returncode
         except subprocess.TimeoutExpired:
-            for pid in [*programs.descendants(process.pid), process.pid]:  # mpirun's ranks have their own groups
-                programs.signal_process(pid, signal.SIGKILL)
+            kill(process.pid)
             try:
                 output, _ = process.communicate(timeout=5)
             except subprocess.TimeoutExpired:  # a process that cannot be killed holds the pipe
@@ -80,6 +111,17 @@ class Visit:
         took = time.monotonic() - began
         self.say(f"\n## exit code {code}, {took:.1f} s: {' '.join(words)}\n{output[-6000:]}", log)
         return code, output, took
+
+
+def on(cores):
+    """The words before a command that may use only these cores."""
+    return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+
+
+def kill(pid):
+    """Kills the process and all that it started: mpirun's ranks have their own groups."""
+    for each in [*programs.descendants(pid), pid]:
+        programs.signal_process(each, signal.SIGKILL)
 
 
 def last_line(output):

@@ -1,7 +1,8 @@
 """Phase networks of gpu_visit.py: training on the GPU against the CPU tower, and against itself.
 
 One step and ten steps in fp32, each from one initial checkpoint, relative to the distance that a variable travelled. Two runs,
-captured and eager steps, and a stopped and resumed run must have equal bits.
+captured and eager steps, and a stopped and resumed run must have equal bits. Phase bits checks only the bits, in bf16 and
+fp32, over 20 steps.
 """
 
 import concurrent.futures
@@ -9,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from visit import DEVICE, Deadline, last_line
+from visit import DEVICE, GPU_CORES, Deadline, last_line
 
 from hdf5 import load  # visit finds it
 from programs import checkpoint, same_bits
@@ -17,7 +18,7 @@ from programs import checkpoint, same_bits
 LIMIT = 1e-3  # of the distance travelled
 LARGEST_FLOOR = 0.1  # a network that enlarges one rounding to more is not comparable
 REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # of one step, for the worst variable; the CPU's own bf16: up to 0.4
-STEPS = 10
+STEPS, BITS_STEPS = 10, 20
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,14 @@ NETWORKS = (
     Network("vit_tiny_patch16_224", 64, 16, 256, ADAMW),
     Network("convnext_tiny", 64, 16, 256, ADAMW),
 )
+BITS = (
+    Network("vit_small_patch16_224", 224, 16, 256, ADAMW),
+    *(network for network in NETWORKS if network.name in ("convnext_tiny", "resnet50", "airbench94", "mnist")),
+)
 
 
 def command_of(visit, network, train_dir, *more, size=None):
-    data = ["--data", visit.data[network.program]] if visit.data.get(network.program) else ["--data", "synthetic"]
+    data = ["--data", visit.data.get(network.program.removesuffix("_train"), "synthetic")]
     model = ["--model", network.name] if network.name not in ("mnist", "cifar10") else []
     extra = []
     if network.program == "image_train":
@@ -82,11 +87,19 @@ def networks(visit, until):
                 visit.result("networks", False, f"{type(error).__name__}: {error}")
 
 
+def bits(visit, until):
+    chosen = [network for network in BITS if re.search(visit.options.networks, network.name)]
+    with visit.gpu(), concurrent.futures.ThreadPoolExecutor(len(GPU_CORES)) as pool:
+        for precision in ("bf16", "fp32"):
+            for network in chosen:
+                pool.submit(NetworkChecks(visit, network, until, BITS_STEPS).run_bits, precision)
+
+
 class NetworkChecks:
     """The checks of one network."""
 
-    def __init__(self, visit, network, until):
-        self.visit, self.network, self.until = visit, network, until
+    def __init__(self, visit, network, until, steps=STEPS):
+        self.visit, self.network, self.until, self.steps = visit, network, until, steps
         self.name = network.name + (f", {network.options[1]}" if network.options[0] == "--optimizer" else "")
         self.initial = None  # train directory with the initial checkpoint
         self.rounded = None  # the same, after one rounding of each weight
@@ -104,6 +117,14 @@ class NetworkChecks:
         except Deadline:
             self.visit.result(self.name, False, "not finished in time")
 
+    def run_bits(self, precision):
+        try:
+            self._equal_bits(precision)
+        except Deadline:
+            self.visit.result(f"{self.name}: equal bits in {precision}", False, "not finished in time")
+        except (OSError, KeyError, ValueError) as error:
+            self.visit.result(self.name, False, f"{type(error).__name__}: {error}")
+
     def _one_step(self):
         cpu = self._train("one step on the CPU", "cpu", steps=1)
         rounded = self._train("one step on the CPU", "cpu", steps=1, start=self.rounded)
@@ -112,19 +133,27 @@ class NetworkChecks:
             found = self._train(precision, DEVICE, steps=1, precision=precision)
             self._near(f"one step in {precision}", found, cpu, limit=limit)
 
-    def _ten_steps(self):
-        gpu = self._train("captured", DEVICE)
-        self._same("two runs", self._train("again", DEVICE), gpu)
-        self._same("captured equals eager", self._train("eager", DEVICE, "--cuda-graph=false"), gpu)
+    def _equal_bits(self, precision):
+        """Returns the checkpoint of a run with captured steps."""
+        gpu = self._train("captured", DEVICE, precision=precision)
+        self._same(f"two runs in {precision}", self._train("again", DEVICE, precision=precision), gpu)
+        eager = self._train("eager", DEVICE, "--cuda-graph=false", precision=precision)
+        self._same(f"captured equals eager in {precision}", eager, gpu)
         run = self.visit.directory("resumed")
-        if self._train("stopped", DEVICE, train_dir=run, steps=STEPS // 2):
-            self._same("stopped and resumed", self._train("resumed", DEVICE, train_dir=run), gpu)
+        if self._train("stopped", DEVICE, train_dir=run, steps=self.steps // 2, precision=precision):
+            resumed = self._train("resumed", DEVICE, train_dir=run, precision=precision)
+            self._same(f"stopped and resumed in {precision}", resumed, gpu)
+        return gpu
+
+    def _ten_steps(self):
+        gpu = self._equal_bits("fp32")
         cpu = self._train("on the CPU", "cpu")
         rounded = self._train("on the CPU", "cpu", start=self.rounded)
         self._near(f"{STEPS} steps in fp32", gpu, cpu, rounded)
 
-    def _train(self, label, device, *more, train_dir=None, steps=STEPS, precision="fp32", start=None):
+    def _train(self, label, device, *more, train_dir=None, steps=None, precision="fp32", start=None):
         """The last checkpoint of a training; None, with a result, if it failed."""
+        steps = steps or self.steps
         run = train_dir or self.visit.directory("network")
         start = start or self.initial
         source = ["--init-from", checkpoint(start, 0)] if start and not run.exists() else []

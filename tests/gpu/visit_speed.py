@@ -1,61 +1,89 @@
-"""Phases speed and kernels of gpu_visit.py: the time of a step with the GPU to itself, and of each kernel (ncu)."""
+"""Phases speed, switches and kernels of gpu_visit.py: the time of a step with the GPU to itself, in all and by kernel.
+
+Speed does the work of gpu_vs_pytorch.py: bf16, MNIST in fp32. Switches: the same, with one way of computing switched off.
+"""
 
 import json
+import math
 import re
 
-from visit import DEVICE, Deadline, last_line
-from visit_networks import ADAMW, NETWORKS, Network, command_of
+from visit import DEVICE, GPU_CORES, Deadline, last_line
 
 import gpu_profile  # visit finds it
+import gpu_vs_pytorch
 
-SPEEDS = (  # network, image size, batch size, precisions
-    ("mnist", 28, 100, ("fp32", "tf32", "bf16")),
-    ("mnist", 28, 8192, ("bf16",)),
-    ("cifar10", 32, 128, ("fp32", "tf32", "bf16")),
-    ("cifar10", 32, 1024, ("bf16",)),
-    ("airbench94", 32, 1024, ("bf16",)),
-    ("resnet18_cifar", 32, 128, ("bf16",)),
-    ("resnet50", 224, 256, ("tf32", "bf16")),
-    ("vit_small_patch16_224", 224, 256, ("bf16",)),
-    ("convnext_tiny", 224, 256, ("bf16",)),
+SPEEDS = {  # images and the batch size as in gpu_vs_pytorch.py: steps
+    "vit_small_patch16_224": 40,
+    "resnet50": 40,
+    "convnext_tiny": 40,
+    "airbench94": 400,
+    "resnet18_cifar": 400,
+    "cifar10": 4000,
+    "mnist": 20000,
+}
+OFF = "CARILLON_GPU_OFF"
+SWITCHES = (  # network, variable, value, options
+    ("vit_small_patch16_224", OFF, "fused_attention", ()),
+    ("vit_small_patch16_224", OFF, "bias_gradient_epilogue", ()),
+    ("vit_small_patch16_224", OFF, "patch_products", ()),
+    ("vit_small_patch16_224", OFF, "shared_gradients", ()),
+    ("resnet50", OFF, "pointwise_products", ()),
+    ("resnet50", OFF, "shared_gradients", ()),
+    ("convnext_tiny", OFF, "bias_gradient_epilogue", ()),
+    ("convnext_tiny", OFF, "patch_products", ()),
+    ("convnext_tiny", OFF, "shared_gradients", ()),
+    ("airbench94", OFF, "measured_plans", ()),
+    ("resnet18_cifar", OFF, "measured_plans", ()),
+    ("resnet18_cifar", "CARILLON_EARLY_LAUNCH", "1", ()),
+    ("cifar10", "CARILLON_EARLY_LAUNCH", "1", ()),
+    ("mnist", "CARILLON_EARLY_LAUNCH", "1", ()),
+    ("mnist", "", "", ("--fused-step=false",)),
 )
+PROFILES = ("vit_small_patch16_224", "resnet50", "convnext_tiny", "airbench94")
+ROWS = 14  # of a table of kernels that the summary shows; kernels.md has all
 
 
 def speed(visit, until):
-    for name, size, batch, precisions in SPEEDS:
-        if not re.search(visit.options.networks, name):
-            continue
-        known = next((n for n in NETWORKS if n.name == name), Network(name, options=ADAMW))
-        for precision in precisions:
-            for variant, launch, options in _variants(name, batch, precision):
-                title = f"{name} {size}, batch {batch}, {precision}{variant}"
-                try:
-                    _time(visit, until, known, size, batch, precision, launch, options, title)
-                except Deadline:
-                    visit.result(f"speed: {title}", False, "not started in time")
+    for name, steps in SPEEDS.items():
+        if re.search(visit.options.networks, name):
+            _time(visit, until, name, steps)
 
 
-def _variants(name, batch, precision):
-    """(what differs, value of CARILLON_EARLY_LAUNCH, options)"""
-    yield "", "0", ()
-    if (name, precision) in (("mnist", "fp32"), ("cifar10", "bf16")):
-        yield ", early launch", "1", ()
-    if name == "mnist" and batch == 100 and precision != "bf16":
-        yield ", op by op", "0", ("--fused-step=false",)
+def switches(visit, until):
+    for name, variable, value, options in SWITCHES:
+        if re.search(visit.options.networks, name) and re.search(visit.options.switches, value or options[0]):
+            more = {variable: value} if variable else {}
+            label = " ".join((*(f"{key}={each}" for key, each in more.items()), *options))
+            _time(visit, until, name, SPEEDS[name], label, more, options)
 
 
-def _time(visit, until, network, size, batch, precision, launch, options, title):
-    large = size >= 224
-    steps, every = (60, 10) if large else ((20000, 2000) if network.name == "mnist" and batch < 1000 else (2000, 200))
-    if network.name.startswith(("resnet18", "airbench")):
-        steps, every = 600, 60
+def batch_of(visit, name):
+    return visit.options.batch or (gpu_vs_pytorch.BATCHES.get(name) or [gpu_vs_pytorch.NETWORKS[name][1]])[0]
+
+
+def command_of(visit, name, train_dir, *more):
+    precision = "fp32" if name == "mnist" else "bf16"
+    data = visit.data.get(name, "synthetic")
+    return [
+        *gpu_vs_pytorch.our_program(name, visit.options.elf, data), "--train-dir", train_dir, "--device", DEVICE,
+        "--precision", precision, "--batch-size", batch_of(visit, name), "--summary-every", 0, "--checkpoint-every", 0, *more,
+    ]  # fmt: skip
+
+
+def _time(visit, until, name, steps, variant="", environment=(), options=()):
+    title = f"{name}, batch {batch_of(visit, name)}" + (f", {variant}" if variant else "")
+    steps = visit.options.steps or steps
+    every = max(1, steps // 8)
     run = visit.directory("speed")
-    more = ("--device", DEVICE, "--precision", precision, "--batch-size", batch, "--max-steps", steps, "--log-every", every,
-            "--checkpoint-every", 0, "--log-device-placement", *options)  # fmt: skip
-    code, output, took = visit.run(
-        command_of(visit, network, run, *more, size=size), "speed.log", 60,
-        more={"CARILLON_EARLY_LAUNCH": launch}, until=until,
-    )  # fmt: skip
+    more = ("--max-steps", steps, "--log-every", every, "--log-device-placement", *options)
+    try:
+        with visit.gpu():
+            code, output, took = visit.run(
+                command_of(visit, name, run, *more), "speed.log", more=environment, until=until, cores=GPU_CORES
+            )
+    except Deadline:
+        visit.result(f"speed: {title}", False, "not started in time")
+        return
     lines = []
     if (run / "metrics.jsonl").exists():
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -65,35 +93,60 @@ def _time(visit, until, network, size, batch, precision, launch, options, title)
         return
     rates = sorted((b["time"] - a["time"]) / (b["step"] - a["step"]) for a, b in zip(lines, lines[1:]))
     seconds = rates[len(rates) // 2]
-    nodes = re.search(r"captured step: *(\d+)", output) or re.search(r"(\d+) nodes", output)
-    memory = re.search(r"activations and their gradients: (\d+)", output)
-    visit.result(
-        f"speed: {title}", True,
-        f"{seconds * 1e6:.1f} us a step ({rates[0] * 1e6:.1f} to {rates[-1] * 1e6:.1f}), {batch / seconds:,.0f} images/s, "
-        f"nodes {nodes[1] if nodes else '?'}, activations {int(memory[1]) / 2**20 if memory else 0:.0f} MiB", took,
-    )  # fmt: skip
+    found = re.search(r"captured step: *(\d+)", output)
+    nodes = int(found[1]) if found else 0
+    detail = (
+        f"{seconds * 1e6:.1f} us a step ({rates[0] * 1e6:.1f} to {rates[-1] * 1e6:.1f}), "
+        f"{batch_of(visit, name) / seconds:,.0f} images/s, {nodes} nodes"
+    )
+    if not variant:
+        visit.ours[name], visit.steps[name] = batch_of(visit, name) / seconds, (seconds, nodes)
+    elif name in visit.steps:
+        detail += f", {seconds / visit.steps[name][0]:.3f} times the default's time"
+    visit.result(f"speed: {title}", True, detail, took)
 
 
 def kernels(visit, until):
-    for name, size, batch, precision in (
-        ("mnist", 28, 100, "fp32"), ("cifar10", 32, 128, "bf16"), ("airbench94", 32, 1024, "bf16"),
-        ("resnet18_cifar", 32, 128, "bf16"), ("resnet50", 224, 256, "bf16"), ("vit_small_patch16_224", 224, 256, "bf16"),
-        ("convnext_tiny", 224, 256, "bf16"),
-    ):  # fmt: skip
-        if not re.search(visit.options.profile, name):
-            continue
-        known = next((n for n in NETWORKS if n.name == name), Network(name, options=ADAMW))
-        table = visit.work / f"{name}.csv"
-        more = ("--device", DEVICE, "--precision", precision, "--batch-size", batch, "--max-steps", 3, "--log-every", 0,
-                "--checkpoint-every", 0, "--cuda-graph=false")  # fmt: skip
-        command = ["ncu", "--clock-control", "none", "--csv", "--log-file", table, "--metrics", "gpu__time_duration.sum",
-                   *command_of(visit, known, visit.directory("profile"), *more, size=size)]  # fmt: skip
-        try:
-            code, output, took = visit.run(command, "kernels.log", 90, until=until)
-        except Deadline:
-            visit.result(f"kernels: {name}", False, "not started in time")
-            continue
-        found = gpu_profile.read(table) if table.exists() else {}
-        lines = list(gpu_profile.table(found, 3)) if found else []
-        visit.say(f"\n# {name} {size}, batch {batch}, {precision}\n\n" + "\n".join(lines), "kernels.md")
-        visit.result(f"kernels: {name}", code == 0 and bool(lines), lines[-1] if lines else f"{code}: {last_line(output)}", took)
+    for name in PROFILES:
+        if re.search(visit.options.networks, name) and re.search(visit.options.profile, name):
+            if name not in visit.steps:  # the number of launches must be known
+                _time(visit, until, name, SPEEDS[name])
+            try:
+                _profile(visit, until, name)
+            except Deadline:
+                visit.result(f"kernels: {name}", False, "not started in time")
+
+
+def _profile(visit, until, name):
+    """Profiles a little more than one step, launched kernel by kernel, after the start-up and two steps."""
+    _, nodes = visit.steps.get(name, (0, 0))
+    log = visit.options.out / f"ncu-{name}.csv"
+    window = ["--launch-skip", math.ceil(2.2 * nodes), "--launch-count", math.ceil(1.25 * nodes) + 10] if nodes else []
+    metrics = ",".join((gpu_profile.TIME, gpu_profile.READ, gpu_profile.WRITE))
+    command = [
+        "ncu", "--clock-control", "none", "--cache-control", "none", *window, "--print-units", "base",
+        "--print-kernel-base", "demangled", "--csv", "--log-file", log,
+        "--metrics", metrics,
+        *command_of(visit, name, visit.directory("profile"), "--max-steps", 6 if nodes else 2, "--log-every", 0, "--cuda-graph=false"),
+    ]  # fmt: skip
+    with visit.gpu():
+        code, output, took = visit.run(command, "kernels.log", 60, until=until, cores=GPU_CORES)
+    launches = gpu_profile.read(log) if log.exists() else []
+    step = gpu_profile.one_step(launches)
+    lines = list(gpu_profile.table(step or launches))
+    visit.say(f"\n# {name}, batch {batch_of(visit, name)}\n\n" + "\n".join(lines), "kernels.md")
+    good = bool(step) and code == 0
+    visit.result(f"kernels: {name}", good, lines[-1] if good else f"{code}: {len(launches)} launches; {last_line(output)}", took)
+    for line in lines[: ROWS + 2] if launches else []:
+        visit.say(f"      {line}")
+
+
+def plans(visit, until):
+    """The programs that time cuDNN's plans."""
+    for program in sorted(visit.options.elf.glob("time_conv_plans*")):
+        with visit.gpu():
+            code, output, took = visit.run([program], "plans.log", 120, until=until, cores=GPU_CORES)
+        (visit.options.out / f"{program.name}.txt").write_text(output)
+        visit.result(f"plans: {program.name}", code == 0, f"{code}: {last_line(output)}", took)
+        for line in output.splitlines()[-ROWS:]:
+            visit.say(f"      {line[:180]}")

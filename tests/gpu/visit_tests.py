@@ -59,7 +59,7 @@ def tests(visit, until):
         for each in done:
             each.result()
     visit.say(f"      {len(names)} tests, {len(set(failed))} failed, {time.monotonic() - began:.0f} s")
-    for name in list(dict.fromkeys(failed))[:6]:
+    for name in list(dict.fromkeys(failed))[: visit.options.memcheck]:
         with contextlib.suppress(Deadline):
             command = ["compute-sanitizer", "--tool", "memcheck", "--print-limit", "5", program, f"--gtest_filter={name}"]
             code, output, took = visit.run(command, "memcheck.log", until=until)

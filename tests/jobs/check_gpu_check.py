@@ -1,4 +1,4 @@
-"""Tests of jobs/gpu_check.sh --only first (tests/gpu/gpu_visit.py), with stubs of the GPU and of Carillon's programs."""
+"""Tests of jobs/gpu_check.sh --only second (tests/gpu/gpu_visit.py), with stubs of the GPU and of Carillon's programs."""
 
 import os
 import pathlib
@@ -35,6 +35,31 @@ exit 69
 MPIRUN = "#!/bin/sh\nexit 0\n"
 NVIDIA_SMI = '#!/bin/sh\necho "GPU 0: stub"\n'
 NO_GPU = "#!/bin/sh\nexit 9\n"
+# Trains 40 steps of 25 ms, or with fused attention switched off, of 50 ms.
+TRAIN = f"""#!{sys.executable}
+import json, os, pathlib, sys
+value = dict(zip(sys.argv[1:], sys.argv[2:]))
+seconds = 0.05 if os.environ.get("CARILLON_GPU_OFF") == "fused_attention" else 0.025
+folder = pathlib.Path(value["--train-dir"])
+folder.mkdir()
+lines = [json.dumps({{"step": step, "time": step * seconds, "loss": 1}}) for step in range(5, 41, 5)]
+(folder / "metrics.jsonl").write_text("\\n".join(lines))
+print("captured step: 3 nodes")
+"""
+# Writes what ncu 2025.3 writes for a product, a copy and a norm; the window begins within a step.
+NCU = f"""#!{sys.executable}
+import csv, sys
+value = dict(zip(sys.argv[1:], sys.argv[2:]))
+kernels = [("void block_kernel<carillon::LayerNorm<4>>(carillon::LayerNorm<4>)", 2000, 1000000, 3000000), ("copy", 500, 0, 0), ("nvjet_tst_128x256", 1500500, 2**30, 2**20)]
+with open(value["--log-file"], "w", newline="") as file:
+    file.write("==PROF== Connected to process 7 (image_train)\\n==PROF== Disconnected from process 7\\n")
+    rows = csv.writer(file, quoting=csv.QUOTE_ALL)
+    rows.writerow(["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value"])
+    for index in range(int(value["--launch-count"])):
+        name, time, read, written = kernels[(index + 1) % 3]
+        for metric, unit, count in (("dram__bytes_read.sum", "byte", read), ("dram__bytes_write.sum", "byte", written), ("gpu__time_duration.sum", "ns", time)):
+            rows.writerow([index, 7, "image_train", "127.0.0.1", name, 1, 7, "(256, 1, 1)", "(64, 1, 1)", 0, "9.0", "Command line profiler metrics", metric, unit, f"{{count:,}}"])
+"""
 COMPUTE_SANITIZER = "#!/bin/sh\necho '========= Invalid __global__ write'\nexit 1\n"
 
 
@@ -63,7 +88,7 @@ class GpuCheckTest(unittest.TestCase):
             "PYTHON": sys.executable,
             "PHASES": "--phases tests --jobs 4",
         } | variables  # fmt: skip
-        command = [SCRIPT, "--build", self.folder / "build", "--out", self.out, "--only", "first", *options]
+        command = [SCRIPT, "--build", self.folder / "build", "--out", self.out, "--only", "second", *options]
         return subprocess.Popen(
             list(map(str, command)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -96,10 +121,22 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("The difference is 7", self.line("Suite.Fails"))
 
     def test_a_failed_test_runs_again_under_memcheck(self):
-        process = self.start("--seconds", "60", PHASES="--phases tests --jobs 4 --tests Fails|Passes")
+        process = self.start("--seconds", "60", PHASES="--phases tests --jobs 4 --memcheck 6 --tests Fails|Passes")
         output, _ = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 1, output)
         self.assertIn("Invalid __global__ write", self.line("memcheck of Suite.Fails"))
+
+    def test_the_time_of_a_step_and_of_its_kernels_is_measured(self):
+        for path, text in (("path/ncu", NCU), ("build/bin/image_train", TRAIN), ("build/bin/tfrecord_convert", "#!/bin/sh\n")):
+            self.stub(path, text)
+        self.stub("build/bin/time_conv_plans_of_all", "#!/bin/sh\necho plan 3 of conv1: 7 us\n")
+        options = "--phases speed,kernels,switches,plans --networks vit --switches attention"
+        output, _ = self.start("--seconds", "60", PHASES=options).communicate(timeout=100)
+        self.assertIn("25000.0 us a step (25000.0 to 25000.0), 10,240 images/s, 3 nodes", self.line("speed: vit"), output)
+        self.assertIn("2.000 times the default's time", self.line("fused_attention"))
+        self.assertIn("| all | 3 | 1503.00 | 1074.74 | 4.05 | 0.72 |", self.line("kernels: vit"))
+        self.assertIn("| LayerNorm<4> | 1 | 2.00 | 1.00 | 3.00 | 2.00 |", self.line("| LayerNorm"))
+        self.assertIn("plan 3 of conv1: 7 us", self.line("plans: time_conv"))
 
     def test_a_newer_cudnn_of_python_is_used(self):
         package = self.folder / "python/nvidia/cudnn-of-python"
