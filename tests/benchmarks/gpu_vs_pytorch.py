@@ -111,9 +111,9 @@ class Peer:
             answer = json.loads(self.process.stdout.readline())
             return answer["examples_per_second"], answer["peak_bytes"]
         except (OSError, ValueError):
-            print(f"PyTorch {form}, {precision}: its process has ended", file=sys.stderr)
+            print(f"PyTorch, {self.options.set}, {form}, {precision}: its process has ended", file=sys.stderr)
         except KeyError:
-            print(f"PyTorch {form}, {precision}: {answer['error'][:300]}", file=sys.stderr)
+            print(f"PyTorch, {self.options.set}, {form}, {precision}: {answer['error'][:300]}", file=sys.stderr)
 
     def end(self):
         self.process.kill()

@@ -10,7 +10,7 @@ every training is a process of its own with a time limit: one that hangs or lose
     speed      time of a step, with the GPU to itself
     kernels    ncu: time and bytes of each kernel of a step
     switches   the time of a step with one way of computing switched off (CARILLON_GPU_OFF), or with early launch
-    plans      the bundle's programs time_conv_plans*
+    plans      the time of cuDNN's plans (time_conv_plans_gpu)
     bits       20 steps in bf16 and fp32: two runs, captured and eager, stopped and resumed have equal bits
     networks   ten steps of each network in fp32, GPU against CPU, and equal bits; runs only if named in --phases
     sanitizer  compute-sanitizer on the tests that match --sanitize; runs only if named in --phases
@@ -59,10 +59,8 @@ def machine(visit, until):
             visit.result(f"machine: {pathlib.Path(command[0]).name}", False, last_line(output))
         visit.say(f"      {'; '.join(output.splitlines()[:4])}")
     for library in LIBRARIES:
-        try:
-            ctypes.CDLL(library)
-        except OSError as error:
-            visit.result(f"machine: {library}", False, str(error))
+        if not any(loads(folder + library) for folder in ("", "/usr/local/cuda/lib64/")):
+            visit.result(f"machine: {library}", False, "does not load")
     _, output, _ = visit.run(["ldd", visit.options.elf / "mnist_train"], "machine.log", until=until)
     for line in output.splitlines():
         if re.search(r"cudart|cudnn\.|cublas|nccl", line):
@@ -70,6 +68,13 @@ def machine(visit, until):
     code, output, _ = visit.run([sys.executable, "-c", LIMITS], "machine.log", until=until)
     for line in output.splitlines()[-6:] if code == 0 else [f"no limits of the machine: {last_line(output)}"]:
         visit.say(f"      {line}")
+
+
+def loads(library):
+    try:
+        return ctypes.CDLL(library)
+    except OSError:
+        return None
 
 
 LIMITS = """

@@ -17,7 +17,7 @@ import gpu_vs_pytorch  # visit finds it
 AT_ONCE = 3
 STEPS = {"cifar10": 10, "mnist": 10}  # captured in one graph; others: 1
 SECONDS = 1.0  # of a measurement
-FORM_SECONDS = 170  # limit of one form, with its compilation
+FORM_SECONDS = 300  # limit of one form, with its compilation
 NAMES = ("vit_small_patch16_224", "convnext_tiny", "resnet50", "airbench94", "resnet18_cifar", "cifar10", "mnist")
 LARGE = NAMES[:3]  # these also with weights in bf16
 

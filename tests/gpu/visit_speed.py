@@ -6,6 +6,7 @@ Speed does the work of gpu_vs_pytorch.py: bf16, MNIST in fp32. Switches: the sam
 import json
 import math
 import re
+import time
 
 from visit import DEVICE, GPU_CORES, Deadline, last_line
 
@@ -142,10 +143,13 @@ def _profile(visit, until, name):
 
 
 def plans(visit, until):
-    """The programs that time cuDNN's plans."""
-    for program in sorted(visit.options.elf.glob("time_conv_plans*")):
+    """Times cuDNN's plans, if the program for it exists. tests/gpu/measured_plans.py reads the output."""
+    for program in visit.options.elf.glob("time_conv_plans_gpu"):
         with visit.gpu():
-            code, output, took = visit.run([program], "plans.log", 120, until=until, cores=GPU_CORES)
+            seconds = max(1, int(until - time.monotonic()) - 10)
+            code, output, took = visit.run(
+                [program, "--seconds", seconds], "plans.log", seconds + 10, until=until, cores=GPU_CORES
+            )
         (visit.options.out / f"{program.name}.txt").write_text(output)
         visit.result(f"plans: {program.name}", code == 0, f"{code}: {last_line(output)}", took)
         for line in output.splitlines()[-ROWS:]:

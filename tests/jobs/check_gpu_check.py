@@ -129,7 +129,7 @@ class GpuCheckTest(unittest.TestCase):
     def test_the_time_of_a_step_and_of_its_kernels_is_measured(self):
         for path, text in (("path/ncu", NCU), ("build/bin/image_train", TRAIN), ("build/bin/tfrecord_convert", "#!/bin/sh\n")):
             self.stub(path, text)
-        self.stub("build/bin/time_conv_plans_of_all", "#!/bin/sh\necho plan 3 of conv1: 7 us\n")
+        self.stub("build/bin/time_conv_plans_gpu", "#!/bin/sh\necho plan 3 of conv1: 7 us\n")
         options = "--phases speed,kernels,switches,plans --networks vit --switches attention"
         output, _ = self.start("--seconds", "60", PHASES=options).communicate(timeout=100)
         self.assertIn("25000.0 us a step (25000.0 to 25000.0), 10,240 images/s, 3 nodes", self.line("speed: vit"), output)
