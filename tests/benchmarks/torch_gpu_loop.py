@@ -79,7 +79,12 @@ class Training:
         self.loss = lambda index: task.loss(task.network, *task.batch(index))
         if precision == "bf16 weights":
             task.network.to(torch.bfloat16)
-            self.loss = lambda index: task.loss(task.network, *(value.to(torch.bfloat16) if value.is_floating_point() else value for value in task.batch(index)))
+
+            def loss(index):
+                images, labels = task.batch(index)
+                return task.loss(task.network, images.to(torch.bfloat16), labels)
+
+            self.loss = loss
         if lock and "compiled" not in form:
             lock.acquire()
         if lock and "compiled" in form:

@@ -128,7 +128,8 @@ def _scale(visit, name):
         pinned = f"list=({' '.join(map(str, CPU_CORES))}); exec taskset -c ${{list[OMPI_COMM_WORLD_LOCAL_RANK]}} \"$@\""
         mpirun = visit.options.bin / "mpirun"
         command = [
-            mpirun if mpirun.exists() else "mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", "bash", "-c", pinned, "bash",
+            mpirun if mpirun.exists() else "mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none",
+            "bash", "-c", pinned, "bash",
             *gpu_vs_pytorch.our_program(name, visit.options.elf, visit.data.get(name, "synthetic")), "--train-dir", run,
             "--device", "cpu", "--precision", precision, "--threads", 1, "--batch-size", batch, "--max-steps", steps,
             "--log-every", max(1, steps // 20), "--summary-every", 0, "--checkpoint-every", 0,

@@ -53,6 +53,8 @@ def speed(visit, until):
 def switches(visit, until):
     for name, variable, value, options in SWITCHES:
         if re.search(visit.options.networks, name) and re.search(visit.options.switches, value or options[0]):
+            if name not in visit.steps:
+                _time(visit, until, name, SPEEDS[name])
             more = {variable: value} if variable else {}
             label = " ".join((*(f"{key}={each}" for key, each in more.items()), *options))
             _time(visit, until, name, SPEEDS[name], label, more, options)
@@ -124,11 +126,12 @@ def _profile(visit, until, name):
     log = visit.options.out / f"ncu-{name}.csv"
     window = ["--launch-skip", math.ceil(2.2 * nodes), "--launch-count", math.ceil(1.25 * nodes) + 10] if nodes else []
     metrics = ",".join((gpu_profile.TIME, gpu_profile.READ, gpu_profile.WRITE))
+    more = ("--max-steps", 6 if nodes else 2, "--log-every", 0, "--cuda-graph=false")
     command = [
         "ncu", "--clock-control", "none", "--cache-control", "none", *window, "--print-units", "base",
         "--print-kernel-base", "demangled", "--csv", "--log-file", log,
         "--metrics", metrics,
-        *command_of(visit, name, visit.directory("profile"), "--max-steps", 6 if nodes else 2, "--log-every", 0, "--cuda-graph=false"),
+        *command_of(visit, name, visit.directory("profile"), *more),
     ]  # fmt: skip
     with visit.gpu():
         code, output, took = visit.run(command, "kernels.log", 60, until=until, cores=GPU_CORES)
@@ -137,7 +140,8 @@ def _profile(visit, until, name):
     lines = list(gpu_profile.table(step or launches))
     visit.say(f"\n# {name}, batch {batch_of(visit, name)}\n\n" + "\n".join(lines), "kernels.md")
     good = bool(step) and code == 0
-    visit.result(f"kernels: {name}", good, lines[-1] if good else f"{code}: {len(launches)} launches; {last_line(output)}", took)
+    detail = lines[-1] if good else f"{code}: {len(launches)} launches; {last_line(output)}"
+    visit.result(f"kernels: {name}", good, detail, took)
     for line in lines[: ROWS + 2] if launches else []:
         visit.say(f"      {line}")
 

@@ -50,15 +50,25 @@ print("captured step: 3 nodes")
 NCU = f"""#!{sys.executable}
 import csv, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))
-kernels = [("void block_kernel<carillon::LayerNorm<4>>(carillon::LayerNorm<4>)", 2000, 1000000, 3000000), ("copy", 500, 0, 0), ("nvjet_tst_128x256", 1500500, 2**30, 2**20)]
+kernels = [
+    ("void block_kernel<carillon::LayerNorm<4>>(carillon::LayerNorm<4>)", 2000, 1000000, 3000000),
+    ("copy", 500, 0, 0),
+    ("nvjet_tst_128x256", 1500500, 2**30, 2**20),
+]
 with open(value["--log-file"], "w", newline="") as file:
     file.write("==PROF== Connected to process 7 (image_train)\\n==PROF== Disconnected from process 7\\n")
     rows = csv.writer(file, quoting=csv.QUOTE_ALL)
-    rows.writerow(["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value"])
+    head = "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC,Section Name"
+    rows.writerow([*head.split(","), "Metric Name", "Metric Unit", "Metric Value"])
     for index in range(int(value["--launch-count"])):
         name, time, read, written = kernels[(index + 1) % 3]
-        for metric, unit, count in (("dram__bytes_read.sum", "byte", read), ("dram__bytes_write.sum", "byte", written), ("gpu__time_duration.sum", "ns", time)):
-            rows.writerow([index, 7, "image_train", "127.0.0.1", name, 1, 7, "(256, 1, 1)", "(64, 1, 1)", 0, "9.0", "Command line profiler metrics", metric, unit, f"{{count:,}}"])
+        launch = [index, 7, "image_train", "127.0.0.1", name, 1, 7, "(256, 1, 1)", "(64, 1, 1)", 0, "9.0"]
+        for metric, unit, count in (
+            ("dram__bytes_read.sum", "byte", read),
+            ("dram__bytes_write.sum", "byte", written),
+            ("gpu__time_duration.sum", "ns", time),
+        ):
+            rows.writerow([*launch, "Command line profiler metrics", metric, unit, f"{{count:,}}"])
 """
 COMPUTE_SANITIZER = "#!/bin/sh\necho '========= Invalid __global__ write'\nexit 1\n"
 
