@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "carillon/models/networks.h"
 #include "src/comm/allreduce/communicators.h"
@@ -72,6 +73,18 @@ TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShap
   constexpr int of_logits = 3, iterations = 5, shapes = 4;
   EXPECT_EQ(std::ranges::count(nodes, "cublaslt_product"), of_logits + iterations * 3 * shapes);
   EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
+}
+
+/// With 3 heads in 12 blocks. By matrix products, each head has 7 products and 2 kernels.
+TEST_F(CapturedStepTest, OfAVisionTransformerInBf16HasTwoOperationsPerAttention) {
+  const Network network = vit_tiny_patch16_224_network(cifar10_images());
+  const std::vector<std::string> nodes = nodes_of(network, Arithmetic::bf16, 3);
+  EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 12);
+  EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 12);
+  setenv("CARILLON_GPU_OFF", "fused_attention", 1);
+  const std::vector<std::string> by_products = nodes_of(network, Arithmetic::bf16, 3);
+  unsetenv("CARILLON_GPU_OFF");
+  EXPECT_EQ(by_products.size() - nodes.size(), 12u * (3 * 9 - 2));
 }
 
 TEST(KernelTitleTest, IsThatOfTheBlockKernelOrOfTheFunction) {
