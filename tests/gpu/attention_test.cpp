@@ -94,6 +94,15 @@ TEST_P(AttentionInBf16, HasEqualBitsInTwoRuns) {
   EXPECT_EQ(ScaledAttention(GetParam(), gpu, Arithmetic::bf16).results(x), expected);
 }
 
+TEST_P(AttentionInBf16, SharesItsPlansWithLayersOfEqualShape) {
+  CudaDevice gpu(0);
+  const ScaledAttention first(GetParam(), gpu, Arithmetic::bf16);
+  const std::size_t count = gpu.shared().count();
+  EXPECT_GT(count, 0u);
+  const ScaledAttention second(GetParam(), gpu, Arithmetic::bf16);
+  EXPECT_EQ(gpu.shared().count(), count);
+}
+
 TEST_P(AttentionInBf16, IsTheSameInAnEvaluation) {
   CudaDevice gpu(0);
   ScaledAttention attention(GetParam(), gpu, Arithmetic::bf16);
