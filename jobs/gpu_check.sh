@@ -258,8 +258,13 @@ step_second() {
 : >"$out/summary.txt"
 say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader)"
 if [[ -f $here/BUNDLE ]]; then say "$(paste -sd, "$here/BUNDLE")"; fi
-libraries | awk '/cudart|cudnn|cublas|nccl/ {print $1, $3}' | while read -r name path; do
+libraries | awk '/cudart|cudnn|cublas|nccl|nvrtc/ {print $1, $3}' | while read -r name path; do
   say "$name $(readlink -f "$path")"
 done
+# cuDNN compiles attention with libnvrtc, which loads libnvrtc-builtins by name.
+nvrtc=$(libraries | awk '$1 ~ /^libnvrtc\.so/ {print $3}')
+if [[ -n $nvrtc ]] && ! compgen -G "$(dirname "$(readlink -f "$nvrtc")")/libnvrtc-builtins.so*" >/dev/null; then
+  say "libnvrtc-builtins is missing in the folder of $nvrtc: attention cannot be fused"
+fi
 for step in ${only//,/ }; do "step_$step"; done
 exit "$failed"

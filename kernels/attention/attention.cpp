@@ -9,7 +9,7 @@ class AttentionDefinition final : public OpDefinition {
  public:
   explicit AttentionDefinition(const AttentionParams& params) : params_(params) {}
   std::string_view type() const override { return "attention"; }
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = true}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_attention_cpu(params_, context, tensors); },

@@ -44,7 +44,7 @@ struct AttentionShape {
 /// Tensors: inputs {qkv}, outputs {y}.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
-/// Errors: failed (the scores of one head and sample do not fit into the device's workspace).
+/// By a fused operation of cuDNN (bf16), or by matrix products. Errors: as make_attention_products_cuda.
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
 

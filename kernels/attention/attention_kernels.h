@@ -1,4 +1,4 @@
-// The CUDA kernels of attention: what lies between the matrix products (attention_cuda.cu).
+// The CUDA kernels of attention: what lies between the matrix products (attention_products_cuda.cu).
 //
 //   forward    AttentionWeights: P from S
 //   backward   AttentionScoreGradients: P and dS from S and dP

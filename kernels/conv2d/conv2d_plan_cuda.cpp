@@ -1,6 +1,5 @@
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
-#include <cudnn_frontend.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
+#include "kernels/shared/cudnn_graph.h"
 
 namespace carillon {
 namespace {
@@ -91,15 +91,6 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   return notes;
 }
 
-frontend::error_t prepare(frontend::graph::Graph& graph, const Conv2dTarget& target) {
-  if (target.handle) return graph.build_operation_graph(target.handle);
-  const auto properties = std::make_shared<frontend::DeviceProperties>();
-  const frontend::error_t status = properties->deserialize({target.device_json.begin(), target.device_json.end()});
-  if (status.is_bad()) return status;
-  graph.set_device_properties(properties);
-  return graph.build_operation_graph();
-}
-
 /// What a plan must have, besides acceptable notes.
 struct PlanDemands {
   bool tensor_cores = false;  ///< the heuristics sometimes prefer a kernel without them, which is slower
@@ -134,10 +125,10 @@ std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
 }
 
 /// The first acceptable plan of cuDNN's heuristics. cuDNN reports an error if it has no kernel.
-frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget& target, const Conv2dTask& task,
+frontend::error_t choose_plan(frontend::graph::Graph& graph, const CudnnTarget& target, const Conv2dTask& task,
                               const PlanDemands& demands) {
   frontend::error_t status = graph.validate();
-  if (status.is_good()) status = prepare(graph, target);
+  if (status.is_good()) status = build_operation_graph(graph, target);
   if (status.is_good()) {
     status = graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
   }
@@ -155,9 +146,6 @@ frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget&
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
 }
 
-/// Shortens the library's messages, which have one line per kernel and fill pages.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
 
 struct Conv2dPlan::Implementation {
@@ -173,7 +161,7 @@ struct Conv2dPlan::Implementation {
 Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Conv2dPlan::~Conv2dPlan() = default;
 
-std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason) {
+std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason) {
   for (const PlanDemands& demands : plan_demands(task)) {
     auto implementation = std::make_unique<Implementation>();
     try {

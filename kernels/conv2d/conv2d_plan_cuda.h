@@ -11,14 +11,12 @@
 // (STRICT_NAN_PROP) are slow and use no tensor cores, and the others turn NaN into 0.
 #pragma once
 
-#include <cudnn.h>
-
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "kernels/conv2d/conv2d_layout.h"
+#include "kernels/shared/cudnn_target.h"
 
 namespace carillon {
 
@@ -33,13 +31,6 @@ struct Conv2dTask {
   std::size_t workspace_bytes = 0;  ///< available workspace
 };
 
-/// The GPU of a plan: the GPU of `handle`, or a GPU that need not be present, described in JSON (the device property
-/// descriptor of cuDNN 9.8). A plan for a GPU that is not present cannot run.
-struct Conv2dTarget {
-  cudnnHandle_t handle = nullptr;
-  std::string_view device_json = {};
-};
-
 class Conv2dPlan {
  public:
   /// Memory by role. In a gradient pass, the gradient replaces its tensor.
@@ -50,7 +41,7 @@ class Conv2dPlan {
   /// The first acceptable plan of cuDNN's heuristics that uses tensor cores (tf32, bf16) and divides the sums of a
   /// small weight gradient; if there is none, the first acceptable plan. Null if cuDNN has none; `reason` is then its
   /// message.
-  static std::unique_ptr<Conv2dPlan> find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason);
+  static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason);
   ~Conv2dPlan();
 
   /// Enqueues the kernel on the handle's stream. `workspace`: the task's workspace_bytes.

@@ -16,6 +16,7 @@
 
 #include "carillon/core/handle.h"
 #include "carillon/device/device.h"
+#include "src/device/shared_objects.h"
 
 namespace carillon {
 
@@ -81,6 +82,9 @@ class CudaDevice final : public Device {
   /// Scratch memory of the running op on the compute stream.
   std::span<std::byte> workspace() const { return {static_cast<std::byte*>(workspace_.data()), workspace_.bytes()}; }
 
+  /// Objects of ops that share them. They live as long as the device.
+  SharedObjects& shared() { return shared_; }
+
   /// Allocates zeroed, page-locked host memory for asynchronous copies and for access by kernels.
   Buffer allocate_pinned(std::size_t bytes);
   /// Bytes of free device memory.
@@ -95,6 +99,7 @@ class CudaDevice final : public Device {
   Handle<cublasLtHandle_t, cublasLtDestroy> cublas_;
   Handle<cudnnHandle_t, cudnnDestroy> cudnn_;
   Buffer workspace_;
+  SharedObjects shared_;  ///< after the handles: destroyed before them
 };
 
 /// True if kernels use programmatic dependent launch: blocks start while the previous kernel of the stream still runs,
@@ -102,8 +107,8 @@ class CudaDevice final : public Device {
 /// capability 9.0.
 bool launches_early();
 
-/// True if the environment variable CARILLON_GPU_OFF, a list of names separated by commas, has `name`. Measurements on a
-/// GPU switch off one way of computing with it, and compare.
+/// True if the environment variable CARILLON_GPU_OFF, a list of names separated by commas, has `name`. Measurements on
+/// a GPU switch off one way of computing with it, and compare.
 bool is_switched_off(std::string_view name);
 
 /// Casts `device` to CudaDevice. Errors: failed if it is another kind.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "carillon/models/networks.h"
 #include "src/comm/allreduce/communicators.h"
@@ -72,6 +73,17 @@ TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShap
   constexpr int of_logits = 3, iterations = 5, shapes = 4;
   EXPECT_EQ(std::ranges::count(nodes, "cublaslt_product"), of_logits + iterations * 3 * shapes);
   EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
+}
+
+/// By matrix products, each of the two heads has 7 products and 2 kernels.
+TEST_F(CapturedStepTest, HasTwoOperationsPerAttentionInBf16) {
+  const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16);
+  EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 1);
+  EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 1);
+  setenv("CARILLON_GPU_OFF", "fused_attention", 1);
+  const std::vector<std::string> by_products = nodes_of(attending_network(), Arithmetic::bf16);
+  unsetenv("CARILLON_GPU_OFF");
+  EXPECT_EQ(by_products.size() - nodes.size(), 2u * 9 - 2);
 }
 
 TEST(KernelTitleTest, IsThatOfTheBlockKernelOrOfTheFunction) {

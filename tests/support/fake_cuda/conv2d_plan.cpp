@@ -115,7 +115,7 @@ struct Conv2dPlan::Implementation {
 Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Conv2dPlan::~Conv2dPlan() = default;
 
-std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason) {
+std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason) {
   const bool has_bias = task.pass == Conv2dPass::forward_bias;
   const bool adds_biases = fake_cuda::settings().fused_biases && task.type == DType::f32;
   if (target.handle == nullptr || (has_bias && !adds_biases)) {

@@ -32,5 +32,5 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// What conv2d_plan.cpp enqueues on.
+/// What the plans enqueue on.
 cudaStream_t stream_of(cudnnHandle_t handle) { return handle->stream; }

@@ -7,7 +7,8 @@
 // CUDA's rules and errors. Misuse that CUDA would not report ends the process with a message.
 //
 // Not emulated: the default stream, the additional rights of relaxed captures, timing, several processes on one device,
-// concurrent threads of a block (see tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp replaces them).
+// concurrent threads of a block (see tests/support/emulate.h), cuDNN's graphs (conv2d_plan.cpp and attention_plan.cpp
+// replace them).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// attention on a GPU: matrix products by cuBLASLt, head by head, over all samples at once.
+// attention on a GPU by matrix products of cuBLASLt, head by head, over all samples at once.
 //
 //   forward    S = q k^T; AttentionWeights; y = P v
 //   backward   S = q k^T, dP = dy v^T; AttentionScoreGradients; dv = P^T dy, dq = dS k, dk = dS^T q
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention/attention.h"
 #include "kernels/attention/attention_kernels.h"
+#include "kernels/attention/attention_products_cuda.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/shared/matrix_product_cuda.h"
@@ -58,9 +58,9 @@ struct AttentionScratch {
   std::size_t array_elements() const { return static_cast<std::size_t>(samples) * elements_per_sample(); }
 };
 
-class AttentionCuda final : public Op {
+class AttentionProductsCuda final : public Op {
  public:
-  AttentionCuda(const AttentionParams& params, const OpContext& context, const OpTensors& tensors)
+  AttentionProductsCuda(const AttentionParams& params, const OpContext& context, const OpTensors& tensors)
       : shape_(tensors.outputs.at(0).shape, params),
         training_(!tensors.output_gradients.empty() && tensors.input_gradients.at(0)),
         x_(tensors.inputs.at(0)),
@@ -198,9 +198,9 @@ class AttentionCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
-                                        const OpTensors& tensors) {
-  return std::make_unique<AttentionCuda>(params, context, tensors);
+std::unique_ptr<Op> make_attention_products_cuda(const AttentionParams& params, const OpContext& context,
+                                                 const OpTensors& tensors) {
+  return std::make_unique<AttentionProductsCuda>(params, context, tensors);
 }
 
 }  // namespace carillon

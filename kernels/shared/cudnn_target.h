@@ -1,0 +1,17 @@
+// CudnnTarget: the GPU for which cuDNN makes a plan. CUDA builds only.
+#pragma once
+
+#include <cudnn.h>
+
+#include <string_view>
+
+namespace carillon {
+
+/// The GPU of `handle`, or a GPU that need not be present, described in JSON (the device property descriptor of
+/// cuDNN 9.8). A plan for a GPU that is not present cannot run.
+struct CudnnTarget {
+  cudnnHandle_t handle = nullptr;
+  std::string_view device_json = {};
+};
+
+}  // namespace carillon
