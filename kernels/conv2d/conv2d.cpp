@@ -34,6 +34,13 @@ class Conv2dDefinition final : public OpDefinition {
   std::shared_ptr<const OpDefinition> without_biases() const {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
+  /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels themselves, in each
+  /// pass, in a workspace of that size (conv2d_plans_cuda_test). Products of patches need no padding.
+  std::int64_t preferred_channels(const Shape& input, DType type) const {
+    constexpr std::int64_t multiple = 8;
+    if (type != DType::bf16 || windows_tile_input(geometry_)) return input[3];
+    return (input[3] + multiple - 1) / multiple * multiple;
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     check(!geometry_.accumulates_dx || can_accumulate(context.device->kind(), tensors.inputs.at(0).type),
           "only a convolution in bf16 on a CPU can add to a gradient");
@@ -68,25 +75,24 @@ class Conv2dDefinition final : public OpDefinition {
   bool has_biases_;
 };
 
-/// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels themselves, in each
-/// pass, in a workspace of that size (conv2d_plans_cuda_test).
-std::int64_t preferred_channels(const Shape& input, DType type) {
-  constexpr std::int64_t multiple = 8;
-  return type == DType::bf16 ? (input[3] + multiple - 1) / multiple * multiple : input[3];
-}
-
 const OpTraits conv2d_traits{
     .with_activation = trait<&Conv2dDefinition::with_activation>,
     .without_biases = trait<&Conv2dDefinition::without_biases>,
     .accumulating = trait<&Conv2dDefinition::accumulating>,
-    .preferred_channels = preferred_channels,
+    .preferred_channels = trait<&Conv2dDefinition::preferred_channels>,
     .compute_copy_format =
-        [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none; },
+        [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::same_layout; },
     .samples_are_independent = true,
     .to_onnx = trait<&Conv2dDefinition::to_onnx>,
 };
 
+bool is_tiled(const SlidingWindow& axis) { return axis.stride == axis.window && axis.before == 0 && axis.after == 0; }
+
 }  // namespace
+
+bool windows_tile_input(const Conv2dGeometry& geometry) {
+  return is_tiled(geometry.vertical) && is_tiled(geometry.horizontal);
+}
 
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params) {
   const Shape input = graph.shape(x);

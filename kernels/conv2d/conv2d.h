@@ -44,6 +44,9 @@ struct Conv2dGeometry {
   bool accumulates_dx = false;
 };
 
+/// True if the windows tile the input: stride = window, no padding. Windows of one pixel with stride 1 do.
+bool windows_tile_input(const Conv2dGeometry& geometry);
+
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
 /// y [n, p, q, o].
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);

@@ -1,4 +1,5 @@
-// conv2d on a GPU: cuDNN's convolutions on NHWC activations.
+// conv2d on a GPU: products of patches if the windows tile the input (patch_product_cuda.h), else cuDNN's convolutions
+// on NHWC activations.
 //
 // cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
 // there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
@@ -7,6 +8,7 @@
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/conv2d/conv2d_plan_cuda.h"
+#include "kernels/conv2d/patch_product_cuda.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
 #include "src/device/cuda_device.h"
@@ -140,10 +142,16 @@ class Conv2dCuda final : public Op {
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };
 
+bool is_product_of_patches(const Conv2dGeometry& geometry) {
+  const bool is_pointwise = geometry.vertical.window == 1 && geometry.horizontal.window == 1;
+  return windows_tile_input(geometry) && !is_switched_off(is_pointwise ? "pointwise_products" : "patch_products");
+}
+
 }  // namespace
 
 std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,
                                      const OpTensors& tensors) {
+  if (is_product_of_patches(geometry)) return make_patch_product_cuda(geometry, context, tensors);
   return std::make_unique<Conv2dCuda>(geometry, as_cuda(*context.device), context.arithmetic, tensors);
 }
 

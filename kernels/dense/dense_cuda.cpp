@@ -20,40 +20,51 @@ namespace {
 /// A float32 parameter in the activations' type: the parameter, its compute copy, or a temporary copy.
 class ParameterCopy {
  public:
-  ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type)
+  /// `format`: that of the compute copy.
+  ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type,
+                ComputeCopyFormat format = ComputeCopyFormat::same_layout)
       : parameter_(tensors.parameters.at(number)), copy_{parameter_.data, parameter_.shape, type} {
-    if (copy_.type == parameter_.type) return;
-    if (!tensors.parameter_compute_copies.empty()) {
-      copy_ = tensors.parameter_compute_copies.at(number);
-      check(copy_.type == type && copy_.shape == parameter_.shape,
+    const auto& compute_copies = tensors.parameter_compute_copies;
+    if (!compute_copies.empty() && compute_copies.at(number)) {
+      copy_ = compute_copies[number];
+      is_filter_major_ = format == ComputeCopyFormat::filter_major;
+      const Shape& shape = parameter_.shape;
+      check(copy_.type == type && copy_.shape == (is_filter_major_ ? Shape{shape[1], shape[0]} : shape),
             "dense requires compute copies in the activations' type");
-      return;
+    } else if (copy_.type != parameter_.type) {
+      memory_ = device.allocate(copy_.bytes());
+      copy_.data = memory_.data();
     }
-    memory_ = device.allocate(copy_.bytes());
-    copy_.data = memory_.data();
   }
 
   const Tensor& tensor() const { return copy_; }
+  /// The copy of a matrix [rows, columns], or its transpose, as an operand.
+  MatrixOperand matrix() const { return {&copy_, {extent(0), extent(1), is_filter_major_}}; }
+  MatrixOperand transpose() const { return {&copy_, {extent(1), extent(0), !is_filter_major_}}; }
   void refresh(Stream& stream) const {
     if (memory_.data() != nullptr) convert_cuda(parameter_, copy_, stream);
   }
 
  private:
+  std::int64_t extent(std::size_t axis) const { return parameter_.shape[axis]; }
+
   Tensor parameter_, copy_;
+  bool is_filter_major_ = false;
   Buffer memory_;
 };
 
 class DenseCuda final : public Op {
  public:
-  DenseCuda(bool relu, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors)
+  DenseCuda(bool relu, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors,
+            ComputeCopyFormat weights_copy)
       : relu_(relu),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         y_(tensors.outputs.at(0)),
-        product_weights_(device, tensors, 0, y_.type) {
+        product_weights_(device, tensors, 0, y_.type, weights_copy) {
     const Tensor& x = tensors.inputs.at(0);
-    const Shape& shape = product_weights_.tensor().shape;
+    const Shape& shape = tensors.parameters.at(0).shape;
     const std::int64_t in = shape[0], out = shape[1], rows = x.shape.element_count() / in;
-    const MatrixOperand xs{&x, {rows, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {rows, out}};
+    const MatrixOperand xs{&x, {rows, in}}, weights = product_weights_.matrix(), ys{&y_, {rows, out}};
     if (biases_) {
       product_biases_.emplace(device, tensors, 1, y_.type);
       product_has_relu_ = relu && arithmetic == Arithmetic::fp32;
@@ -70,8 +81,7 @@ class DenseCuda final : public Op {
     weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, rows, true}}, MatrixOperand{&dy, {rows, out}},
                               MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
     if (dx) {
-      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {rows, out}},
-                             MatrixOperand{&product_weights_.tensor(), {out, in, true}},
+      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {rows, out}}, product_weights_.transpose(),
                              MatrixOperand{&dx, {rows, in}});
     }
   }
@@ -90,7 +100,7 @@ class DenseCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(stream);
-    if (data_backward_) data_backward_->run(stream);
+    if (data_backward_) data_backward_->run(stream);  // the last reader of x is done: dx may replace it
   }
 
  private:
@@ -106,8 +116,9 @@ class DenseCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors) {
-  return std::make_unique<DenseCuda>(relu, as_cuda(*context.device), context.arithmetic, tensors);
+std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors,
+                                    ComputeCopyFormat weights_copy) {
+  return std::make_unique<DenseCuda>(relu, as_cuda(*context.device), context.arithmetic, tensors, weights_copy);
 }
 
 }  // namespace carillon

@@ -131,7 +131,7 @@ void pad_channels(Graph& graph) {
   for (const Graph::Node& node : graph.nodes()) {
     if (node.inputs.empty() || node.traits.preferred_channels == nullptr) continue;
     const Graph::ValueInfo& x = graph.values()[node.inputs.front()];
-    const std::int64_t channels = node.traits.preferred_channels(x.shape, x.type);
+    const std::int64_t channels = node.traits.preferred_channels(*node.definition, x.shape, x.type);
     if (x.wants_gradient || channels == x.shape.extents().back()) continue;
     const std::vector<int> padded = values_to_pad(graph, node.inputs.front());
     for (const int value : padded) graph.set_channels({value}, channels);

@@ -1,5 +1,6 @@
 // Compares every op's CUDA implementation with its CPU implementation.
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "kernels/batch_norm/batch_norm.h"
@@ -12,6 +13,27 @@ namespace {
 
 TEST_P(OpsOnAGpu, HaveTheResultsOfTheCpu) { expect_like_cpu(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Ops, OpsOnAGpu, ::testing::ValuesIn(op_cases()), [](const auto& op) { return op.param.name; });
+
+/// Convolutions that are products of patches, with those switched off.
+class ConvolutionsOfCudnnOnAGpu : public OpsOnAGpu {
+ protected:
+  void SetUp() override {
+    OpsOnAGpu::SetUp();
+    setenv("CARILLON_GPU_OFF", "patch_products,pointwise_products", 1);
+  }
+  void TearDown() override {
+    unsetenv("CARILLON_GPU_OFF");
+    OpsOnAGpu::TearDown();
+  }
+};
+
+TEST_P(ConvolutionsOfCudnnOnAGpu, HaveTheResultsOfTheCpu) { expect_like_cpu(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Ops, ConvolutionsOfCudnnOnAGpu, ::testing::ValuesIn([] {
+                           std::vector<OpCase> cases = op_cases();
+                           std::erase_if(cases, [](const OpCase& op) { return !op.name.starts_with("Conv2dOfP"); });
+                           return cases;
+                         }()),
+                         [](const auto& op) { return op.param.name; });
 
 class OpOnAGpu : public GpuTest {};
 

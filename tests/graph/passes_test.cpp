@@ -178,6 +178,14 @@ TEST_F(Passes, ImagesGetAsManyChannelsAsTheirConvolutionIsFastestWith) {
   EXPECT_EQ(graph.shape(y), (Shape{2, 8, 8, 5})) << "which wants a gradient";
 }
 
+TEST_F(Passes, ImagesOfAConvolutionOfPatchesKeepTheirChannels) {
+  Graph graph(2, Arithmetic::bf16);
+  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  conv2d(graph, "conv", x, {.filters = 5, .kernel = 4, .stride = 4, .padding = Padding::valid});
+  pad_channels(graph);
+  EXPECT_EQ(graph.shape(x), (Shape{2, 8, 8, 3}));
+}
+
 TEST_F(Passes, ImagesStayThatOthersReadOrThatNobodyPads) {
   Graph graph(2, Arithmetic::bf16);
   const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});

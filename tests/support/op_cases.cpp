@@ -57,7 +57,32 @@ std::vector<OpCase> products() {
       return conv2d(h.graph(), "conv", h.input("x", {2, 8, 9, 4}),
                     {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid});
     });
+    add("Conv2dOfPatches", 3, [](OpHarness& h) {
+      return conv2d(h.graph(), "conv", h.input("x", {3, 8, 12, 3}),
+                    {.filters = 8, .kernel = 4, .stride = 4, .padding = Padding::valid});
+    });
+    add("Conv2dOfPixels", 3, [](OpHarness& h) {
+      return conv2d(h.graph(), "conv", h.input("x", {3, 5, 7, 16}), {.filters = 24, .kernel = 1});
+    });
   }
+  cases.push_back({.name = "Conv2dOfPatchesWithPixelsBetween",
+                   .batch = 2,
+                   .integers = true,
+                   .drops = true,
+                   .build = [](OpHarness& h) {
+                     const Conv2dParams params{5, 3, 3, Padding::valid, {}, std::nullopt};
+                     return conv2d(h.graph(), "conv", h.input("x", {2, 7, 8, 2}), params);
+                   }});
+  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // images with as many channels as the filters
+                   .batch = 3,
+                   .image_bytes = 8 * 16 * 3,
+                   .integers = true,
+                   .rounds_once = false,
+                   .build = [](OpHarness& h) {
+                     const Value x = scale_input(h.graph(), "input", {.sample = {8, 16, 3}, .scale = 1.0f / 256.0f});
+                     return conv2d(h.graph(), "conv", x,
+                                   {.filters = 24, .kernel = 8, .stride = 8, .padding = Padding::valid});
+                   }});
   for (const std::int64_t channels : {5, 36}) {
     const std::string name = std::to_string(channels);
     cases.push_back({.name = "DepthwiseConv2d" + name, .batch = 3, .integers = true, .build = [=](OpHarness& h) {

@@ -56,7 +56,7 @@ struct OpTraits {
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
   /// The channel count, at least that of `input`, with which input 0 of unpadded shape `input` and type `type` is
   /// processed fastest.
-  std::int64_t (*preferred_channels)(const Shape& input, DType type) = nullptr;
+  std::int64_t (*preferred_channels)(const OpDefinition& op, const Shape& input, DType type) = nullptr;
   /// The op can produce an output with extra channels. Its input, if any, then has the same number of channels.
   bool pads_channels = false;
 

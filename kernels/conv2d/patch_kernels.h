@@ -1,0 +1,79 @@
+// The kernels of patch_product_cuda.cu: they copy images to the matrix of their patches and back.
+//
+// Windows that tile an image read each pixel at most once. The matrix of patches is [batch * output rows * output
+// columns, window * window * channels]: a row holds the pixels of a window, row by row. Pixels after the last window of
+// a row or column belong to no patch.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/shared/pack.h"
+
+namespace carillon {
+
+/// Maps images to patches, in packs: neighbouring elements of one row of a window.
+struct PatchTiling {
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+  std::uint32_t height, row_packs;                ///< rows of an image, and packs in a row
+  std::uint32_t output_rows, output_columns;      ///< windows of an image
+  std::uint32_t window_height, window_row_packs;  ///< rows of a window, and packs in a row
+
+  /// The position in the matrix of patches of pack `i` of the images; none: it belongs to no patch.
+  CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
+    const std::uint32_t line = i / row_packs, in_line = i % row_packs;
+    const std::uint32_t image = line / height, row = line % height;
+    const std::uint32_t p = row / window_height, q = in_line / window_row_packs;
+    if (p >= output_rows || q >= output_columns) return none;
+    const std::uint32_t patch = (image * output_rows + p) * output_columns + q;
+    return (patch * window_height + row % window_height) * window_row_packs + in_line % window_row_packs;
+  }
+};
+
+/// The number of elements that both a row of a window and a row of an image are a multiple of.
+inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64_t channels) {
+  return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
+}
+
+/// `pack`: elements; divides patch_pack_extent.
+inline PatchTiling patch_tiling(const Conv2dGeometry& geometry, std::int64_t channels, int pack) {
+  const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
+  const auto narrow = [](std::int64_t extent) { return static_cast<std::uint32_t>(extent); };
+  return {.height = narrow(rows.input),
+          .row_packs = narrow(columns.input * channels / pack),
+          .output_rows = narrow(rows.output),
+          .output_columns = narrow(columns.output),
+          .window_height = narrow(rows.window),
+          .window_row_packs = narrow(columns.window * channels / pack)};
+}
+
+/// Each thread copies a pack of n elements of the images to the patches.
+template <typename T, int n>
+struct GatherPatches {
+  PatchTiling tiling;
+  const T* images;
+  T* patches;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::uint32_t place = tiling.place(static_cast<std::uint32_t>(i));
+    if (place != PatchTiling::none) store(load<n>(images + i * n), patches + std::int64_t{place} * n);
+  }
+};
+
+/// Each thread copies a pack of n elements of the patches to the images, or writes 0 to pixels of no patch.
+template <typename T, int n>
+struct ScatterPatches {
+  PatchTiling tiling;
+  const T* patches;
+  T* images;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::uint32_t place = tiling.place(static_cast<std::uint32_t>(i));
+    store(place == PatchTiling::none ? Pack<T, n>{} : load<n>(patches + std::int64_t{place} * n), images + i * n);
+  }
+};
+
+}  // namespace carillon
