@@ -36,14 +36,14 @@ struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
 
   using Fixed = Pack<float, n>;
-  using Row = Pack<float, n>;
+  using Row = Pack<T, n>;
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t first_row_at, std::int64_t) const {
     return load_floats<n>(x + first_row_at);
   }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return load_floats<n>(x + at); }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return load<n>(x + at); }
   CARILLON_HOST_DEVICE void add(const Fixed& shift, const Row& values, int i, float& first, float& second) const {
-    const float distance = values.at[i] - shift.at[i];
+    const float distance = to_float(values.at[i]) - shift.at[i];
     first += distance;
     second += distance * distance;
   }
@@ -64,16 +64,17 @@ struct BatchGradients {
     Pack<float, n> centre, scale, offset;
   };
   struct Row {
-    Pack<float, n> x, dy;
+    Pack<T, n> x, dy;
   };
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const {
     return {load<n>(norm.centre + column), load<n>(norm.scale + column), load<n>(norm.offset + column)};
   }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load_floats<n>(x + at), load_floats<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load<n>(x + at), load<n>(dy + at)}; }
   CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& values, int i, float& first, float& second) const {
-    const float distance = values.x.at[i] - of.centre.at[i];
-    const float dz = Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), values.dy.at[i]);
+    const float distance = to_float(values.x.at[i]) - of.centre.at[i];
+    const float dz =
+        Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), to_float(values.dy.at[i]));
     first += dz;
     second += dz * distance;
   }
@@ -89,23 +90,27 @@ struct SumGradients {
 
   using Fixed = Pack<float, n>;
   struct Row {
-    Pack<float, n> x, dz;
+    Pack<T, n> x, y, dy;
   };
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const { return load<n>(norm.centre + column); }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const {
-    const Pack<float, n> values = load_floats<n>(y + at);
-    Row row{load_floats<n>(x + at), load_floats<n>(dy + at)};
-    CARILLON_UNROLL
-    for (int i = 0; i < n; ++i) row.dz.at[i] = Relu::gradient(values.at[i], row.dz.at[i]);
-    store_floats(row.dz, dy + at);
-    return row;
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load<n>(x + at), load<n>(y + at), load<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE void store(const Row& row, std::int64_t at) const {
+    Pack<T, n> dz;
+    for (int i = 0; i < n; ++i) dz.at[i] = stored_as<T>(dz_of(row, i));
+    store_at_once(dz, dy + at);
   }
-  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& values, int i, float& first, float& second) const {
-    first += values.dz.at[i];
-    second += values.dz.at[i] * (values.x.at[i] - centre.at[i]);
+  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& row, int i, float& first, float& second) const {
+    const float dz = dz_of(row, i);
+    first += dz;
+    second += dz * (to_float(row.x.at[i]) - centre.at[i]);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
+
+ private:
+  CARILLON_HOST_DEVICE static float dz_of(const Row& row, int i) {
+    return Relu::gradient(to_float(row.y.at[i]), to_float(row.dy.at[i]));
+  }
 };
 
 }  // namespace carillon
