@@ -161,11 +161,17 @@ class BatchNormCuda final : public Op {
   /// The same with an addend and a ReLU.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
-    launch(ColumnSums<n, SumGradients<T, n>>{{static_cast<const T*>(x().data),
-                                              static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},
-                                             cut(n),
-                                             parts(n)},
-           stream);
+    const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {
+      const SumGradients<T, n, has_second> terms{
+          static_cast<const T*>(x().data), static_cast<const T*>(tensors_.outputs[0].data), dy<T>(),
+          has_second ? static_cast<const T*>(tensors_.output_gradients[1].data) : nullptr, norm()};
+      launch(ColumnSums<n, SumGradients<T, n, has_second>>{terms, cut(n), parts(n)}, stream);
+    };
+    if (form_.has_second_gradient) {
+      sum(std::true_type{});
+    } else {
+      sum(std::false_type{});
+    }
   }
 
   template <typename Body>

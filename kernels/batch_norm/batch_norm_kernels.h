@@ -81,35 +81,42 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// The same for y = max(z + addend, 0). Replaces dy by dz.
-template <typename T, int n>
+/// The same for y = max(z + addend, 0). Replaces dy by dz. If has_second, y's gradient is dy + second, rounded to T.
+template <typename T, int n, bool has_second>
 struct SumGradients {
   const T *x = nullptr, *y = nullptr;  ///< [rows, columns]
   T* dy = nullptr;                     ///< [rows, columns]
+  const T* second = nullptr;           ///< [rows, columns], with has_second
   ChannelNorms norm;
 
   using Fixed = Pack<float, n>;
   struct Row {
-    Pack<T, n> x, y, dy;
+    Pack<T, n> x, y, dy, second;
   };
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const { return load<n>(norm.centre + column); }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load<n>(x + at), load<n>(y + at), load<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const {
+    Row row{load<n>(x + at), load<n>(y + at), load<n>(dy + at), {}};
+    if constexpr (has_second) row.second = load<n>(second + at);
+    return row;
+  }
   CARILLON_HOST_DEVICE void store(const Row& row, std::int64_t at) const {
     Pack<T, n> dz;
-    for (int i = 0; i < n; ++i) dz.at[i] = stored_as<T>(dz_of(row, i));
+    for (int i = 0; i < n; ++i) dz.at[i] = dz_of(row, i);
     store_at_once(dz, dy + at);
   }
-  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& row, int i, float& first, float& second) const {
-    const float dz = dz_of(row, i);
+  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& row, int i, float& first, float& second_sum) const {
+    const float dz = to_float(dz_of(row, i));
     first += dz;
-    second += dz * (to_float(row.x.at[i]) - centre.at[i]);
+    second_sum += dz * (to_float(row.x.at[i]) - centre.at[i]);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 
  private:
-  CARILLON_HOST_DEVICE static float dz_of(const Row& row, int i) {
-    return Relu::gradient(to_float(row.y.at[i]), to_float(row.dy.at[i]));
+  CARILLON_HOST_DEVICE static T dz_of(const Row& row, int i) {
+    float gradient = to_float(row.dy.at[i]);
+    if constexpr (has_second) gradient += to_float(row.second.at[i]);
+    return stored_as<T>(Relu::gradient(to_float(row.y.at[i]), gradient));
   }
 };
 
