@@ -146,6 +146,8 @@ struct NormaliseRows {
   const T* x = nullptr;       ///< [rows, columns]
   const T* addend = nullptr;  ///< [rows, columns], with has_addend
   T* y = nullptr;             ///< [rows, columns]
+  /// [rows, columns / n]: receives PositiveBits of y; null: not wanted. With has_addend.
+  std::uint8_t* positive = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::uint32_t c = at.column(index);
@@ -160,12 +162,17 @@ struct NormaliseRows {
       return row;
     };
     at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
-      Pack<float, n> values;
+      Pack<T, n> values;
       for (int i = 0; i < n; ++i) {
         const float z = norm_at(to_float(row.x.at[i]) - centre.at[i], scale.at[i], offset.at[i]);
-        values.at[i] = Activation::value(has_addend ? z + to_float(row.addend.at[i]) : z);
+        values.at[i] = stored_as<T>(Activation::value(has_addend ? z + to_float(row.addend.at[i]) : z));
       }
-      store_floats(values, y + element);
+      if constexpr (has_addend) {
+        if (positive != nullptr) positive[element / n] = positive_bits(values);
+        store_at_once(values, y + element);
+      } else {
+        store(values, y + element);
+      }
     });
   }
 };
