@@ -31,6 +31,12 @@ class BatchNormDefinition final : public OpDefinition {
     form.has_addend = true;
     return std::make_shared<BatchNormDefinition>(form);
   }
+  std::shared_ptr<const OpDefinition> of_two_gradients() const {
+    if (!form_.has_addend || form_.activation != ActivationKind::relu) return nullptr;
+    BatchNormForm form = form_;
+    form.has_second_gradient = true;
+    return std::make_shared<BatchNormDefinition>(form);
+  }
   std::shared_ptr<const OpDefinition> synchronized() const {
     BatchNormForm form = form_;
     form.over_all_towers = true;
@@ -43,7 +49,11 @@ class BatchNormDefinition final : public OpDefinition {
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_batch_norm_cpu(form_, context, tensors); },
+        context,
+        [&] {
+          check(!form_.has_second_gradient, "only a batch norm on a GPU can read two gradients");
+          return make_batch_norm_cpu(form_, context, tensors);
+        },
         [&] { return make_batch_norm_cuda(form_, context, tensors); });
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
@@ -75,6 +85,11 @@ const OpTraits batch_norm_traits{
 };
 
 }  // namespace
+
+std::shared_ptr<const OpDefinition> batch_norm_of_two_gradients(const Graph::Node& node) {
+  const auto* const op = dynamic_cast<const BatchNormDefinition*>(node.definition.get());
+  return op == nullptr ? nullptr : op->of_two_gradients();
+}
 
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params) {
   const Shape shape = graph.shape(x);

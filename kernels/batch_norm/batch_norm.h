@@ -15,6 +15,8 @@
 //
 //   y = f(z + addend)                             dz = daddend = dy f'(z + addend)        in place of dy
 //
+// On a GPU, with a ReLU, dy can be the sum of the gradients of two readers (batch_norm_of_two_gradients).
+//
 // A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
 // them. They are constants, so
 //
@@ -66,20 +68,26 @@ struct BatchNormParams {
 /// parameter is out of range).
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
 
+/// `node` is an op of a graph. If it is a batch norm with an addend and a ReLU, returns its definition with one more,
+/// last output, which it neither reads nor writes: the gradient of y is then the sum of both outputs' gradients. Null
+/// for any other op. For a GPU (sum_gradients_in_producers in src/graph/passes.h).
+std::shared_ptr<const OpDefinition> batch_norm_of_two_gradients(const Graph::Node& node);
+
 /// The op's settings for tensors of known shapes.
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
   bool has_addend = false;                           ///< y = f(z + addend)
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
-  bool frozen = false;           ///< use the moving statistics in training, and keep them; overrides over_all_towers
+  bool has_second_gradient = false;  ///< see batch_norm_of_two_gradients; requires has_addend and a ReLU
+  bool frozen = false;  ///< use the moving statistics in training, and keep them; overrides over_all_towers
 
   /// Whether forward computes statistics of the batch.
   bool takes_batch(bool training) const { return training && !frozen; }
 };
 
-/// Tensors: inputs {x} or, if has_addend, {x, addend}, outputs {y}, parameters {gamma, beta} or {beta}, buffers
-/// {moving_mean, moving_variance}.
+/// Tensors: inputs {x} or, if has_addend, {x, addend}, outputs {y} or, if has_second_gradient, {y, second}, parameters
+/// {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.
 std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 

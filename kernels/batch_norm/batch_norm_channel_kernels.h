@@ -146,19 +146,33 @@ struct NormaliseRows {
   const T* x = nullptr;       ///< [rows, columns]
   const T* addend = nullptr;  ///< [rows, columns], with has_addend
   T* y = nullptr;             ///< [rows, columns]
+  /// [rows, columns / n]: receives PositiveBits of y; null: not wanted. With has_addend.
+  std::uint8_t* positive = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::uint32_t c = at.column(index);
     const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
                          offset = load<n>(norm.offset + c);
-    at.for_rows(index, [&](std::int64_t element) {
-      Pack<float, n> values = load_floats<n>(x + element), added = {};
-      if constexpr (has_addend) added = load_floats<n>(addend + element);
+    struct Row {
+      Pack<T, n> x, addend;
+    };
+    const auto load_row = [&](std::int64_t element) {
+      Row row{load<n>(x + element), {}};
+      if constexpr (has_addend) row.addend = load<n>(addend + element);
+      return row;
+    };
+    at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
+      Pack<T, n> values;
       for (int i = 0; i < n; ++i) {
-        const float z = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
-        values.at[i] = Activation::value(has_addend ? z + added.at[i] : z);
+        const float z = norm_at(to_float(row.x.at[i]) - centre.at[i], scale.at[i], offset.at[i]);
+        values.at[i] = stored_as<T>(Activation::value(has_addend ? z + to_float(row.addend.at[i]) : z));
       }
-      store_floats(values, y + element);
+      if constexpr (has_addend) {
+        if (positive != nullptr) positive[element / n] = positive_bits(values);
+        store_at_once(values, y + element);
+      } else {
+        store(values, y + element);
+      }
     });
   }
 };
@@ -177,12 +191,15 @@ struct BatchNormGradient {
     const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
                          offset = load<n>(norm.offset + c), direct = load<n>(gradient.direct + c),
                          slope = load<n>(gradient.slope + c), constant = load<n>(gradient.constant + c);
-    at.for_rows(index, [&](std::int64_t element) {
-      const Pack<float, n> values = load_floats<n>(x + element);
-      Pack<float, n> gradients = load_floats<n>(dy + element);
+    struct Row {
+      Pack<T, n> x, dy;
+    };
+    const auto load_row = [&](std::int64_t element) { return Row{load<n>(x + element), load<n>(dy + element)}; };
+    at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
+      Pack<float, n> gradients;
       for (int i = 0; i < n; ++i) {
-        const float distance = values.at[i] - centre.at[i];
-        const float dz = Activation::gradient(norm_at(distance, scale.at[i], offset.at[i]), gradients.at[i]);
+        const float distance = to_float(row.x.at[i]) - centre.at[i];
+        const float dz = Activation::gradient(norm_at(distance, scale.at[i], offset.at[i]), to_float(row.dy.at[i]));
         gradients.at[i] = gradient_at(dz, distance, direct.at[i], slope.at[i], constant.at[i]);
       }
       store_floats(gradients, dx + element);

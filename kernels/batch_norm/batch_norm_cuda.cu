@@ -25,6 +25,7 @@ class BatchNormCuda final : public Op {
     if (!training_) return;
     gradient_ = context.device->allocate(3 * width * sizeof(float));
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      if (reads_bits()) positive_ = context.device->allocate(static_cast<std::size_t>(rows() * columns() / n));
       parts_ = context.device->allocate(2 * static_cast<std::size_t>(cut(n).row_blocks()) * width * sizeof(double));
     });
   }
@@ -52,7 +53,7 @@ class BatchNormCuda final : public Op {
 
   void backward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      if (form_.has_addend && form_.activation == ActivationKind::relu) {
+      if (reads_bits()) {
         replace_dy_by_dz<T, n>(stream);
       } else {
         with_activation<T>(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
@@ -136,6 +137,8 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
+  /// Backward reads positive_ instead of y.
+  bool reads_bits() const { return training_ && form_.has_addend && form_.activation == ActivationKind::relu; }
   /// The output's gradient; with an addend and a ReLU, dz replaces it.
   template <typename T>
   T* dy() const {
@@ -144,9 +147,12 @@ class BatchNormCuda final : public Op {
   template <typename T, int n, typename Activation, bool has_addend>
   void normalise(Stream& stream) const {
     const NormaliseRows<T, n, Activation, has_addend> kernel{
-        packed_rows<n>(), norm(), static_cast<const T*>(x().data),
+        packed_rows<n>(),
+        norm(),
+        static_cast<const T*>(x().data),
         has_addend ? static_cast<const T*>(tensors_.inputs[1].data) : nullptr,
-        static_cast<T*>(tensors_.outputs[0].data)};
+        static_cast<T*>(tensors_.outputs[0].data),
+        static_cast<std::uint8_t*>(positive_.data())};
     launch(ForEachElement{kernel, kernel.at.count()}, stream);
   }
 
@@ -161,11 +167,17 @@ class BatchNormCuda final : public Op {
   /// The same with an addend and a ReLU.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
-    launch(ColumnSums<n, SumGradients<T, n>>{{static_cast<const T*>(x().data),
-                                              static_cast<const T*>(tensors_.outputs[0].data), dy<T>(), norm()},
-                                             cut(n),
-                                             parts(n)},
-           stream);
+    const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {
+      const SumGradients<T, n, has_second> terms{
+          static_cast<const T*>(x().data), static_cast<const std::uint8_t*>(positive_.data()), dy<T>(),
+          has_second ? static_cast<const T*>(tensors_.output_gradients[1].data) : nullptr, norm()};
+      launch(ColumnSums<n, SumGradients<T, n, has_second>>{terms, cut(n), parts(n)}, stream);
+    };
+    if (form_.has_second_gradient) {
+      sum(std::true_type{});
+    } else {
+      sum(std::false_type{});
+    }
   }
 
   template <typename Body>
@@ -191,6 +203,7 @@ class BatchNormCuda final : public Op {
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
   Buffer parts_;                         ///< ColumnParts
+  Buffer positive_;                      ///< NormaliseRows::positive
   Buffer sums_of_ranks_;                 ///< ValuesOfRanks: of forward, then of backward
 };
 

@@ -36,14 +36,14 @@ struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
 
   using Fixed = Pack<float, n>;
-  using Row = Pack<float, n>;
+  using Row = Pack<T, n>;
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t first_row_at, std::int64_t) const {
     return load_floats<n>(x + first_row_at);
   }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return load_floats<n>(x + at); }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return load<n>(x + at); }
   CARILLON_HOST_DEVICE void add(const Fixed& shift, const Row& values, int i, float& first, float& second) const {
-    const float distance = values.at[i] - shift.at[i];
+    const float distance = to_float(values.at[i]) - shift.at[i];
     first += distance;
     second += distance * distance;
   }
@@ -64,48 +64,70 @@ struct BatchGradients {
     Pack<float, n> centre, scale, offset;
   };
   struct Row {
-    Pack<float, n> x, dy;
+    Pack<T, n> x, dy;
   };
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const {
     return {load<n>(norm.centre + column), load<n>(norm.scale + column), load<n>(norm.offset + column)};
   }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load_floats<n>(x + at), load_floats<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load<n>(x + at), load<n>(dy + at)}; }
   CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& values, int i, float& first, float& second) const {
-    const float distance = values.x.at[i] - of.centre.at[i];
-    const float dz = Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), values.dy.at[i]);
+    const float distance = to_float(values.x.at[i]) - of.centre.at[i];
+    const float dz =
+        Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), to_float(values.dy.at[i]));
     first += dz;
     second += dz * distance;
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// The same for y = max(z + addend, 0). Replaces dy by dz.
+/// Bit i: y[i] > 0, so that the gradient of a ReLU passes there. Backward reads one byte per pack instead of y.
 template <typename T, int n>
+CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
+  unsigned bits = 0;
+  for (int i = 0; i < n; ++i) bits |= (to_float(y.at[i]) > 0.0f ? 1u : 0u) << i;
+  return static_cast<std::uint8_t>(bits);
+}
+
+/// The same for y = max(z + addend, 0). Replaces dy by dz. If has_second, y's gradient is dy + second, rounded to T.
+template <typename T, int n, bool has_second>
 struct SumGradients {
-  const T *x = nullptr, *y = nullptr;  ///< [rows, columns]
-  T* dy = nullptr;                     ///< [rows, columns]
+  const T* x = nullptr;                    ///< [rows, columns]
+  const std::uint8_t* positive = nullptr;  ///< [rows, columns / n]: positive_bits of y
+  T* dy = nullptr;                         ///< [rows, columns]
+  const T* second = nullptr;               ///< [rows, columns], with has_second
   ChannelNorms norm;
 
   using Fixed = Pack<float, n>;
   struct Row {
-    Pack<float, n> x, dz;
+    Pack<T, n> x, dy, second;
+    unsigned positive;
   };
 
   CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const { return load<n>(norm.centre + column); }
   CARILLON_HOST_DEVICE Row row(std::int64_t at) const {
-    const Pack<float, n> values = load_floats<n>(y + at);
-    Row row{load_floats<n>(x + at), load_floats<n>(dy + at)};
-    CARILLON_UNROLL
-    for (int i = 0; i < n; ++i) row.dz.at[i] = Relu::gradient(values.at[i], row.dz.at[i]);
-    store_floats(row.dz, dy + at);
+    Row row{load<n>(x + at), load<n>(dy + at), {}, positive[at / n]};
+    if constexpr (has_second) row.second = load<n>(second + at);
     return row;
   }
-  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& values, int i, float& first, float& second) const {
-    first += values.dz.at[i];
-    second += values.dz.at[i] * (values.x.at[i] - centre.at[i]);
+  CARILLON_HOST_DEVICE void store(const Row& row, std::int64_t at) const {
+    Pack<T, n> dz;
+    for (int i = 0; i < n; ++i) dz.at[i] = dz_of(row, i);
+    store_at_once(dz, dy + at);
+  }
+  CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& row, int i, float& first, float& second_sum) const {
+    const float dz = to_float(dz_of(row, i));
+    first += dz;
+    second_sum += dz * (to_float(row.x.at[i]) - centre.at[i]);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
+
+ private:
+  CARILLON_HOST_DEVICE static T dz_of(const Row& row, int i) {
+    float gradient = to_float(row.dy.at[i]);
+    if constexpr (has_second) gradient += to_float(row.second.at[i]);
+    return stored_as<T>((row.positive >> i & 1u) != 0 ? gradient : 0.0f);
+  }
 };
 
 }  // namespace carillon

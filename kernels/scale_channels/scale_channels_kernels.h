@@ -21,9 +21,10 @@ struct ScaleChannelsRows {
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const Pack<float, n> factors = load<n>(gamma + at.column(index));
-    at.for_rows(index, [&](std::int64_t element) {
-      Pack<float, n> values = load_floats<n>(from + element);
-      for (int i = 0; i < n; ++i) values.at[i] *= factors.at[i];
+    const auto load_pack = [&](std::int64_t element) { return load<n>(from + element); };
+    at.for_rows(index, load_pack, [&](std::int64_t element, const Pack<T, n>& pack) {
+      Pack<float, n> values;
+      for (int i = 0; i < n; ++i) values.at[i] = to_float(pack.at[i]) * factors.at[i];
       store_floats(values, to + element);
     });
   }

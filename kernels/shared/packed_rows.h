@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "carillon/core/host_device.h"
+#include "kernels/shared/unroll.h"
 
 namespace carillon {
 
@@ -15,15 +16,25 @@ struct PackedRows {
   std::uint32_t rows = 0, packs = 0;  ///< packs: per row
 
   std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
-  /// Calls body(index of the pack's first element) for each of the thread's rows. `column`: column of that element.
-  template <typename Body>
-  CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Body& body) const {
+  /// Calls use(element, load(element)) for each of the thread's rows, where `element` is the index of the pack's first
+  /// element. All loads come before the first use, which may store: so the memory answers them together.
+  template <typename Load, typename Use>
+  CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Load& load, const Use& use) const {
     const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
-    const std::uint32_t end = first + rows_at_once < rows ? first + rows_at_once : rows;
-    for (std::uint32_t row = first; row < end; ++row) {
-      body((static_cast<std::int64_t>(row) * packs + index % packs) * n);
+    const auto element = [&](std::uint32_t row) {
+      return (static_cast<std::int64_t>(row) * packs + index % packs) * n;
+    };
+    decltype(load(i)) loaded[rows_at_once];
+    CARILLON_UNROLL
+    for (std::uint32_t k = 0; k < rows_at_once; ++k) {
+      loaded[k] = load(element(first + k < rows ? first + k : rows - 1));  // no branch between the loads
+    }
+    CARILLON_UNROLL
+    for (std::uint32_t k = 0; k < rows_at_once; ++k) {
+      if (first + k < rows) use(element(first + k), loaded[k]);
     }
   }
+  /// The column of that element.
   CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
     return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
   }

@@ -118,7 +118,9 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
     Lifetime life{bytes, times[value.producer], times[std::max(value.producer, last_reader)]};
     Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
-      if (graph.nodes()[value.producer].definition->backward_needs().outputs) life.last = backward_time(value.producer);
+      const Graph::Node& producer = graph.nodes()[value.producer];
+      const bool is_written = &graph.values()[producer.outputs.front()] == &value;  // further outputs share memory
+      if (is_written && producer.definition->backward_needs().outputs) life.last = backward_time(value.producer);
       if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }
     for (const int reader : value.readers) {

@@ -87,6 +87,25 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
   }
 }
 
+/// A `fork` of the value `output`. The value's readers, in `nodes`, read its outputs instead.
+Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Graph::NewOp& fork, int output) {
+  const Graph::ValueInfo value = graph.values()[output];
+  Graph::Node node{.name = value.name + "/fork",
+                   .definition = fork.definition,
+                   .inputs = {output},
+                   .outputs = {},
+                   .parameters = {},
+                   .buffers = {},
+                   .traits = fork.traits};
+  for (const int reader : value.readers) {
+    const int branch = graph.add_value_like({output}).index;
+    node.outputs.push_back(branch);
+    std::vector<int>& inputs = nodes[reader].inputs;
+    *std::find(inputs.begin(), inputs.end(), output) = branch;
+  }
+  return node;
+}
+
 }  // namespace
 
 void fuse_additions(Graph& graph, std::span<const Value> results) {
@@ -202,27 +221,36 @@ void accumulate_input_gradients(Graph& graph, DeviceKind device) {
   graph.replace_nodes(std::move(nodes));
 }
 
+void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
+                                const std::function<OpTraits::Definition(const Graph::Node& node)>& summing) {
+  std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const int output = nodes[i].outputs.front();
+    const Graph::ValueInfo& value = graph.values()[output];
+    const bool is_candidate = value.wants_gradient && value.readers.size() == 2 && nodes[i].outputs.size() == 1;
+    const OpTraits::Definition definition = is_candidate ? summing(nodes[i]) : nullptr;
+    if (definition == nullptr) {
+      with_forks.push_back(nodes[i]);
+      continue;
+    }
+    const int second = graph.add_value_like({output}).index;
+    nodes[i].definition = definition;
+    nodes[i].outputs.push_back(second);
+    with_forks.push_back(nodes[i]);
+    with_forks.push_back(fork_after(graph, nodes, fork, output));
+    with_forks.back().inputs.push_back(second);
+  }
+  graph.replace_nodes(std::move(with_forks));
+}
+
 void insert_forks(Graph& graph, const Graph::NewOp& fork) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     with_forks.push_back(nodes[i]);
     for (const int output : nodes[i].outputs) {
-      const Graph::ValueInfo value = graph.values()[output];
+      const Graph::ValueInfo& value = graph.values()[output];
       if (!value.wants_gradient || value.readers.size() < 2) continue;
-      Graph::Node node{.name = value.name + "/fork",
-                       .definition = fork.definition,
-                       .inputs = {output},
-                       .outputs = {},
-                       .parameters = {},
-                       .buffers = {},
-                       .traits = fork.traits};
-      for (const int reader : value.readers) {
-        const int branch = graph.add_value_like({output}).index;
-        node.outputs.push_back(branch);
-        std::vector<int>& inputs = nodes[reader].inputs;
-        *std::find(inputs.begin(), inputs.end(), output) = branch;
-      }
-      with_forks.push_back(std::move(node));
+      with_forks.push_back(fork_after(graph, nodes, fork, output));
     }
   }
   graph.replace_nodes(std::move(with_forks));

@@ -49,6 +49,13 @@ void interpose(Graph& graph, Value x, Value y);
 /// passes that fuse ops, which assume one output, and before insert_forks.
 void accumulate_input_gradients(Graph& graph, DeviceKind device);
 
+/// For a GPU, in training: avoids forks that add two gradients. If a value that wants a gradient has two readers,
+/// `summing` may return a definition of its producer that has one more output, `second`. It is a value without memory
+/// accesses; its gradient is the second gradient of the producer's output 0. Then a `fork` (gradient_fork), which
+/// computes nothing, gives each reader its own value. Call it after the passes that fuse ops, and before insert_forks.
+void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
+                                const std::function<OpTraits::Definition(const Graph::Node& node)>& summing);
+
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
 /// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
 /// ignored.

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/gradient_fork.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/graph/passes.h"
@@ -115,6 +117,9 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
   if (settings.purpose == Purpose::training) accumulate_input_gradients(graph, settings.device);
+  if (settings.purpose == Purpose::training && settings.device == DeviceKind::cuda) {
+    sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+  }
   insert_forks(graph, fork_op());
   return built;
 }

@@ -8,10 +8,12 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/gradient_fork.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/batch_tiling.h"
+#include "src/graph/memory_plan.h"
 
 namespace carillon::testing {
 namespace {
@@ -265,6 +267,51 @@ TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   graph.want_gradients_of({false, true});
   EXPECT_FALSE(graph.values()[copy].wants_gradient);
   EXPECT_TRUE(graph.values()[a.index].wants_gradient);
+}
+
+/// A residual block and `reader_count` readers of its output.
+Graph residual_block(int reader_count) {
+  Graph graph(2);
+  const auto convolution = [&](const std::string& name, Value x) {
+    return conv2d(graph, name, x, {.filters = 2, .kernel = 3, .biases = std::nullopt});
+  };
+  const Value x = convolution("stem", scale_input(graph, "input", {.sample = {8, 8, 2}}));
+  const Value y = relu(graph, "relu", add(graph, "sum", batch_norm(graph, "norm", convolution("a", x)), x));
+  Value last = convolution("b", y);
+  for (int reader = 1; reader < reader_count; ++reader) last = add(graph, "next", last, y);
+  fuse_additions(graph, std::vector{last});
+  fuse_activations(graph, std::vector{last});
+  return graph;
+}
+
+TEST_F(Passes, ABatchNormWithTwoReadersReceivesBothGradients) {
+  Graph graph = residual_block(2);
+  sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+  insert_forks(graph, fork_op());
+  EXPECT_EQ(described(graph),
+            (std::vector<std::string>{"scale_input input()", "conv2d stem(input)", "fork stem/fork(stem)",
+                                      "conv2d a(stem/fork)", "batch_norm norm(a, stem/fork)",
+                                      "gradient_fork norm/fork(norm, norm)", "conv2d b(norm/fork)",
+                                      "add next(b, norm/fork)"}));
+  const Graph::Node &norm = graph.nodes()[4], &fork = graph.nodes()[5];
+  EXPECT_EQ(fork.inputs, norm.outputs);
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
+  const std::size_t count = graph.values().size();
+  for (const std::size_t k : {0u, 1u}) {
+    const int branch = fork.outputs.at(k), output = norm.outputs.at(k);
+    EXPECT_EQ(lives[branch].same_as, norm.outputs[0]) << "both readers read y";
+    EXPECT_EQ(lives[count + branch].same_as, static_cast<int>(count) + output) << "each has its own gradient";
+  }
+  EXPECT_EQ(lives[norm.outputs[1]].last, 5) << "the second output needs no memory until backward";
+}
+
+TEST_F(Passes, OtherNumbersOfReadersAndOtherOpsKeepTheirForks) {
+  for (const int readers : {1, 3}) {
+    Graph graph = residual_block(readers);
+    const std::vector<std::string> before = described(graph);
+    sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+    EXPECT_EQ(described(graph), before) << "the convolution's value has two readers, but no batch norm produces it";
+  }
 }
 
 TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {

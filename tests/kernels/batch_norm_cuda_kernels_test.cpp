@@ -74,6 +74,7 @@ class Emulated {
         addend_(rounded<T>(addends(c))),
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
         daddend_(filled<T>(x.size())),
+        positive_(x.size() / n, 0xff),
         gamma_(random_values(width(), 101)),  // the harness's, the input being variable 0
         beta_(random_values(width(), 102)),
         norm_(3 * width()),
@@ -135,7 +136,8 @@ class Emulated {
 
   template <typename Activation, bool has_addend>
   void normalise_as() {
-    const NormaliseRows<T, n, Activation, has_addend> kernel{packed(), norm(), x_.data(), addend_.data(), y_.data()};
+    const NormaliseRows<T, n, Activation, has_addend> kernel{packed(),       norm(),    x_.data(),
+                                                             addend_.data(), y_.data(), positive_.data()};
     emulate(ForEachElement{kernel, packed().count()}, order_);
   }
 
@@ -144,8 +146,8 @@ class Emulated {
     if (c_.has_addend) {
       daddend_ = dx_;  // dy, and then dz
       if constexpr (std::is_same_v<Activation, Relu>) {
-        const SumGradients<T, n> sums{x_.data(), y_.data(), daddend_.data(), norm()};
-        emulate(ColumnSums<n, SumGradients<T, n>>{sums, cut_, parts()}, order_);
+        const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
+        emulate(ColumnSums<n, SumGradients<T, n, false>>{sums, cut_, parts()}, order_);
       } else {
         const BatchGradients<T, n, Identity> sums{x_.data(), daddend_.data(), norm()};
         emulate(ColumnSums<n, BatchGradients<T, n, Identity>>{sums, cut_, parts()}, order_);
@@ -171,6 +173,7 @@ class Emulated {
   ThreadOrder order_;
   ColumnCut cut_;
   std::vector<T> x_, y_, addend_, dx_, daddend_;
+  std::vector<std::uint8_t> positive_;
   std::vector<float> gamma_, beta_;
   std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
   std::vector<ChannelStatistics> statistics_;
@@ -231,6 +234,47 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{40, 12, ActivationKind::none, 0.0f, false, true},
                                            Case{300, 33, ActivationKind::relu, 0.0f, false, true},
                                            Case{700, 260, ActivationKind::relu, 0.0f, false, true}));
+
+/// Two gradients that the kernel adds, and the same two added before it, as a fork does.
+template <typename T, int n>
+void expect_the_sum_of_two_gradients(std::int64_t rows, std::int64_t columns, ThreadOrder order) {
+  const std::size_t count = static_cast<std::size_t>(rows * columns);
+  const std::vector<T> x = rounded<T>(random_values(count, 1)), second = rounded<T>(random_values(count, 3));
+  std::vector<std::uint8_t> positive(count / n);
+  for (std::size_t i = 0; i < positive.size(); ++i) positive[i] = static_cast<std::uint8_t>(i * 37 % (1u << n));
+  std::vector<T> dy = rounded<T>(random_values(count, 4)), sum(count);
+  for (std::size_t i = 0; i < count; ++i) sum[i] = stored_as<T>(to_float(dy[i]) + to_float(second[i]));
+  std::vector<float> centre(static_cast<std::size_t>(columns) + 8, 0.25f);
+  const ColumnCut cut = column_cut(rows, columns, n);
+  const std::size_t part_count = static_cast<std::size_t>(cut.row_blocks() * columns);
+  std::vector<double> found(2 * part_count), expected(2 * part_count);
+  emulate(
+      ColumnSums<n, SumGradients<T, n, true>>{{x.data(), positive.data(), dy.data(), second.data(), {centre.data()}},
+                                              cut,
+                                              {found.data(), found.data() + part_count}},
+      order);
+  emulate(ColumnSums<n, SumGradients<T, n, false>>{{x.data(), positive.data(), sum.data(), nullptr, {centre.data()}},
+                                                   cut,
+                                                   {expected.data(), expected.data() + part_count}},
+          order);
+  EXPECT_TRUE(equal_bits(floats(dy), floats(sum)));
+  EXPECT_EQ(found, expected);
+}
+
+TEST(BatchNormKernels, AddTheGradientsOfTwoReadersWithTheBitsOfAFork) {
+  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+    expect_the_sum_of_two_gradients<float, 1>(300, 33, order);
+    expect_the_sum_of_two_gradients<float, 4>(2049, 12, order);
+    expect_the_sum_of_two_gradients<Bf16, 1>(300, 33, order);
+    expect_the_sum_of_two_gradients<Bf16, 4>(700, 260, order);
+  }
+}
+
+TEST(BatchNormKernels, ABitOfTheMaskIsSetWhereTheReluPassesGradients) {
+  const float nan = std::nanf(""), tiny = 1e-45f;  // in bf16, tiny is 0
+  EXPECT_EQ(positive_bits(Pack<float, 4>{{1.0f, nan, -0.0f, tiny}}), 0b1001);
+  EXPECT_EQ(positive_bits(Pack<Bf16, 4>{{to_bf16(INFINITY), to_bf16(nan), to_bf16(0.0f), to_bf16(tiny)}}), 0b0001);
+}
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
   const ColumnCut cut = column_cut(128 * 16 * 16, 256, 4);

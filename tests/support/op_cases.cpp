@@ -238,6 +238,17 @@ std::vector<OpCase> norms() {
                          const Value z = batch_norm(h.graph(), "norm", x);
                          return activated(activation, h.graph(), add(h.graph(), "sum", addend, z));
                        }});
+      cases.push_back({.name = "BatchNormAndSumReadTwice" + std::to_string(channels) + name,
+                       .batch = 9,
+                       .rounds_once = false,
+                       .build = [channels, activation = kind](OpHarness& h) {
+                         Graph& graph = h.graph();
+                         const Shape shape{9, 3, 5, channels};
+                         const Value addend = h.input("addend", shape), x = h.input("x", shape);
+                         const Value sum = add(graph, "sum", addend, batch_norm(graph, "norm", x));
+                         const Value y = activated(activation, graph, sum);
+                         return add(graph, "joined", scale(graph, "part", y, 0.375f), y);
+                       }});
     }
   }
   return cases;

@@ -7,7 +7,9 @@
 #include <stdexcept>
 
 #include "carillon/core/philox.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/gradient_fork.h"
 #include "src/core/bf16.h"
 #include "src/graph/passes.h"
 
@@ -136,6 +138,9 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
   accumulate_input_gradients(graph_, device_.kind());
+  if (device_.kind() == DeviceKind::cuda) {
+    sum_gradients_in_producers(graph_, gradient_fork_op(), batch_norm_of_two_gradients);
+  }
   insert_forks(graph_, fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
