@@ -160,6 +160,19 @@ std::vector<OpCase> elementwise_ops() {
   cases.push_back({.name = "Scale", .batch = 3, .build = [](OpHarness& h) {
                      return scale(h.graph(), "scale", h.input("x", {3, 7, 11}), 0.125f);
                    }});
+  for (const std::int64_t units : {12, 64}) {
+    for (const auto& [name, kind] :
+         {std::pair("Gelu", ActivationKind::gelu), std::pair("Silu", ActivationKind::silu)}) {
+      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, the activation sums the biases
+                       .batch = 70,
+                       .rounds_once = false,
+                       .build = [units = units, activation = kind](OpHarness& h) {
+                         const Value x = h.input("x", {70, 9, 8});
+                         return activated(activation, h.graph(),
+                                          dense(h.graph(), "layer", x, {.units = units, .per_position = true}));
+                       }});
+    }
+  }
   cases.push_back({.name = "BranchesThatJoin",  // a value with three readers, one of them the join itself
                    .batch = 3,
                    .integers = true,
