@@ -47,7 +47,8 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// Computes both sums of Terms over each block of rows.
+/// Computes both sums of Terms over each block of rows. If Terms has store(row, at), it is called for each row between
+/// Terms::row(at) and Terms::add, and may change the row.
 template <int n, typename Terms>
 struct ColumnSums {
   static constexpr int threads = ColumnCut::threads;
@@ -101,6 +102,7 @@ struct ColumnSums {
     CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
       if (k >= count) continue;
+      if constexpr (requires { terms.store(rows[k], at); }) terms.store(rows[k], at + k * stride);
       CARILLON_UNROLL
       for (int i = 0; i < n; ++i) terms.add(fixed, rows[k], i, first.at[i], second.at[i]);
     }

@@ -195,6 +195,15 @@ std::vector<OpCase> norms() {
     cases.push_back({.name = "LayerNorm" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
                      }});
+    cases.push_back(
+        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the latter sums the biases
+         .batch = 70,
+         .rounds_once = false,
+         .build = [=](OpHarness& h) {
+           const Value x = h.input("x", {70, 9, 8});
+           return scale_channels(h.graph(), "scale",
+                                 dense(h.graph(), "layer", x, {.units = channels, .per_position = true}));
+         }});
     cases.push_back({.name = "ScaleChannels" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return scale_channels(h.graph(), "scale", h.input("x", {3, 7, channels}));
                      }});
