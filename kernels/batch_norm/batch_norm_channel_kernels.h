@@ -169,10 +169,8 @@ struct NormaliseRows {
       }
       if constexpr (has_addend) {
         if (positive != nullptr) positive[element / n] = positive_bits(values);
-        store_at_once(values, y + element);
-      } else {
-        store(values, y + element);
       }
+      store(values, y + element);
     });
   }
 };

@@ -4,7 +4,9 @@
 // the kernels nvjet_*_relubias turn NaN into 0).
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
-// each forward makes. The product of the gradient of W has a float32 result.
+// each forward makes. The product of the gradient of W has a float32 result. Its epilogue sums dy's columns, which are
+// the gradient of b, if cuBLASLt has an algorithm for that which divides the sums over the rows as far as the product
+// without the epilogue. Only in bf16, because a product in tf32 may add rounded numbers.
 #include <optional>
 
 #include "carillon/core/error.h"
@@ -78,11 +80,19 @@ class DenseCuda final : public Op {
     if (biases_ && tensors.parameter_gradients.at(1)) {
       bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
     }
-    weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, rows, true}}, MatrixOperand{&dy, {rows, out}},
-                              MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
+    const MatrixOperand transposed_xs{&x, {in, rows, true}}, dys{&dy, {rows, out}};
+    const MatrixOperand dws{&tensors.parameter_gradients.at(0), {in, out}};
+    weights_backward_.emplace(device, arithmetic, transposed_xs, dys, dws);
+    if (bias_relu_backward_ && !relu && dy.type == DType::bf16 && !is_switched_off("bias_gradient_epilogue")) {
+      const MatrixEpilogue sums{.b_sums = &tensors.parameter_gradients.at(1)};
+      auto product = MatrixProductCuda::with_epilogue(device, arithmetic, transposed_xs, dys, dws, sums);
+      if (product && product->splits() >= weights_backward_->splits()) {
+        weights_backward_ = std::move(product);
+        bias_relu_backward_.reset();
+      }
+    }
     if (dx) {
-      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {rows, out}}, product_weights_.transpose(),
-                             MatrixOperand{&dx, {rows, in}});
+      data_backward_.emplace(device, arithmetic, dys, product_weights_.transpose(), MatrixOperand{&dx, {rows, in}});
     }
   }
 

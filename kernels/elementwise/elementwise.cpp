@@ -2,6 +2,7 @@
 
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/backend.h"
+#include "src/core/has_cuda.h"
 
 namespace carillon {
 namespace {
@@ -59,7 +60,17 @@ class UnaryDefinition final : public OpDefinition {
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     Maps maps{.forward = {{ValueOf<F>{function_}, tensors.inputs.at(0), {}, tensors.outputs.at(0)}}, .backward = {}};
     if (wants_input_gradient(tensors, 0)) maps.backward = {gradient_map(tensors)};
+    if constexpr (has_cuda && reads_input) {
+      if (tensors.input_gradient_sums) {
+        return make_activation_with_sums_cuda(*context.device, maps.forward[0], maps.backward.at(0),
+                                              tensors.input_gradient_sums);
+      }
+    }
     return make_op(context, maps);
+  }
+  /// The pass over the gradient is expensive anyway.
+  static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
+    return reads_input && kind == DeviceKind::cuda;
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     return function_.to_onnx(operators, operands.inputs.at(0));
@@ -81,12 +92,13 @@ class UnaryDefinition final : public OpDefinition {
 template <typename F>
 Value add_unary(Graph& graph, const std::string& name, Value x, const F& function) {
   using Definition = UnaryDefinition<F>;
-  return graph.add_op(
-      {.name = name,
-       .definition = std::make_shared<Definition>(function),
-       .inputs = {x},
-       .traits = {.samples_are_independent = Definition::reads_input, .to_onnx = trait<&Definition::to_onnx>}},
-      graph.shape(x));
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<Definition>(function),
+                       .inputs = {x},
+                       .traits = {.sums_input_gradient = &Definition::sums_input_gradient,
+                                  .samples_are_independent = Definition::reads_input,
+                                  .to_onnx = trait<&Definition::to_onnx>}},
+                      graph.shape(x));
 }
 
 class AddDefinition final : public OpDefinition {

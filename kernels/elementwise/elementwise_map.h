@@ -1,12 +1,14 @@
 // ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the one loop and the one CUDA kernel of all element-wise ops.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <variant>
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "carillon/graph/op.h"
 #include "kernels/elementwise/functions.h"
 
 namespace carillon {
@@ -84,6 +86,10 @@ struct ElementwiseMap {
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
+/// An op whose backward also writes the sums of the result's columns to `sums`, [columns]. `backward`: the gradient of
+/// an activation that reads its input, computed once per step.
+std::unique_ptr<Op> make_activation_with_sums_cuda(Device& device, const ElementwiseMap& forward,
+                                                   const ElementwiseMap& backward, const Tensor& sums);
 
 /// y = max(y, 0) on a CPU; NaN stays NaN, unlike in oneDNN's ReLU.
 inline void relu_in_place(const Tensor& y) {

@@ -22,8 +22,10 @@ class ScaleChannelsDefinition final : public OpDefinition {
   }
 };
 
-const OpTraits scale_channels_traits{.samples_are_independent = true,
-                                     .to_onnx = trait<&ScaleChannelsDefinition::to_onnx>};
+const OpTraits scale_channels_traits{
+    .sums_input_gradient = [](DeviceKind kind, const Shape&) { return kind == DeviceKind::cuda; },
+    .samples_are_independent = true,
+    .to_onnx = trait<&ScaleChannelsDefinition::to_onnx>};
 
 }  // namespace
 

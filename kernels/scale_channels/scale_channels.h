@@ -4,8 +4,7 @@
 //   dx[r,c] = dy[r,c] gamma[c]          dgamma[c] = sum over r of dy[r,c] x[r,c]
 //
 // x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma: [channels], float32 in
-// every arithmetic. Forward reads x and writes y. Backward reads x and dy once and writes dx on a CPU; a GPU reads dy
-// twice.
+// every arithmetic. Forward reads x and writes y. Backward reads x and dy once and writes dx.
 //
 // Source: Touvron, Cord, Sablayrolles, Synnaeve, Jegou, "Going deeper with image transformers", 2021, section 2.
 #pragma once

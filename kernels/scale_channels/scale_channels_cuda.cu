@@ -1,4 +1,5 @@
-// scale_channels on a GPU: one kernel forward; one backward for dx, and two for the gradient of gamma.
+// scale_channels on a GPU: one kernel forward, two backward. Backward also sums dx's columns, the gradient of the
+// biases of the op that produces x, if that op has biases.
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_channels/scale_channels_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -23,15 +24,20 @@ class ScaleChannelsCuda final : public Op {
 
   void backward(Stream& stream) override {
     const Tensor &dy = tensors_.output_gradients[0], &dx = tensors_.input_gradients[0];
-    if (dx) scale(dy, dx, stream);
-    const Tensor& dgamma = tensors_.parameter_gradients[0];
-    if (!dgamma) return;
+    const Tensor &dgamma = tensors_.parameter_gradients[0], &sums = tensors_.input_gradient_sums;
+    if (!dgamma && !sums) {
+      if (dx) scale(dy, dx, stream);
+      return;
+    }
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       double* const first = static_cast<double*>(parts_.data());
       const ColumnParts parts{first, first + cut(n).row_blocks() * channels()};
-      const ScaleChannelsGradients<T, n> terms{static_cast<const T*>(x().data), static_cast<const T*>(dy.data)};
+      const ScaleChannelsGradients<T, n> terms{static_cast<const float*>(tensors_.parameters[0].data),
+                                               static_cast<const T*>(x().data), static_cast<const T*>(dy.data),
+                                               static_cast<T*>(dx.data), static_cast<std::uint32_t>(channels())};
       launch(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut(n), parts}, stream);
-      launch(CombineColumnSums{{cut(n), parts}, nullptr, static_cast<float*>(dgamma.data)}, stream);
+      launch(CombineColumnSums{{cut(n), parts}, static_cast<float*>(sums.data), static_cast<float*>(dgamma.data)},
+             stream);
     });
   }
 

@@ -1,7 +1,9 @@
 // The kernels of scale_channels on a GPU.
 //
 //   forward    ScaleChannelsRows
-//   backward   ScaleChannelsRows for dx; ColumnSums<ScaleChannelsGradients>, CombineColumnSums
+//   backward   ColumnSums<ScaleChannelsGradients>, which also writes dx, and CombineColumnSums; ScaleChannelsRows if
+//   only
+//              dx is wanted
 #pragma once
 
 #include <cstdint>
@@ -30,20 +32,33 @@ struct ScaleChannelsRows {
   }
 };
 
-/// Terms of ColumnSums. first: 0, second: sum of dy x.
+/// Terms of ColumnSums. first: sum of dx before it is rounded to T, second: sum of dy x. Writes dx.
 template <typename T, int n>
 struct ScaleChannelsGradients {
-  const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]
+  const float* gamma = nullptr;         ///< [channels]
+  const T *x = nullptr, *dy = nullptr;  ///< [rows, channels]
+  T* dx = nullptr;                      ///< [rows, channels]; null: not wanted
+  std::uint32_t channels = 0;
 
-  struct Fixed {};
+  struct Fixed {
+    Pack<float, n> gamma;
+  };
   struct Row {
-    Pack<float, n> x, dy;
+    Pack<T, n> x, dy;
   };
 
-  CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t) const { return {}; }
-  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load_floats<n>(x + at), load_floats<n>(dy + at)}; }
-  CARILLON_HOST_DEVICE void add(const Fixed&, const Row& values, int i, float&, float& second) const {
-    second += values.dy.at[i] * values.x.at[i];
+  CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const { return {load<n>(gamma + column)}; }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load<n>(x + at), load<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE void store(const Row& row, std::int64_t at) const {
+    if (dx == nullptr) return;
+    Pack<float, n> products = load<n>(gamma + static_cast<std::uint32_t>(at) % channels);
+    for (int i = 0; i < n; ++i) products.at[i] *= to_float(row.dy.at[i]);
+    store_floats(products, dx + at);
+  }
+  CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& row, int i, float& first, float& second) const {
+    const float dy_of_row = to_float(row.dy.at[i]);
+    first += dy_of_row * of.gamma.at[i];
+    second += dy_of_row * to_float(row.x.at[i]);
   }
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };

@@ -6,6 +6,7 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "kernels/shared/gradient_sums_memory.h"
 
 namespace carillon {
 
@@ -19,7 +20,7 @@ class BiasReluBackwardCuda {
 
  private:
   Tensor y_, dy_, db_;
-  Buffer block_sums_, blocks_done_;  ///< for ColumnSums; empty if one block has all rows
+  GradientSumsMemory memory_;
 };
 
 }  // namespace carillon

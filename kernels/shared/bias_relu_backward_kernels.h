@@ -1,5 +1,5 @@
-// The kernel of bias_relu_backward on a GPU: blocks sum columns of their rows, and the last block to finish with some
-// columns adds the blocks' sums to db.
+// The kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns: blocks sum
+// columns of their rows, and the last block to finish with some columns adds the blocks' sums to db.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
 // groups take the rows in turn. So a row is read contiguously, and the shapes fix the order of each sum: rows of a
@@ -7,26 +7,39 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/shared/pack.h"
+#include "kernels/shared/unroll.h"
 
 namespace carillon {
 
-/// db[c] = sum over the rows r of dz[r, c]. With `relu`, dz = y > 0 ? dy : 0 is written to dy; otherwise dz = dy.
-template <typename T, int n, bool relu>
-struct ColumnSums {
+/// The function of GradientSums without an activation: dz = dy, which is not written.
+struct NoActivation {};
+/// The function of GradientSums with a ReLU, from its output.
+struct ReluMask {
+  CARILLON_HOST_DEVICE float operator()(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
+};
+
+/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz, and adds it before it is rounded
+/// to T.
+template <typename T, int n, typename F>
+struct GradientSums {
   static constexpr int threads = 256;
   static constexpr int phases = 5;
   static constexpr int max_lanes = 32;
   static_assert(max_lanes * n <= threads);
-  static constexpr int rows_at_once = 4;  ///< rows that a thread loads before it uses the first
+  static constexpr int rows_at_once = std::is_same_v<F, NoActivation> ? 4 : 2;  ///< rows that a thread loads first
+  static constexpr bool has_function = !std::is_same_v<F, NoActivation>;
   struct Shared {
     float sums[n][threads];
     bool last_block;  ///< this block is the last one with these columns
   };
 
-  const T* y = nullptr;                  ///< [rows, columns]; only with `relu`
-  T* dy = nullptr;                       ///< [rows, columns]
+  F function = {};
+  const T* read = nullptr;               ///< [rows, columns]; what the function reads in addition to dy
+  const T* dy = nullptr;                 ///< [rows, columns]
+  T* dz = nullptr;                       ///< [rows, columns]; may be dy
   float* db = nullptr;                   ///< [columns]
   float* block_sums = nullptr;           ///< [row_blocks(), columns], if there are several row blocks
   std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if there are several row blocks; 0 between launches
@@ -79,20 +92,25 @@ struct ColumnSums {
 
   /// Adds `count` packs at `first`, first + stride, ...; at most rows_at_once are added.
   CARILLON_HOST_DEVICE void add_rows(std::int64_t first, int count, std::int64_t stride, Pack<float, n>& total) const {
-    Pack<float, n> dz[rows_at_once] = {};
-    [[maybe_unused]] Pack<float, n> out[rows_at_once] = {};
+    Pack<T, n> gradients[rows_at_once];
+    [[maybe_unused]] Pack<T, n> values[rows_at_once];
+    CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
-      if (k >= count) continue;
-      dz[k] = load_floats<n>(dy + first + k * stride);
-      if constexpr (relu) out[k] = load_floats<n>(y + first + k * stride);
+      const std::int64_t at = first + (k < count ? k : count - 1) * stride;  // no branch between the loads
+      gradients[k] = load<n>(dy + at);
+      if constexpr (has_function) values[k] = load<n>(read + at);
     }
+    CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
       if (k >= count) continue;
+      Pack<float, n> of_row;
+      CARILLON_UNROLL
       for (int i = 0; i < n; ++i) {
-        if (relu && !(out[k].at[i] > 0.0f)) dz[k].at[i] = 0.0f;
-        total.at[i] += dz[k].at[i];
+        of_row.at[i] = to_float(gradients[k].at[i]);
+        if constexpr (has_function) of_row.at[i] = function(to_float(values[k].at[i]), of_row.at[i]);
+        total.at[i] += of_row.at[i];
       }
-      if constexpr (relu) store_floats(dz[k], dy + first + k * stride);
+      if constexpr (has_function) store_floats(of_row, dz + first + k * stride);
     }
   }
 
@@ -126,16 +144,15 @@ struct ColumnSums {
 };
 
 /// Divides the rows into blocks and assigns threads to them.
-template <typename T, int n, bool relu>
-ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* db, std::int64_t rows, std::int64_t columns) {
-  ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .db = db, .rows = rows, .columns = columns};
-  while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
+template <typename T, int n, typename F>
+GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
+  while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
   constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are quick to sum
   const std::int64_t few_rows = 16 * kernel.groups();  // too few for a second pass to pay
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
-  const std::int64_t fewest = ColumnSums<T, n, relu>::rows_at_once * kernel.groups();
-  const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks;
-  kernel.rows_per_block = rows <= few_rows ? few_rows : even > fewest ? even : fewest;
+  const std::int64_t fewest = kernel.rows_at_once * kernel.groups();
+  const std::int64_t even = (kernel.rows + max_row_blocks - 1) / max_row_blocks;
+  kernel.rows_per_block = kernel.rows <= few_rows ? few_rows : even > fewest ? even : fewest;
   return kernel;
 }
 

@@ -47,17 +47,6 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// Like `store`, in one instruction: nvcc 13.0 splits the stores of packs whose values are also added to sums.
-template <typename T, int n>
-CARILLON_HOST_DEVICE inline void store_at_once(const Pack<T, n>& pack, T* to) {
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(pack) == sizeof(uint4)) {
-    return __stwb(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(&pack));
-  }
-#endif
-  store(pack, to);
-}
-
 /// Computes both sums of Terms over each block of rows. If Terms has store(row, at), it is called for each row between
 /// Terms::row(at) and Terms::add, and may change the row.
 template <int n, typename Terms>

@@ -94,10 +94,16 @@ MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, 
         "the extents of a matrix product do not match");
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
-  if (epilogue.bias) set_epilogue(epilogue);
+  if (epilogue.bias != nullptr || epilogue.b_sums != nullptr) set_epilogue(epilogue);
 }
 
 void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
+  if (epilogue.b_sums != nullptr) {  // B is the left operand
+    set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADA);
+    set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(*epilogue.b_sums));
+    set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.b_sums->data);
+    return;
+  }
   // cuBLASLt adds the bias along the rows of the column-major result, which are the columns of C. Its type is the
   // result's.
   set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -142,6 +148,14 @@ std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& de
   std::optional<MatrixProductCuda> product(MatrixProductCuda(device, arithmetic, a, b, c, MatrixBatch{}, epilogue));
   if (!product->choose_algorithm(arithmetic, a, b, c)) product.reset();
   return product;
+}
+
+int MatrixProductCuda::splits() const {
+  std::int32_t count = 0;
+  std::size_t written = 0;
+  check_cublas(cublasLtMatmulAlgoConfigGetAttribute(&algorithm_, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &count, sizeof(count),
+                                                    &written));
+  return count;
 }
 
 void MatrixProductCuda::run(Stream& stream, const MatrixAddresses& memory) const {

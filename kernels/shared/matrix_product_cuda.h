@@ -2,6 +2,7 @@
 //
 //   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), bias and ReLU optional
 //   C[r, c] = alpha * sum over k of A[r, k] * B[k, c] + beta * S[r, c]
+//   sums[c] = sum over k of B[k, c]                             optional
 //
 // Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
@@ -45,11 +46,12 @@ struct MatrixAddresses {
   const void* s = nullptr;  ///< if beta is not 0: S, with C's layout and alignment; may be A or B, not C
 };
 
-/// Operations on the product while it is in registers. `bias`: [columns of C] in C's type, or null. `relu` requires a
-/// bias.
+/// Operations on the product while it is in registers, or on B while it is in shared memory. A product has a bias or
+/// sums, or neither.
 struct MatrixEpilogue {
-  const Tensor* bias = nullptr;
-  bool relu = false;
+  const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
+  bool relu = false;               ///< requires a bias
+  const Tensor* b_sums = nullptr;  ///< [columns of C] in float32, written, or null; requires a B that is not transposed
 };
 
 class MatrixProductCuda {
@@ -61,6 +63,9 @@ class MatrixProductCuda {
   static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
+
+  /// The number of parts of the sums over k that are computed in parallel. A GPU needs several for a small result.
+  int splits() const;
 
   /// Enqueues the product, which uses the device's workspace. Without S.
   void run(Stream& stream) const { run(stream, memory_); }

@@ -26,6 +26,12 @@ CARILLON_HOST_DEVICE inline Pack<T, n> load(const T* from) {
 
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
+#ifdef __CUDA_ARCH__
+  // As one value: nvcc 13.0 splits the store of a pack if its elements are also used otherwise.
+  if constexpr (sizeof(pack) == sizeof(uint4)) {
+    return __stwb(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(&pack));
+  }
+#endif
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 

@@ -7,9 +7,19 @@
 namespace carillon {
 namespace {
 
-template <typename Element>
+/// Calls body(type of the elements, elements per pack of up to `most` elements).
+template <int most, typename Body>
+void with_packs(DType type, std::int64_t channels, const Body& body) {
+  with_float_type(type, [&]<typename T>(std::type_identity<T> element) {
+    constexpr int largest = pack_bytes / static_cast<int>(sizeof(T));
+    with_pack_size < T, largest<most ? largest : most>(
+                            channels, [&](auto n) { body(element, n); });
+  });
+}
+
+template <int n, typename Element>
 void launch_each(const Element& element, const Tensor& of, Stream& stream) {
-  launch(ForEachElement{element, of.shape.element_count()}, stream);
+  launch(ForEachElement{element, of.shape.element_count() / n}, stream);
 }
 
 class EmbedTokensCuda final : public Op {
@@ -29,21 +39,26 @@ class EmbedTokensCuda final : public Op {
   }
 
   void forward(Stream& stream) override {
-    with_float_type(y_.type, [&]<typename T>(std::type_identity<T>) {
-      launch_each(EmbedTokensForward<T>{static_cast<const T*>(x_.data), class_.floats().data(),
-                                        positions_.floats().data(), static_cast<T*>(y_.data), size_, channels_},
-                  y_, stream);
+    with_packs<8>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch_each<n>(EmbedTokensForward<T, n>{static_cast<const T*>(x_.data), class_.floats().data(),
+                                              positions_.floats().data(), static_cast<T*>(y_.data), size_, channels_},
+                     y_, stream);
     });
   }
   void backward(Stream& stream) override {
-    with_float_type(y_.type, [&]<typename T>(std::type_identity<T>) {
-      const T* const dy = static_cast<const T*>(dy_.data);
-      if (dclass_ || dpositions_) {
-        launch_each(EmbedTokensSums<T>{dy, static_cast<float*>(dclass_.data), static_cast<float*>(dpositions_.data),
-                                       y_.shape[0], size_, channels_},
-                    positions_, stream);
-      }
-      if (dx_) launch_each(EmbedTokensBackward<T>{dy, static_cast<T*>(dx_.data), size_, channels_}, dx_, stream);
+    if (dclass_ || dpositions_) {
+      // Packs of 4: a sample has few elements, and more threads reach more of the GPU.
+      with_packs<4>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+        launch_each<n>(EmbedTokensSums<T, n>{static_cast<const T*>(dy_.data), static_cast<float*>(dclass_.data),
+                                             static_cast<float*>(dpositions_.data), y_.shape[0], size_, channels_},
+                       positions_, stream);
+      });
+    }
+    if (!dx_) return;
+    with_packs<8>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch_each<n>(
+          EmbedTokensBackward<T, n>{static_cast<const T*>(dy_.data), static_cast<T*>(dx_.data), size_, channels_}, dx_,
+          stream);
     });
   }
 
@@ -65,16 +80,18 @@ class FirstTokenCuda final : public Op {
   }
 
   void forward(Stream& stream) override {
-    with_float_type(y_.type, [&]<typename T>(std::type_identity<T>) {
-      launch_each(FirstTokenForward<T>{static_cast<const T*>(x_.data), static_cast<T*>(y_.data), size_, channels_}, y_,
-                  stream);
+    with_packs<8>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch_each<n>(
+          FirstTokenForward<T, n>{static_cast<const T*>(x_.data), static_cast<T*>(y_.data), size_, channels_}, y_,
+          stream);
     });
   }
   void backward(Stream& stream) override {
     if (!dx_) return;
-    with_float_type(y_.type, [&]<typename T>(std::type_identity<T>) {
-      launch_each(FirstTokenBackward<T>{static_cast<const T*>(dy_.data), static_cast<T*>(dx_.data), size_, channels_},
-                  dx_, stream);
+    with_packs<8>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch_each<n>(
+          FirstTokenBackward<T, n>{static_cast<const T*>(dy_.data), static_cast<T*>(dx_.data), size_, channels_}, dx_,
+          stream);
     });
   }
 

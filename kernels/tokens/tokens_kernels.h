@@ -1,79 +1,97 @@
-// The kernels of tokens on a GPU. Each thread processes one element of y, or of a sample of y.
+// The kernels of tokens on a GPU. Each thread processes a pack of n elements of y, or of a sample of y. n divides the
+// channels.
 #pragma once
 
 #include <cstdint>
 
-#include "carillon/core/host_device.h"
-#include "src/core/bf16.h"
+#include "kernels/shared/pack.h"
+#include "kernels/shared/unroll.h"
 
 namespace carillon {
 
 /// T: float or Bf16.
-template <typename T>
+template <typename T, int n>
 struct EmbedTokensForward {
   const T* x = nullptr;  ///< [batch, size - channels]
   const float *class_token = nullptr, *positions = nullptr;
   T* y = nullptr;                       ///< [batch, size]
   std::int64_t size = 0, channels = 0;  ///< elements of a sample of y, of a token
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / size, at = i - sample * size;
-    const float token = at < channels ? class_token[at] : to_float(x[i - (sample + 1) * channels]);
-    y[i] = stored_as<T>(token + positions[at]);
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t i = pack * n, sample = i / size, at = i - sample * size;
+    Pack<float, n> sums = at < channels ? load<n>(class_token + at) : load_floats<n>(x + i - (sample + 1) * channels);
+    const Pack<float, n> position = load<n>(positions + at);
+    for (int k = 0; k < n; ++k) sums.at[k] += position.at[k];
+    store_floats(sums, y + i);
   }
 };
 
-/// Per element of a sample: its sum over the samples.
-template <typename T>
+/// Per pack of a sample: its sums over the samples.
+template <typename T, int n>
 struct EmbedTokensSums {
+  static constexpr int samples_at_once = 16;  ///< loaded before the first is added
+
   const T* dy = nullptr;                               ///< [batch, size]
   float *class_token = nullptr, *positions = nullptr;  ///< gradients; either may be null
   std::int64_t batch = 0, size = 0, channels = 0;
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t at) const {
-    float sum = 0.0f;
-    for (std::int64_t b = 0; b < batch; ++b) sum += to_float(dy[b * size + at]);
-    if (positions != nullptr) positions[at] = sum;
-    if (class_token != nullptr && at < channels) class_token[at] = sum;
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t at = pack * n;
+    Pack<float, n> sums = {};
+    for (std::int64_t first = 0; first < batch; first += samples_at_once) {
+      Pack<T, n> samples[samples_at_once];
+      CARILLON_UNROLL
+      for (int k = 0; k < samples_at_once; ++k) {
+        const std::int64_t sample = first + k < batch ? first + k : batch - 1;  // no branch between the loads
+        samples[k] = load<n>(dy + sample * size + at);
+      }
+      CARILLON_UNROLL
+      for (int k = 0; k < samples_at_once; ++k) {
+        if (first + k >= batch) continue;
+        for (int i = 0; i < n; ++i) sums.at[i] += to_float(samples[k].at[i]);
+      }
+    }
+    if (positions != nullptr) store(sums, positions + at);
+    if (class_token != nullptr && at < channels) store(sums, class_token + at);
   }
 };
 
-/// Per element of dx, [batch, size - channels].
-template <typename T>
+/// Per pack of dx, [batch, size - channels].
+template <typename T, int n>
 struct EmbedTokensBackward {
   const T* dy = nullptr;  ///< [batch, size]
   T* dx = nullptr;
   std::int64_t size = 0, channels = 0;
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / (size - channels);
-    dx[i] = dy[i + (sample + 1) * channels];
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t i = pack * n, sample = i / (size - channels);
+    store(load<n>(dy + i + (sample + 1) * channels), dx + i);
   }
 };
 
-/// Per element of y, [batch, channels].
-template <typename T>
+/// Per pack of y, [batch, channels].
+template <typename T, int n>
 struct FirstTokenForward {
   const T* x = nullptr;  ///< [batch, size]
   T* y = nullptr;
   std::int64_t size = 0, channels = 0;
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / channels;
-    y[i] = x[sample * size + i - sample * channels];
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t i = pack * n, sample = i / channels;
+    store(load<n>(x + sample * size + i - sample * channels), y + i);
   }
 };
 
-/// Per element of dx, [batch, size].
-template <typename T>
+/// Per pack of dx, [batch, size].
+template <typename T, int n>
 struct FirstTokenBackward {
   const T* dy = nullptr;  ///< [batch, channels]
   T* dx = nullptr;
   std::int64_t size = 0, channels = 0;
 
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / size, at = i - sample * size;
-    dx[i] = at < channels ? dy[sample * channels + at] : stored_as<T>(0.0f);
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t i = pack * n, sample = i / size, at = i - sample * size;
+    store(at < channels ? load<n>(dy + sample * channels + at) : Pack<T, n>{}, dx + i);
   }
 };
 

@@ -11,9 +11,10 @@ namespace carillon::testing {
 
 /// Settings of the fake GPU; a real GPU ignores them.
 struct GpuConditions {
-  std::uint64_t seed = 1;    ///< seed of the order of independent work
-  double eagerness = 0.0;    ///< probability that it does some work as soon as more is given
-  bool fused_biases = true;  ///< whether its libraries have kernels that add biases
+  std::uint64_t seed = 1;              ///< seed of the order of independent work
+  double eagerness = 0.0;              ///< probability that it does some work as soon as more is given
+  bool fused_biases = true;            ///< whether its libraries have kernels that add biases or sum their gradients
+  bool divided_bias_gradients = true;  ///< whether kernels of the latter kind divide sums over many rows
   std::size_t device_bytes = std::size_t{2} << 30;
 };
 void set_conditions(const GpuConditions& conditions);

@@ -1,6 +1,7 @@
 // The GPU's kernels of bias_relu_backward, run by loops, against its definition and the CPU form.
 #include <gtest/gtest.h>
 
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/bias_relu_backward.h"
 #include "kernels/shared/bias_relu_backward_kernels.h"
 #include "src/device/cpu_device.h"
@@ -22,21 +23,34 @@ struct Found {
   std::vector<float> db;
 };
 
+/// Runs the kernel in memory as that of GradientSumsMemory.
+template <typename Kernel>
+void emulate_divided(Kernel kernel, ThreadOrder order) {
+  std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * kernel.columns));
+  std::vector<std::uint32_t> blocks_done(static_cast<std::size_t>(kernel.column_blocks()));
+  kernel.block_sums = block_sums.data();
+  kernel.blocks_done = blocks_done.data();
+  emulate(kernel, order);
+  for (const std::uint32_t done : blocks_done) EXPECT_EQ(done, 0u) << "the next launch cannot tell its last block";
+}
+
 /// As BiasReluBackwardCuda::run.
 template <typename T>
 Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vector<T>& dy, ThreadOrder order) {
   Found<T> found{dy, filled<float>(static_cast<std::size_t>(c.columns))};
-  const auto run = [&](auto kernel) {
-    std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * c.columns));
-    std::vector<std::uint32_t> blocks_done(static_cast<std::size_t>(kernel.column_blocks()));
-    kernel.block_sums = block_sums.data();
-    kernel.blocks_done = blocks_done.data();
-    emulate(kernel, order);
-    for (const std::uint32_t done : blocks_done) EXPECT_EQ(done, 0u) << "the next launch cannot tell its last block";
-  };
   with_pack_size<T>(c.columns, [&]<int n>(std::integral_constant<int, n>) {
-    if (c.relu) run(column_sums<T, n, true>(y.data(), found.dz.data(), found.db.data(), c.rows, c.columns));
-    if (!c.relu) run(column_sums<T, n, false>(nullptr, found.dz.data(), found.db.data(), c.rows, c.columns));
+    const auto run_with = [&]<typename F>(F /*function*/) {
+      T* const gradient = found.dz.data();
+      emulate_divided(divided(GradientSums<T, n, F>{.read = c.relu ? y.data() : nullptr,
+                                                    .dy = gradient,
+                                                    .dz = gradient,
+                                                    .db = found.db.data(),
+                                                    .rows = c.rows,
+                                                    .columns = c.columns}),
+                      order);
+    };
+    if (c.relu) run_with(ReluMask{});
+    if (!c.relu) run_with(NoActivation{});
   });
   return found;
 }
@@ -81,11 +95,59 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BiasReluBackwardKernels,
                                            Case{2049, 500, false}, Case{128 * 12 * 12, 64}, Case{3001, 64, false},
                                            Case{257, 130}, Case{300, 1000}, Case{2, 20000}));
 
+/// The sums of dx over each column, before it is rounded, as ActivationWithSums computes them.
+class ActivationGradientSums : public ::testing::TestWithParam<Case> {
+ protected:
+  template <typename T, typename F>
+  void expect_gradients_and_sums(const F& function) {
+    const Case& c = GetParam();
+    const std::size_t count = static_cast<std::size_t>(c.rows * c.columns),
+                      columns = static_cast<std::size_t>(c.columns);
+    const std::vector<T> x = rounded<T>(random_values(count, 3, -4.0f, 4.0f)), dy = rounded<T>(random_values(count, 4));
+    std::vector<T> expected(count);
+    std::vector<double> sums(columns);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float dx = function(to_float(x[i]), to_float(dy[i]));
+      expected[i] = stored_as<T>(dx);
+      sums[i % columns] += dx;
+    }
+    std::vector<float> first;
+    for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+      std::vector<T> dx = filled<T>(count);
+      std::vector<float> db = filled<float>(columns);
+      with_pack_size<T>(c.columns, [&]<int n>(std::integral_constant<int, n>) {
+        emulate_divided(divided(GradientSums<T, n, F>{.function = function,
+                                                      .read = x.data(),
+                                                      .dy = dy.data(),
+                                                      .dz = dx.data(),
+                                                      .db = db.data(),
+                                                      .rows = c.rows,
+                                                      .columns = c.columns}),
+                        order);
+      });
+      EXPECT_EQ(floats(dx), floats(expected));
+      expect_near(db, std::vector<float>(sums.begin(), sums.end()), 2e-5);
+      if (order == ThreadOrder::ascending) first = db;
+      EXPECT_EQ(db, first);
+    }
+  }
+};
+
+TEST_P(ActivationGradientSums, EqualTheDefinitionInFloat32) {
+  expect_gradients_and_sums<float>(GradientOf<Gelu>{});
+  expect_gradients_and_sums<float>(GradientOf<Silu>{});
+}
+TEST_P(ActivationGradientSums, EqualTheDefinitionInBf16) { expect_gradients_and_sums<Bf16>(GradientOf<GeluForBf16>{}); }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ActivationGradientSums,
+                         ::testing::Values(Case{1, 1}, Case{5, 3}, Case{2049, 500}, Case{3001, 64}, Case{2, 20000}));
+
 TEST(BiasReluBackwardKernels, FillAGpuButSumFewBlocks) {
-  const auto kernel = column_sums<float, 4, true>(nullptr, nullptr, nullptr, 128 * 24 * 24, 64);
+  using Kernel = GradientSums<float, 4, ReluMask>;
+  const Kernel kernel = divided(Kernel{.rows = 128 * 24 * 24, .columns = 64});
   EXPECT_GE(kernel.blocks(), 264);
   EXPECT_LE(kernel.row_blocks(), 512);
-  EXPECT_EQ((column_sums<float, 4, true>(nullptr, nullptr, nullptr, 100, 500).row_blocks()), 1);
+  EXPECT_EQ(divided(Kernel{.rows = 100, .columns = 500}).row_blocks(), 1);
 }
 
 }  // namespace

@@ -150,15 +150,15 @@ TEST(ScaleChannels, RefusesAnInputWithoutChannels) {
 
 template <typename T>
 struct Found {
-  std::vector<T> y;
-  std::vector<float> dgamma;
+  std::vector<T> y, dx;
+  std::vector<float> sums, dgamma;  ///< sums: of dx, by channel
 };
 
 /// As ScaleChannelsCuda. `given`: dy.
 template <typename T>
 Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const std::vector<T>& x,
                                 const std::vector<T>& given, const std::vector<float>& gamma, ThreadOrder order) {
-  Found<T> found{filled<T>(x.size()), filled<float>(gamma.size())};
+  Found<T> found{filled<T>(x.size()), filled<T>(x.size()), filled<float>(gamma.size()), filled<float>(gamma.size())};
   std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // aligned for every pack
   std::ranges::copy(gamma, factors.front().at);
   with_pack_size<T>(channels, [&]<int n>(std::integral_constant<int, n>) {
@@ -168,9 +168,10 @@ Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const 
     const ColumnCut cut = column_cut(rows, channels, n);
     std::vector<double> sums(2 * static_cast<std::size_t>(cut.row_blocks() * channels), std::nan(""));
     const ColumnParts parts{sums.data(), sums.data() + sums.size() / 2};
-    const ScaleChannelsGradients<T, n> terms{x.data(), given.data()};
+    const ScaleChannelsGradients<T, n> terms{factors.front().at, x.data(), given.data(), found.dx.data(),
+                                             static_cast<std::uint32_t>(channels)};
     emulate(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut, parts}, order);
-    emulate(CombineColumnSums{{cut, parts}, nullptr, found.dgamma.data()}, order);
+    emulate(CombineColumnSums{{cut, parts}, found.sums.data(), found.dgamma.data()}, order);
   });
   return found;
 }
@@ -191,8 +192,12 @@ class ScaleChannelsKernels : public ::testing::TestWithParam<Size> {
       const Found<T> found = emulate_scale_channels(GetParam().rows, GetParam().channels, x, dy, gamma, order);
       for (std::size_t i = 0; i < count; ++i) {
         ASSERT_EQ(to_float(found.y[i]), to_float(stored_as<T>(to_float(x[i]) * gamma[i % channels]))) << i;
+        ASSERT_EQ(to_float(found.dx[i]), to_float(stored_as<T>(to_float(dy[i]) * gamma[i % channels]))) << i;
       }
       expect_near(found.dgamma, factor_gradient(floats(x), floats(dy), channels), 1e-5);
+      std::vector<float> factors(count);
+      for (std::size_t i = 0; i < count; ++i) factors[i] = gamma[i % channels];
+      expect_near(found.sums, factor_gradient(factors, floats(dy), channels), 1e-5);
     }
   }
 };

@@ -21,6 +21,12 @@ struct TokensCase {
   std::int64_t size() const { return patches() + channels; }          ///< of a sample of y
 };
 
+/// As launch_each, for `count` elements.
+template <int n, typename Element>
+void emulate_packs(const Element& element, std::size_t count, ThreadOrder order = ThreadOrder::ascending) {
+  emulate(ForEachElement{element, static_cast<std::int64_t>(count) / n}, order);
+}
+
 class Tokens : public ::testing::TestWithParam<TokensCase> {};
 
 TEST_P(Tokens, AreTheClassTokenAndThePatchesPlusPositions) {
@@ -67,23 +73,20 @@ TEST_P(Tokens, HaveTheSameBitsOnAGpu) {
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<float> found(y.size()), dx(harness.values("x").size()), dclass(static_cast<std::size_t>(form.channels)),
         dpositions(static_cast<std::size_t>(form.size()));
-    const EmbedTokensForward<float> forward{harness.values("x").data(),
-                                            harness.values("tokens/class").data(),
-                                            harness.values("tokens/positions").data(),
-                                            found.data(),
-                                            form.size(),
-                                            form.channels};
-    emulate(ForEachElement{forward, form.batch * form.size()}, order);
+    with_pack_size<float>(form.channels, [&]<int n>(std::integral_constant<int, n>) {
+      emulate_packs<n>(EmbedTokensForward<float, n>{harness.values("x").data(), harness.values("tokens/class").data(),
+                                                    harness.values("tokens/positions").data(), found.data(),
+                                                    form.size(), form.channels},
+                       y.size(), order);
+      emulate_packs<n>(EmbedTokensSums<float, n>{dy.data(), dclass.data(), dpositions.data(), form.batch, form.size(),
+                                                 form.channels},
+                       dpositions.size(), order);
+      emulate_packs<n>(EmbedTokensBackward<float, n>{dy.data(), dx.data(), form.size(), form.channels}, dx.size(),
+                       order);
+    });
     EXPECT_TRUE(equal_bits(found, copy(y)));
-    emulate(ForEachElement{EmbedTokensSums<float>{dy.data(), dclass.data(), dpositions.data(), form.batch, form.size(),
-                                                  form.channels},
-                           form.size()},
-            order);
     EXPECT_TRUE(equal_bits(dclass, copy(harness.gradient("tokens/class"))));
     EXPECT_TRUE(equal_bits(dpositions, copy(harness.gradient("tokens/positions"))));
-    emulate(ForEachElement{EmbedTokensBackward<float>{dy.data(), dx.data(), form.size(), form.channels},
-                           form.batch * form.patches()},
-            order);
     EXPECT_TRUE(equal_bits(dx, copy(harness.gradient("x"))));
   }
 }
@@ -97,12 +100,12 @@ TEST_P(Tokens, FirstOneHasTheSameBitsOnAGpu) {
   harness.backward();
   const std::vector<float> dy = OpHarness::output_gradient(y.size());
   std::vector<float> found(y.size()), dx(harness.values("x").size(), 9.0f);
-  emulate(
-      ForEachElement{FirstTokenForward<float>{harness.values("x").data(), found.data(), form.patches(), form.channels},
-                     form.batch * form.channels});
+  with_pack_size<float>(form.channels, [&]<int n>(std::integral_constant<int, n>) {
+    emulate_packs<n>(
+        FirstTokenForward<float, n>{harness.values("x").data(), found.data(), form.patches(), form.channels}, y.size());
+    emulate_packs<n>(FirstTokenBackward<float, n>{dy.data(), dx.data(), form.patches(), form.channels}, dx.size());
+  });
   EXPECT_TRUE(equal_bits(found, copy(y)));
-  emulate(ForEachElement{FirstTokenBackward<float>{dy.data(), dx.data(), form.patches(), form.channels},
-                         form.batch * form.patches()});
   EXPECT_TRUE(equal_bits(dx, copy(harness.gradient("x"))));
 }
 

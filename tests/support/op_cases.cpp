@@ -185,6 +185,19 @@ std::vector<OpCase> elementwise_ops() {
   cases.push_back({.name = "Scale", .batch = 3, .build = [](OpHarness& h) {
                      return scale(h.graph(), "scale", h.input("x", {3, 7, 11}), 0.125f);
                    }});
+  for (const std::int64_t units : {12, 64}) {
+    for (const auto& [name, kind] :
+         {std::pair("Gelu", ActivationKind::gelu), std::pair("Silu", ActivationKind::silu)}) {
+      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, the activation sums the biases
+                       .batch = 70,
+                       .rounds_once = false,
+                       .build = [units = units, activation = kind](OpHarness& h) {
+                         const Value x = h.input("x", {70, 9, 8});
+                         return activated(activation, h.graph(),
+                                          dense(h.graph(), "layer", x, {.units = units, .per_position = true}));
+                       }});
+    }
+  }
   cases.push_back({.name = "BranchesThatJoin",  // a value with three readers, one of them the join itself
                    .batch = 3,
                    .integers = true,
@@ -207,6 +220,15 @@ std::vector<OpCase> norms() {
     cases.push_back({.name = "LayerNorm" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
                      }});
+    cases.push_back(
+        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the latter sums the biases
+         .batch = 70,
+         .rounds_once = false,
+         .build = [=](OpHarness& h) {
+           const Value x = h.input("x", {70, 9, 8});
+           return scale_channels(h.graph(), "scale",
+                                 dense(h.graph(), "layer", x, {.units = channels, .per_position = true}));
+         }});
     cases.push_back({.name = "ScaleChannels" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return scale_channels(h.graph(), "scale", h.input("x", {3, 7, channels}));
                      }});

@@ -15,7 +15,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;
   std::optional<cudaDataType_t> bias_type;  ///< none: D's
 };
 struct cublasLtMatrixLayoutOpaque_t {
@@ -81,6 +81,11 @@ Product describe(const cublasLtMatmulDescOpaque_t& description, const cublasLtMa
     product.bias_type = description.bias_type.value_or(d.type);
     if (product.bias == nullptr) misuse("an epilogue with a bias without a pointer to it");
   }
+  if (description.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
+    product.bias_gradient = description.bias;
+    product.bias_type = description.bias_type.value_or(d.type);
+    if (product.bias_gradient == nullptr) misuse("an epilogue with a bias gradient without a pointer to it");
+  }
   return product;
 }
 
@@ -102,17 +107,30 @@ void check_extents(const Product& product) {
   }
 }
 
-/// After cuBLAS, "cublasLtMatmul", table of types: A and B alike, float32 from both, bfloat16 from bfloat16.
+/// The parts of the sums over k.
+int splits_of(const Product& product) {
+  constexpr std::int64_t fewest = 32;  // columns of A that are worth a second part
+  if (product.a.product_columns() < fewest) return 1;
+  return product.bias_gradient == nullptr || settings().divided_bias_gradients ? 2 : 1;
+}
+
+/// After cuBLAS, "cublasLtMatmul", table of types: A and B alike, float32 from both, bfloat16 from bfloat16. The types
+/// of a bias and its gradient are D's. CUBLASLT_EPILOGUE_BGRADA requires an A that is not transposed (after
+/// nvmath-python's tests).
 bool is_supported(const Product& product) {
   const bool types =
       product.a.type == product.b.type && (product.d.type == CUDA_R_32F || product.a.type == CUDA_R_16BF);
   const bool bias = product.bias == nullptr || (settings().fused_biases && product.bias_type == product.d.type);
-  return types && bias;
+  const bool bias_gradient =
+      product.bias_gradient == nullptr || (settings().fused_biases && product.bias_type == product.d.type &&
+                                           !product.a.transposed && product.d.batch_count == 1);
+  return types && bias && bias_gradient;
 }
 
 /// The product that an algorithm is for. Calling it with another product is misuse.
 std::uint64_t form_of(const Product& product) {
-  std::uint64_t hash = product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32;
+  std::uint64_t hash =
+      product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32 + 8u * (product.bias_gradient != nullptr);
   for (const Matrix& one : {product.a, product.b, product.d}) {
     for (const std::int64_t value : {one.rows, one.columns, one.leading_dimension, std::int64_t{one.type},
                                      std::int64_t{one.transposed}, std::int64_t{one.batch_count}, one.batch_stride}) {
@@ -245,8 +263,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
   }
   results[0] = {.workspaceSize = workspace_of_an_algorithm, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1.0f};
   results[0].algo.data[0] = form_of(product);
+  results[0].algo.data[5] = static_cast<std::uint64_t>(splits_of(product));
   for (std::size_t i = 0; i < preference->alignment.size(); ++i) results[0].algo.data[1 + i] = preference->alignment[i];
   *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name, void* value,
+                                                    std::size_t bytes, std::size_t* written) {
+  if (name != CUBLASLT_ALGO_CONFIG_SPLITK_NUM) misuse("an attribute of an algorithm that is not faked");
+  *written = sizeof(std::int32_t);
+  const auto splits = static_cast<std::int32_t>(algorithm->data[5]);
+  if (bytes < sizeof(splits)) misuse("too little memory for an attribute of an algorithm");
+  std::memcpy(value, &splits, sizeof(splits));
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -273,9 +303,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   check_addend(product, algorithm->data[3]);
   check_operand(workspace, workspace_of_an_algorithm, 256, "the workspace");
   if (workspace_bytes < workspace_of_an_algorithm) misuse("a workspace smaller than the algorithm asks for");
-  if (product.bias != nullptr) {
+  if (const void* const vector = product.bias != nullptr ? product.bias : product.bias_gradient; vector != nullptr) {
     const std::size_t element = product.bias_type == CUDA_R_16BF ? sizeof(carillon::Bf16) : sizeof(float);
-    check_operand(product.bias, static_cast<std::size_t>(product.d.rows) * element, 16, "the bias");
+    check_operand(vector, static_cast<std::size_t>(product.d.rows) * element, 16, "the bias");
   }
   const cudaError_t status = enqueue_kernel(
       stream,

@@ -24,7 +24,8 @@ struct Settings {
   std::uint64_t seed = 1;
   double eagerness = 0.0;  ///< probability that a device does some work as soon as more is given
   int devices = 1;
-  bool fused_biases = true;  ///< whether cuBLASLt and cuDNN have kernels that add biases
+  bool fused_biases = true;  ///< whether cuBLASLt and cuDNN have kernels that add biases or sum their gradients
+  bool divided_bias_gradients = true;  ///< whether cuBLASLt's kernels that sum gradients of biases divide sums
   std::size_t device_bytes = std::size_t{2} << 30;
   bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other
 };

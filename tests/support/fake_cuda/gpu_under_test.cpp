@@ -9,6 +9,7 @@ void set_conditions(const GpuConditions& conditions) {
   fake_cuda::configure({.seed = conditions.seed,
                         .eagerness = conditions.eagerness,
                         .fused_biases = conditions.fused_biases,
+                        .divided_bias_gradients = conditions.divided_bias_gradients,
                         .device_bytes = conditions.device_bytes});
 }
 std::string left_on_gpu() { return fake_cuda::left_over(); }

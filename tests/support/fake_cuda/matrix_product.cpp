@@ -47,6 +47,11 @@ std::vector<float> unpacked(const Matrix& matrix, bool tf32) {
 void compute_one(const Product& product) {
   const std::vector<float> a = unpacked(product.a, product.tf32), b = unpacked(product.b, product.tf32);
   const std::int64_t rows = product.d.rows, inner = product.a.product_columns();
+  for (std::int64_t row = 0; product.bias_gradient != nullptr && row < rows; ++row) {
+    float sum = 0.0f;
+    for (std::int64_t k = 0; k < inner; ++k) sum += a[static_cast<std::size_t>(k * rows + row)];
+    store(product.bias_gradient, product.bias_type, row, sum);
+  }
   std::vector<float> sums(static_cast<std::size_t>(rows));
   for (std::int64_t column = 0; column < product.d.columns; ++column) {
     std::fill(sums.begin(), sums.end(), 0.0f);

@@ -1,5 +1,5 @@
 // The arithmetic of the fake's cublasLtMatmul, after cuBLAS, "cublasLtMatmul": column-major
-// D = alpha op(A) op(B) + beta C, bias, ReLU.
+// D = alpha op(A) op(B) + beta C, bias, ReLU, or the sums of op(A)'s rows.
 #pragma once
 
 #include <cublasLt.h>
@@ -37,7 +37,8 @@ struct Product {
   float alpha = 1.0f, beta = 0.0f;  ///< beta 0: C is not read
   bool relu = false;
   const void* bias = nullptr;
-  cudaDataType_t bias_type = CUDA_R_32F;
+  void* bias_gradient = nullptr;
+  cudaDataType_t bias_type = CUDA_R_32F;  ///< of the bias or its gradient
 };
 
 /// Summed in float32 in ascending order.
