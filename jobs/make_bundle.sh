@@ -49,7 +49,7 @@ libraries_of() {
 
 for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/libexec/"; done
 while IFS= read -r test; do cp "$test" "$bundle/libexec/"; done < \
-  <(find "$build/bin" -maxdepth 1 -type f -executable -name '*gpu*test')
+  <(find "$build/bin" -maxdepth 1 -type f -executable \( -name '*gpu*test' -o -name 'time_*_gpu' \))
 for tool in mpirun orted h5dump; do cp "$(readlink -f "$(command -v $tool)")" "$bundle/libexec/$tool"; done
 
 pmix_plugins=$(dirname "$(ldconfig -p | awk '/libpmix\.so/ {print $NF; exit}' | xargs readlink -f)")

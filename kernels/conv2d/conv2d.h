@@ -44,6 +44,9 @@ struct Conv2dGeometry {
   bool accumulates_dx = false;
 };
 
+/// The geometry of an op's convolution; null: the op is none.
+const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
+
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
 /// y [n, p, q, o].
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);

@@ -125,6 +125,18 @@ std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const C
   return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::make_unique<Implementation>(Implementation{task})));
 }
 
+std::vector<std::unique_ptr<Conv2dPlan>> Conv2dPlan::candidates(const Conv2dTarget& target, const Conv2dTask& task,
+                                                                std::size_t /*count*/) {
+  std::vector<std::unique_ptr<Conv2dPlan>> found;
+  std::string reason;
+  if (auto plan = find(target, task, reason)) found.push_back(std::move(plan));
+  return found;
+}
+
+std::string Conv2dPlan::text(const Conv2dTarget& /*target*/, const Conv2dTask& task) {
+  return convolution_text({}, cudnnGetVersion(), task);
+}
+
 void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace) const {
   for (const void* pointer : {memory.x, memory.weights, memory.y, workspace}) {
     if (fake_cuda::place_of(pointer, 1) != fake_cuda::Place::device) {
