@@ -14,6 +14,7 @@ PROGRAM = pathlib.Path(sys.argv.pop())
 LINES = """rules\t-1\t10.0\t0\teng1_k0=1\tfast
 plan\t1\t9.0\t64\teng2_k0=1\tfast
 plan\t2\t9.5\t64\teng3_k0=1\tfast
+rules\t-1\t11.0\t0\teng1\tnear
 rules\t-1\t10.0\t0\teng1\tnear
 plan\t0\t9.8\t0\teng2\tnear
 product\t-1\t1.0\t0\tcuBLASLt\tnear
@@ -46,7 +47,7 @@ class MeasuredPlansTest(unittest.TestCase):
             [PROGRAM, "cifar10:32:1:bf16"], check=True, stdout=subprocess.PIPE, text=True
         ).stdout.splitlines()  # fmt: skip
         lines = [line.split("\t") for line in output if not line.startswith("#")]
-        self.assertEqual([line[0] for line in lines], ["rules"] * 5, output)  # images have no gradient
+        self.assertEqual([line[0] for line in lines], ["rules"] * 10, output)  # images have no gradient
         self.assertEqual(len({line[5] for line in lines}), 5)
         self.assertEqual(self.written("\n".join(output)), [])
 

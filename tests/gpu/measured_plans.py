@@ -36,7 +36,7 @@ def choose(lines, least):
     times = {kind: [time for other, time, _ in lines if other == kind] for kind in ("rules", "product")}
     if not times["rules"]:
         return None, None, None, None
-    rules = times["rules"][0]
+    rules = min(times["rules"])
     best, kernel = min((time, kernel) for kind, time, kernel in lines if kind in ("rules", "plan"))
     chosen = kernel if best * (1 + least / 100) < rules else None
     return chosen, rules, best, min(times["product"], default=None)

@@ -2,10 +2,13 @@
 //
 //   time_conv_plans_gpu [--seconds S] [--count N] [NETWORK:IMAGE_SIZE:BATCH:PRECISION...]
 //
-// Prints a line per plan with fields separated by tabs: "plan" or, for the plan that the rules choose, "rules"; its
-// place among the candidates; microseconds; bytes of workspace; kernel; convolution (convolution_text). The first N
-// acceptable plans of a convolution are timed. "product": the product of cuBLASLt that computes the same. Lines that
-// begin with "#" are comments. Ends after S seconds, between two convolutions.
+// Prints a line per plan, with fields separated by tabs: kind; place among the candidates; microseconds; bytes of
+// workspace; kernel; convolution (convolution_text). The kinds:
+//   rules    the plan that the rules choose, timed twice: a gain must be above the noise
+//   plan     one of the first N acceptable plans
+//   differs  a plan with other bits in a second run (checked for small results only)
+//   product  cuBLASLt's product that computes the same as a 1 x 1 convolution
+// Lines that begin with "#" are comments. Ends after S seconds, between two convolutions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -133,6 +136,7 @@ class Operands {
                                           : memory.y) = result_.data();
     return memory;
   }
+  const void* result() const { return result_.data(); }
 
  private:
   Buffer x_, weights_, y_, result_;
@@ -176,14 +180,14 @@ class Measurement {
     std::string reason;
     const auto chosen = Conv2dPlan::find(target, task, reason);
     if (!chosen) return;  // such as biases in bf16
-    const Conv2dPlan::Memory memory = operands_.of(task.pass);
-    double best = timed("rules", -1, *chosen, memory, text, 1e9);
+    double best = timed("rules", -1, *chosen, task, text, 1e9);
     const auto plans = Conv2dPlan::candidates(target, task, count_);
     for (std::size_t i = 0; i < plans.size(); ++i) {
       if (plans[i]->kernel() == chosen->kernel()) continue;
-      best = std::min(best, timed("plan", static_cast<int>(i), *plans[i], memory, text, best));
+      best = std::min(best, timed("plan", static_cast<int>(i), *plans[i], task, text, best));
     }
-    if (const auto product = product_of(device_, task, memory)) {
+    timed("rules", -1, *chosen, task, text, best);
+    if (const auto product = product_of(device_, task, operands_.of(task.pass))) {
       const double time = time_of(
           device_, [&] { product->run(device_.stream()); }, best);
       print("product", -1, time, 0, "cuBLASLt", text);
@@ -191,12 +195,29 @@ class Measurement {
   }
 
  private:
-  double timed(const char* kind, int place, const Conv2dPlan& plan, const Conv2dPlan::Memory& memory,
-               const std::string& text, double best) {
+  double timed(const char* kind, int place, const Conv2dPlan& plan, const Conv2dTask& task, const std::string& text,
+               double best) {
+    const Conv2dPlan::Memory memory = operands_.of(task.pass);
     const auto run = [&] { plan.run(device_.cudnn(), memory, device_.workspace().data()); };
     const double time = time_of(device_, run, best);
-    print(kind, place, time, plan.workspace_bytes(), plan.kernel(), text);
+    print(repeats_its_bits(run, task) ? kind : "differs", place, time, plan.workspace_bytes(), plan.kernel(), text);
     return time;
+  }
+  bool repeats_its_bits(const std::function<void()>& run, const Conv2dTask& task) {
+    constexpr std::int64_t most_bytes = std::int64_t{8} << 20;
+    const StridedTensor& result = task.pass == Conv2dPass::weights_gradient ? task.layout.weights
+                                  : task.pass == Conv2dPass::data_gradient  ? task.layout.x
+                                                                            : task.layout.y;
+    const std::int64_t bytes = result.extents[0] * result.strides[0] * static_cast<std::int64_t>(size_of(task.type));
+    if (bytes > most_bytes) return true;
+    std::vector<std::byte> results[2];
+    for (std::vector<std::byte>& found : results) {
+      found.resize(static_cast<std::size_t>(bytes));
+      run();
+      device_.stream().synchronize();
+      device_.download(operands_.result(), found.data(), found.size());
+    }
+    return results[0] == results[1];
   }
   static void print(const char* kind, int place, double time, std::size_t workspace, const std::string& kernel,
                     const std::string& text) {
