@@ -114,15 +114,20 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 
+const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition) {
+  const auto* convolution = dynamic_cast<const Conv2dDefinition*>(&definition);
+  return convolution == nullptr ? nullptr : &convolution->geometry();
+}
+
 std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method) {
   std::vector<std::string> names;
   if (graph.arithmetic() == Arithmetic::bf16) return names;
   for (const Graph::Node& node : graph.nodes()) {
-    const auto* convolution = dynamic_cast<const Conv2dDefinition*>(node.definition.get());
-    if (convolution == nullptr) continue;
+    const Conv2dGeometry* geometry = conv2d_geometry(*node.definition);
+    if (geometry == nullptr) continue;
     const Shape& filters = graph.parameters()[node.parameters.at(0)].shape;
     const Shape& y = graph.values()[node.outputs.at(0)].shape;
-    if (takes_winograd(convolution->geometry(), method, filters, y)) names.push_back(node.name);
+    if (takes_winograd(*geometry, method, filters, y)) names.push_back(node.name);
   }
   return names;
 }

@@ -11,6 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/shared/cudnn_graph.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {
@@ -124,78 +125,139 @@ std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   return all;
 }
 
-/// The first acceptable plan of cuDNN's heuristics. cuDNN reports an error if it has no kernel.
-frontend::error_t choose_plan(frontend::graph::Graph& graph, const CudnnTarget& target, const Conv2dTask& task,
-                              const PlanDemands& demands) {
-  frontend::error_t status = graph.validate();
-  if (status.is_good()) status = build_operation_graph(graph, target);
-  if (status.is_good()) {
-    status = graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
+/// A graph with all plans of cuDNN's heuristics. They are known by their indices, fastest first, and built on demand.
+class PlannedGraph : public frontend::graph::Graph {
+ public:
+  /// Makes the graph of the task, and deselects the plans that are not acceptable.
+  frontend::error_t propose(const CudnnTarget& target, const Conv2dTask& task) {
+    add_operations(*this, task);
+    frontend::error_t status = validate();
+    if (status.is_good()) status = build_operation_graph(*this, target);
+    if (status.is_good()) status = create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
+    if (status.is_bad()) return status;
+    deselect_numeric_notes(unwanted_notes(task.arithmetic));
+    deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
+    deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
+    return status;
   }
-  if (status.is_bad()) return status;
-  if (demands.tensor_cores) graph.select_numeric_notes({frontend::NumericalNote_t::TENSOR_CORE});
-  graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
-  graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
-  graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
-  if (demands.divided_sums) {
-    // Parts of the names of plans. Knob 0 is the number of parts of a sum; engines without it divide in other ways.
-    std::vector<std::string> few;
-    for (std::int64_t parts = 1; parts < least_parts(task); ++parts) few.push_back(fmt::format("_k0={}_", parts));
-    graph.deselect_engines(few);
+
+  std::string name(std::int64_t index) const {
+    std::string found;
+    return get_plan_name_at_index(index, found).is_bad() ? "?" : found;
   }
-  return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
+  bool on_tensor_cores(std::int64_t index) const {
+    const auto& notes = plans.numeric_notes.at(static_cast<std::size_t>(index));
+    return std::ranges::find(notes, frontend::NumericalNote_t::TENSOR_CORE) != notes.end();
+  }
+  /// `too_few`: parts of the names of plans that do not divide the sums as demanded.
+  bool meets(std::int64_t index, const PlanDemands& demands, std::span<const std::string> too_few) const {
+    if (demands.tensor_cores && !on_tensor_cores(index)) return false;
+    const auto is_in_name = [full = name(index)](const std::string& part) { return full.find(part) != full.npos; };
+    return !demands.divided_sums || std::ranges::none_of(too_few, is_in_name);
+  }
+};
+
+/// Knob 0 is the number of parts of a sum; engines without it divide in other ways.
+std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
+  std::vector<std::string> names;
+  for (std::int64_t parts = 1; parts < least; ++parts) names.push_back(fmt::format("_k0={}_", parts));
+  return names;
+}
+
+GpuModel model_of(const CudnnTarget& target) {
+  if (!target.handle) {
+    const auto properties = nlohmann::json::parse(target.device_json);
+    return {properties.at("deviceVer").get<int>() / 10, properties.at("multiProcessorCount").get<int>()};
+  }
+  int ordinal = 0;
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDevice(&ordinal));
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal));
+  return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
 }
 
 }  // namespace
 
 struct Conv2dPlan::Implementation {
-  /// The graph's data about its chosen plan.
-  struct PlannedGraph : frontend::graph::Graph {
-    const std::vector<frontend::NumericalNote_t>& notes() const {
-      return plans.numeric_notes.at(static_cast<std::size_t>(plans.candidate));
+  std::shared_ptr<PlannedGraph> graph;
+  std::int64_t index;  ///< of a plan that is built
+
+  /// Builds the first plan that `is_wanted` accepts and cuDNN can build. Null: there is none.
+  template <typename IsWanted>
+  static std::unique_ptr<Conv2dPlan> build_first(const std::shared_ptr<PlannedGraph>& graph,
+                                                 const IsWanted& is_wanted) {
+    for (std::int64_t index = 0; index < graph->get_execution_plan_count(); ++index) {
+      if (!is_wanted(index) || graph->build_plan_at_index(index).is_bad()) continue;
+      return std::unique_ptr<Conv2dPlan>(
+          new Conv2dPlan(std::make_unique<Implementation>(Implementation{graph, index})));
     }
-  };
-  PlannedGraph graph;
+    return nullptr;
+  }
 };
 
 Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Conv2dPlan::~Conv2dPlan() = default;
 
-std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason) {
-  for (const PlanDemands& demands : plan_demands(task)) {
-    auto implementation = std::make_unique<Implementation>();
-    try {
-      add_operations(implementation->graph, task);
-      frontend::error_t status = choose_plan(implementation->graph, target, task, demands);
-      if (status.is_good()) return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::move(implementation)));
+std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
+                                             std::span<const MeasuredPlan> measured) {
+  try {
+    const auto graph = std::make_shared<PlannedGraph>();
+    frontend::error_t status = graph->propose(target, task);
+    if (status.is_bad()) {
       reason = first_line(status.get_message());
-    } catch (const std::exception& error) {  // cuDNN reports some errors by an exception
-      reason = first_line(error.what());
+      return nullptr;
     }
+    if (!measured.empty()) {
+      const std::string_view kernel = measured_kernel(measured, text(target, task));
+      const auto is_measured = [&](std::int64_t index) { return !kernel.empty() && graph->name(index) == kernel; };
+      if (auto plan = Implementation::build_first(graph, is_measured)) return plan;
+    }
+    const std::vector<std::string> too_few = names_of_fewer_parts(least_parts(task));
+    for (const PlanDemands& demands : plan_demands(task)) {
+      const auto is_wanted = [&](std::int64_t index) { return graph->meets(index, demands, too_few); };
+      if (auto plan = Implementation::build_first(graph, is_wanted)) return plan;
+    }
+    reason = fmt::format("none of {} plans is acceptable", graph->get_execution_plan_count());
+  } catch (const std::exception& error) {  // cuDNN reports some errors by an exception
+    reason = first_line(error.what());
   }
   return nullptr;
+}
+
+std::vector<std::unique_ptr<Conv2dPlan>> Conv2dPlan::candidates(const CudnnTarget& target, const Conv2dTask& task,
+                                                                std::size_t count) {
+  std::vector<std::unique_ptr<Conv2dPlan>> found;
+  const auto graph = std::make_shared<PlannedGraph>();
+  if (graph->propose(target, task).is_bad()) return found;
+  std::int64_t next = 0;
+  while (found.size() < count) {
+    auto plan = Implementation::build_first(graph, [&](std::int64_t index) { return index >= next; });
+    if (!plan) break;
+    next = plan->implementation_->index + 1;
+    found.push_back(std::move(plan));
+  }
+  return found;
+}
+
+std::string Conv2dPlan::text(const CudnnTarget& target, const Conv2dTask& task) {
+  return convolution_text(model_of(target), cudnnGetVersion(), task);
 }
 
 void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace) const {
   std::unordered_map<std::int64_t, void*> by_uid{
       {x_uid, memory.x}, {weights_uid, memory.weights}, {biases_uid, memory.biases}, {y_uid, memory.y}};
-  frontend::error_t status = implementation_->graph.execute(handle, by_uid, workspace);
+  const auto& [graph, index] = *implementation_;
+  frontend::error_t status = graph->execute_plan_at_index(handle, by_uid, workspace, index);
   if (status.is_bad()) fail(ExitCode::failed, "cuDNN: {}", first_line(status.get_message()));
 }
 
 std::size_t Conv2dPlan::workspace_bytes() const {
-  return static_cast<std::size_t>(implementation_->graph.get_workspace_size());
+  const auto& [graph, index] = *implementation_;
+  return static_cast<std::size_t>(graph->get_workspace_size_plan_at_index(index));
 }
 
-bool Conv2dPlan::on_tensor_cores() const {
-  const auto& notes = implementation_->graph.notes();
-  return std::ranges::find(notes, frontend::NumericalNote_t::TENSOR_CORE) != notes.end();
-}
+bool Conv2dPlan::on_tensor_cores() const { return implementation_->graph->on_tensor_cores(implementation_->index); }
 
-std::string Conv2dPlan::kernel() const {
-  std::string name;
-  if (implementation_->graph.get_plan_name(name).is_bad()) return "?";
-  return name;
-}
+std::string Conv2dPlan::kernel() const { return implementation_->graph->name(implementation_->index); }
 
 }  // namespace carillon

@@ -6,16 +6,20 @@
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
-// So the same GPU and library always have the same plan. Such kernels compute gradients of weights in the type of their
+// A plan that was measured (measured_plans_cuda.h) comes before the rules, if it is acceptable. So the same GPU and
+// library always have the same plan. Such kernels compute gradients of weights in the type of their
 // operands, and add float32 biases only to float32. Plans have no ReLU: the only kernels that keep NaN
 // (STRICT_NAN_PROP) are slow and use no tensor cores, and the others turn NaN into 0.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/conv2d/conv2d_layout.h"
+#include "kernels/conv2d/measured_plans_cuda.h"
 #include "kernels/shared/cudnn_target.h"
 
 namespace carillon {
@@ -38,10 +42,16 @@ class Conv2dPlan {
     void *x = nullptr, *weights = nullptr, *biases = nullptr, *y = nullptr;
   };
 
-  /// The first acceptable plan of cuDNN's heuristics that uses tensor cores (tf32, bf16) and divides the sums of a
-  /// small weight gradient; if there is none, the first acceptable plan. Null if cuDNN has none; `reason` is then its
-  /// message.
-  static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason);
+  /// The measured plan, if it is acceptable. Otherwise the first acceptable plan of cuDNN's heuristics that uses tensor
+  /// cores (tf32, bf16) and divides the sums of a small weight gradient; if there is none, the first acceptable plan.
+  /// Null if there is none; `reason` then says why.
+  static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
+                                          std::span<const MeasuredPlan> measured = measured_plans());
+  /// The first `count` acceptable plans of cuDNN's heuristics, for measurements; fewer if there are fewer.
+  static std::vector<std::unique_ptr<Conv2dPlan>> candidates(const CudnnTarget& target, const Conv2dTask& task,
+                                                             std::size_t count);
+  /// The convolution's text in the table of measured plans.
+  static std::string text(const CudnnTarget& target, const Conv2dTask& task);
   ~Conv2dPlan();
 
   /// Enqueues the kernel on the handle's stream. `workspace`: the task's workspace_bytes.

@@ -1,5 +1,4 @@
 // cuDNN plans without a GPU: cuDNN chooses them from a description of the GPU.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"
@@ -9,7 +8,6 @@ namespace carillon::testing {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{256} << 20;  // CudaDevice's least
-constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;
 
 struct Case {
   const char* name;
@@ -106,75 +104,6 @@ TEST(Conv2dPlansCuda, KernelsWithTensorCoresComeFirst) {
       Conv2dPlan::find({.device_json = h200}, task_of(shortcut, 128, Conv2dPass::forward, Arithmetic::bf16), reason);
   ASSERT_TRUE(plan) << reason;
   EXPECT_TRUE(plan->on_tensor_cores()) << plan->kernel();
-}
-
-/// The different convolutions of a network that cuDNN computes, at the batch size of its recipe. Windows that tile
-/// their input are products of patches.
-struct NetworkLayers {
-  const char* network;
-  std::int64_t batch;
-  std::vector<Case> layers;
-};
-
-Case layer(std::int64_t side, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1) {
-  return {"",
-          side,
-          side,
-          in,
-          {.filters = out, .kernel = kernel, .stride = stride, .padding = Padding::symmetric(kernel / 2)}};
-}
-
-std::vector<NetworkLayers> network_layers() {
-  return {
-      {"tutorial",
-       128,
-       {{"", 24, 24, 8, {.filters = 64, .kernel = 5}}, {"", 12, 12, 64, {.filters = 64, .kernel = 5}}}},
-      {"vgg7", 256, {layer(28, 8, 32, 3), layer(28, 32, 32, 3), layer(14, 32, 64, 3)}},
-      {"airbench94",
-       1024,
-       {{"", 32, 32, 8, {.filters = 24, .kernel = 2, .padding = Padding::valid}},
-        layer(31, 24, 64, 3),
-        layer(15, 64, 64, 3),
-        layer(15, 64, 256, 3),
-        layer(7, 256, 256, 3),
-        layer(3, 256, 256, 3)}},
-      {"resnet9", 512, {layer(32, 64, 128, 3), layer(16, 128, 256, 3), layer(8, 256, 512, 3)}},
-      {"resnet18_cifar",
-       128,
-       {layer(32, 8, 64, 3), layer(32, 64, 64, 3), layer(32, 64, 128, 3, 2), layer(32, 64, 128, 1, 2),
-        layer(16, 128, 256, 3, 2), layer(8, 256, 512, 3, 2), layer(4, 512, 512, 3)}},
-      {"resnet50",
-       256,
-       {layer(224, 8, 64, 7, 2), layer(56, 64, 64, 3), layer(56, 128, 128, 3, 2), layer(56, 256, 512, 1, 2),
-        layer(28, 256, 256, 3, 2), layer(14, 512, 512, 3, 2), layer(14, 1024, 2048, 1, 2), layer(7, 512, 512, 3)}},
-  };
-}
-
-class NetworkPlansCuda : public ::testing::TestWithParam<NetworkLayers> {};
-INSTANTIATE_TEST_SUITE_P(Networks, NetworkPlansCuda, ::testing::ValuesIn(network_layers()),
-                         [](const auto& test) { return test.param.network; });
-
-/// Images have 8 channels in bf16, else 3, and no gradient.
-TEST_P(NetworkPlansCuda, UseTensorCoresAndFitTheWorkspace) {
-  for (Case c : GetParam().layers) {
-    const bool is_image = c.in == 8;
-    for (const Arithmetic arithmetic : {Arithmetic::tf32, Arithmetic::bf16}) {
-      if (is_image) c.in = arithmetic == Arithmetic::bf16 ? 8 : 3;
-      for (const Conv2dPass pass : {Conv2dPass::forward, Conv2dPass::weights_gradient, Conv2dPass::data_gradient}) {
-        if (is_image && pass == Conv2dPass::data_gradient) continue;
-        SCOPED_TRACE(fmt::format("{} x {}, {} to {}, kernel {}, stride {}, arithmetic {}, pass {}", c.height, c.width,
-                                 c.in, c.params.filters, c.params.kernel, c.params.stride, static_cast<int>(arithmetic),
-                                 static_cast<int>(pass)));
-        Conv2dTask task = task_of(c, GetParam().batch, pass, arithmetic);
-        task.workspace_bytes = h200_workspace_bytes;
-        std::string reason;
-        const auto plan = Conv2dPlan::find({.device_json = h200}, task, reason);
-        ASSERT_TRUE(plan) << reason;
-        EXPECT_TRUE(plan->on_tensor_cores()) << plan->kernel();
-        EXPECT_LE(plan->workspace_bytes(), h200_workspace_bytes);
-      }
-    }
-  }
 }
 
 /// cuDNN's first proposal has one block per 64x64 results, so 4 blocks add over all images.

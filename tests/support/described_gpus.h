@@ -1,6 +1,7 @@
 // GPUs as cuDNN describes them, for plans without a device.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace carillon::testing {
@@ -22,5 +23,7 @@ inline constexpr std::string_view a100 = R"({
   "maxSharedMemoryPerBlockOptin": 166912, "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 41943040,
   "totalGlobalMem": 85094301696, "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "isTccDriver": 0,
   "supportCoopLaunch": 1})";
+
+inline constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;  ///< CudaDevice's
 
 }  // namespace carillon::testing

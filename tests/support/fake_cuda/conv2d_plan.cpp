@@ -115,7 +115,8 @@ struct Conv2dPlan::Implementation {
 Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
 Conv2dPlan::~Conv2dPlan() = default;
 
-std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason) {
+std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
+                                             std::span<const MeasuredPlan> /*measured*/) {
   const bool has_bias = task.pass == Conv2dPass::forward_bias;
   const bool adds_biases = fake_cuda::settings().fused_biases && task.type == DType::f32;
   if (target.handle == nullptr || (has_bias && !adds_biases)) {
@@ -123,6 +124,18 @@ std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const CudnnTarget& target, const Co
     return nullptr;
   }
   return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::make_unique<Implementation>(Implementation{task})));
+}
+
+std::vector<std::unique_ptr<Conv2dPlan>> Conv2dPlan::candidates(const CudnnTarget& target, const Conv2dTask& task,
+                                                                std::size_t /*count*/) {
+  std::vector<std::unique_ptr<Conv2dPlan>> found;
+  std::string reason;
+  if (auto plan = find(target, task, reason)) found.push_back(std::move(plan));
+  return found;
+}
+
+std::string Conv2dPlan::text(const CudnnTarget& /*target*/, const Conv2dTask& task) {
+  return convolution_text({}, cudnnGetVersion(), task);
 }
 
 void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace) const {
