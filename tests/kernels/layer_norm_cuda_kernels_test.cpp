@@ -39,7 +39,7 @@ std::vector<Pack<float, 8>> packs_of(const std::vector<float>& values) {
 }
 
 /// As LayerNormCuda, with packs of n.
-template <typename T, int n>
+template <typename T, int n, int packs>
 class Emulated {
  public:
   Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order)
@@ -59,8 +59,8 @@ class Emulated {
   }
 
   Found run() {
-    emulate(LayerNormForward<T, n>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
-    emulate(LayerNormGradient<T, n>{rows_, norms_.data(), dy_.data(), dx_.data()}, order_);
+    emulate(LayerNormForward<T, n, packs>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
+    emulate(LayerNormGradient<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data()}, order_);
     const ColumnParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
     const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
                                          static_cast<std::uint32_t>(cut_.columns)};
@@ -76,7 +76,7 @@ class Emulated {
   std::vector<T> x_, y_, dy_, dx_;
   std::vector<Pack<float, 8>> gamma_, beta_;
   std::vector<RowNorm> norms_;
-  LayerNormRows<T, n> rows_;
+  LayerNormRows<T, n, packs> rows_;
   ColumnCut cut_;
   std::vector<double> parts_;
   Found found_;
@@ -85,8 +85,11 @@ class Emulated {
 template <typename T>
 Found emulate_layer_norm(const Case& c, const std::vector<T>& x, ThreadOrder order) {
   Found found;
-  with_pack_size<T>(c.channels,
-                    [&]<int n>(std::integral_constant<int, n>) { found = Emulated<T, n>(c, x, order).run(); });
+  with_pack_size<T>(c.channels, [&]<int n>(std::integral_constant<int, n>) {
+    with_layer_norm_packs<T, n>(
+        layer_norm_cut(c.rows, c.channels, n),
+        [&]<int packs>(std::integral_constant<int, packs>) { found = Emulated<T, n, packs>(c, x, order).run(); });
+  });
   return found;
 }
 
@@ -126,7 +129,8 @@ TEST_P(LayerNormKernels, DoNotDependOnTheOrderOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, LayerNormKernels,
                          ::testing::Values(Case{9, 3}, Case{5, 7}, Case{40, 12}, Case{300, 33}, Case{2049, 8},
-                                           Case{70, 384}, Case{33, 96, 50.0f}, Case{20, 1500}));
+                                           Case{70, 384}, Case{33, 96, 50.0f}, Case{20, 1500}, Case{19, 64},
+                                           Case{7, 1024}, Case{5, 1600}));
 
 }  // namespace
 }  // namespace carillon::testing
