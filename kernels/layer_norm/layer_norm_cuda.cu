@@ -10,8 +10,8 @@ namespace {
 
 class LayerNormCuda final : public Op {
  public:
-  LayerNormCuda(const LayerNormParams& params, const OpContext& context, const OpTensors& tensors)
-      : epsilon_(params.epsilon), tensors_(tensors) {
+  LayerNormCuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context, const OpTensors& tensors)
+      : epsilon_(params.epsilon), accumulates_dx_(accumulates_dx), tensors_(tensors) {
     check_index_limit("layer_norm", x().shape.element_count());
     if (!context.training) return;
     norms_ = context.device->allocate(static_cast<std::size_t>(rows()) * sizeof(RowNorm));
@@ -32,7 +32,8 @@ class LayerNormCuda final : public Op {
   void backward(Stream& stream) override {
     if (const Tensor& dx = tensors_.input_gradients[0]) {
       with_rows([&]<typename T, int n, int packs>(const LayerNormRows<T, n, packs>& rows) {
-        launch(LayerNormGradient<T, n, packs>{rows, norms(), dy<T>(), static_cast<T*>(dx.data)}, stream);
+        launch(LayerNormGradient<T, n, packs>{rows, norms(), dy<T>(), static_cast<T*>(dx.data), accumulates_dx_},
+               stream);
       });
     }
     const Tensor &dgamma = tensors_.parameter_gradients[0], &dbeta = tensors_.parameter_gradients[1];
@@ -82,6 +83,7 @@ class LayerNormCuda final : public Op {
   }
 
   float epsilon_;
+  bool accumulates_dx_;
   OpTensors tensors_;
   Buffer norms_;  ///< RowNorm [rows], in training
   Buffer parts_;  ///< ColumnParts, in training
@@ -89,9 +91,9 @@ class LayerNormCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, const OpContext& context,
+std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context,
                                          const OpTensors& tensors) {
-  return std::make_unique<LayerNormCuda>(params, context, tensors);
+  return std::make_unique<LayerNormCuda>(params, accumulates_dx, context, tensors);
 }
 
 }  // namespace carillon

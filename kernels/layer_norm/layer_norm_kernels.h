@@ -148,7 +148,7 @@ struct LayerNormForward : LayerNormRows<T, n, packs> {
   }
 };
 
-/// Computes dx.
+/// Computes dx, or adds it to dx.
 template <typename T, int n, int packs>
 struct LayerNormGradient : LayerNormRows<T, n, packs> {
   using Rows = LayerNormRows<T, n, packs>;
@@ -160,6 +160,7 @@ struct LayerNormGradient : LayerNormRows<T, n, packs> {
   const RowNorm* norms = nullptr;  ///< [rows]
   const T* dy = nullptr;           ///< [rows, channels]
   T* dx = nullptr;                 ///< [rows, channels]
+  bool adds = false;               ///< the results are added to dx
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -207,7 +208,12 @@ struct LayerNormGradient : LayerNormRows<T, n, packs> {
       for (int i = 0; i < n; ++i) {
         result.at[i] = (gradient.at[i] - rest.mean - hat.at[i] * rest.slope) * of.inverse;
       }
-      store_floats(result, dx + row * this->cut.channels + c);
+      T* const to = dx + row * this->cut.channels + c;
+      if (adds) {
+        const Pack<float, n> before = load_floats<n>(to);
+        for (int i = 0; i < n; ++i) result.at[i] += before.at[i];
+      }
+      store_floats(result, to);
     });
   }
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "carillon/graph/gradient_sharing.h"
+#include "src/device/cuda_backend.h"
+
 namespace carillon {
 namespace {
 
@@ -85,6 +88,21 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
     if (producer.inputs.empty()) return values;
     value = producer.inputs.front();
   }
+}
+
+/// Whether passes may save sums and copies of gradients on this device.
+bool shares_gradients(DeviceKind device) { return device == DeviceKind::cpu || !is_switched_off("shared_gradients"); }
+
+/// Whether no op overwrites the gradient of one input of `node` before the other input's producer has read it, if both
+/// have the same memory.
+bool can_share_gradients(const Graph& graph, const Graph::Node& node) {
+  const Graph::ValueInfo &a = graph.values()[node.inputs.at(0)], &b = graph.values()[node.inputs.at(1)];
+  if (!a.wants_gradient || !b.wants_gradient) return true;
+  if (a.producer == b.producer) return false;
+  const int later = a.producer > b.producer ? node.inputs[0] : node.inputs[1];
+  const Graph::Node& producer = graph.nodes()[graph.values()[later].producer];
+  const auto* const sharing = dynamic_cast<const GradientSharing*>(producer.definition.get());
+  return producer.outputs.front() == later && sharing != nullptr && sharing->keeps_output_gradient();
 }
 
 }  // namespace
@@ -183,6 +201,7 @@ void interpose(Graph& graph, Value x, Value y) {
 }
 
 void accumulate_input_gradients(Graph& graph, DeviceKind device) {
+  if (!shares_gradients(device)) return;
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Graph::Node& node = nodes[i];
@@ -198,6 +217,18 @@ void accumulate_input_gradients(Graph& graph, DeviceKind device) {
     node.definition = std::move(accumulating);
     node.outputs.push_back(shared);
     for (Graph::Node& other : after) std::ranges::replace(other.inputs, value, shared);
+  }
+  graph.replace_nodes(std::move(nodes));
+}
+
+void share_gradients(Graph& graph, DeviceKind device) {
+  if (device != DeviceKind::cuda || !shares_gradients(device)) return;
+  std::vector<Graph::Node> nodes = graph.nodes();
+  for (Graph::Node& node : nodes) {
+    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
+    if (sharing == nullptr) continue;
+    auto shared = sharing->sharing_gradients();
+    if (shared && can_share_gradients(graph, node)) node.definition = std::move(shared);
   }
   graph.replace_nodes(std::move(nodes));
 }

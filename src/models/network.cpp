@@ -116,6 +116,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
   if (settings.purpose == Purpose::training) accumulate_input_gradients(graph, settings.device);
   insert_forks(graph, fork_op());
+  if (settings.purpose == Purpose::training) share_gradients(graph, settings.device);
   return built;
 }
 

@@ -137,6 +137,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
   accumulate_input_gradients(graph_, device_.kind());
   insert_forks(graph_, fork_op());
+  share_gradients(graph_, device_.kind());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});
