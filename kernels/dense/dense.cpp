@@ -1,12 +1,13 @@
 #include "kernels/dense/dense.h"
 
+#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class DenseDefinition final : public OpDefinition {
+class DenseDefinition final : public OpDefinition, public GradientSharing {
  public:
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
@@ -21,6 +22,7 @@ class DenseDefinition final : public OpDefinition {
   std::optional<int> column_summed_parameter() const {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
   }
+  bool keeps_output_gradient() const override { return !form_.relu; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_dense_cpu(form_, context, tensors); },

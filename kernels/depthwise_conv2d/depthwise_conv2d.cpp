@@ -11,12 +11,27 @@ class DepthwiseConv2dDefinition final : public OpDefinition {
   explicit DepthwiseConv2dDefinition(const DepthwiseGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "depthwise_conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::shared_ptr<const OpDefinition> accumulating(DeviceKind device, DType /*type*/) const {
+    if (!can_accumulate(device)) return nullptr;
+    DepthwiseGeometry geometry = geometry_;
+    geometry.accumulates_dx = true;
+    return std::make_shared<DepthwiseConv2dDefinition>(geometry);
+  }
+  std::optional<int> output_shares_input(int output) const override {
+    return geometry_.accumulates_dx && output == 1 ? std::optional(0) : std::nullopt;
+  }
+  std::optional<int> gradient_shares_output(int /*input*/) const override {
+    return geometry_.accumulates_dx ? std::optional(1) : std::nullopt;
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    check(!geometry_.accumulates_dx || can_accumulate(context.device->kind()),
+          "only a depthwise convolution with stride 1 on a GPU can add to a gradient");
     return on_device(
         context, [&] { return make_depthwise_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_depthwise_conv2d_cuda(geometry_, context, tensors); });
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    check(!geometry_.accumulates_dx, "only the convolutions of an evaluation can be exported");
     const Shape& shape = operands.parameters.at(0).shape;  // height, width, 1, channels
     const std::int64_t area = shape[0] * shape[1], channels = shape[3];
     const std::span<const float> weights = operands.parameters[0].floats();
@@ -34,10 +49,13 @@ class DepthwiseConv2dDefinition final : public OpDefinition {
   }
 
  private:
+  bool can_accumulate(DeviceKind device) const { return device == DeviceKind::cuda && geometry_.vertical.stride == 1; }
+
   DepthwiseGeometry geometry_;
 };
 
-const OpTraits depthwise_conv2d_traits{.samples_are_independent = true,
+const OpTraits depthwise_conv2d_traits{.accumulating = trait<&DepthwiseConv2dDefinition::accumulating>,
+                                       .samples_are_independent = true,
                                        .to_onnx = trait<&DepthwiseConv2dDefinition::to_onnx>};
 
 }  // namespace

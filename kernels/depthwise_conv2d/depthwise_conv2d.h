@@ -35,6 +35,7 @@ Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const Dep
 /// The convolution for tensors of known shapes.
 struct DepthwiseGeometry {
   SlidingWindow vertical, horizontal;
+  bool accumulates_dx = false;  ///< backward adds to dx (OpTraits::accumulating); only on a GPU, with stride 1
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.

@@ -28,8 +28,8 @@ class DepthwiseConv2dCuda final : public Op {
 
   void forward(Stream& stream) override {
     const bool has_biases = tensors_.parameters.size() > 1;
-    convolve(geometry_, x(), has_biases ? static_cast<const float*>(tensors_.parameters[1].data) : nullptr, false, y(),
-             stream);
+    convolve({geometry_.vertical, geometry_.horizontal}, x(),
+             has_biases ? static_cast<const float*>(tensors_.parameters[1].data) : nullptr, false, y(), stream);
   }
 
   void backward(Stream& stream) override {
@@ -61,6 +61,7 @@ class DepthwiseConv2dCuda final : public Op {
     });
   }
 
+  /// to: added to if the geometry accumulates.
   void convolve(const DepthwiseGeometry& geometry, const Tensor& from, const float* biases, bool turned,
                 const Tensor& to, Stream& stream) const {
     with_form(geometry, [&]<typename T, int n, int taps, int stride>(
@@ -73,7 +74,8 @@ class DepthwiseConv2dCuda final : public Op {
                                                                   .weights = weights(),
                                                                   .biases = biases,
                                                                   .y = static_cast<T*>(to.data),
-                                                                  .turned = turned},
+                                                                  .turned = turned,
+                                                                  .adds = geometry.accumulates_dx},
                             lines * pool.packs},
              stream);
     });
@@ -100,8 +102,8 @@ class DepthwiseConv2dCuda final : public Op {
   void find_input_gradient(Stream& stream) const {
     const Tensor& dx = tensors_.input_gradients.at(0);
     if (geometry_.vertical.stride == 1) {
-      return convolve({turned_axis(geometry_.vertical), turned_axis(geometry_.horizontal)}, dy(), nullptr, true, dx,
-                      stream);
+      return convolve({turned_axis(geometry_.vertical), turned_axis(geometry_.horizontal), geometry_.accumulates_dx},
+                      dy(), nullptr, true, dx, stream);
     }
     with_form(geometry_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>, auto, auto) {
       launch(ForEachElement{DepthwiseInputGradient<T, n>{.pool = packed_pool(geometry_, channels(), n),

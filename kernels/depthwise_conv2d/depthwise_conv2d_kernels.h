@@ -29,6 +29,11 @@ CARILLON_HOST_DEVICE inline void add_product(const Pack<float, n>& a, const Pack
   for (int k = 0; k < n; ++k) sum.at[k] += a.at[k] * b.at[k];
 }
 
+template <int n>
+CARILLON_HOST_DEVICE inline void add(const Pack<float, n>& addend, Pack<float, n>& sum) {
+  for (int k = 0; k < n; ++k) sum.at[k] += addend.at[k];
+}
+
 /// One row of an image, from which threads read packs; zeros outside.
 template <typename T, int n>
 struct DepthwiseRow {
@@ -69,6 +74,7 @@ struct DepthwiseConvolve {
   const float* biases;   ///< [channels], or null
   T* y;                  ///< [batch, output height, output width, channels]
   bool turned = false;   ///< filters are turned by 180 degrees
+  bool adds = false;     ///< the results are added to y
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -87,7 +93,10 @@ struct DepthwiseConvolve {
     }
     T* const to = y + pool.offset<n>(at, at.row, column, vertical.output, horizontal.output);
     for (int q = 0; q < depthwise_columns; ++q) {
-      if (column + q < horizontal.output) store_floats(sums[q], to + static_cast<std::int64_t>(q) * packs * n);
+      if (column + q >= horizontal.output) continue;
+      T* const pixel = to + static_cast<std::int64_t>(q) * packs * n;
+      if (adds) add(load_floats<n>(pixel), sums[q]);
+      store_floats(sums[q], pixel);
     }
   }
 

@@ -1,5 +1,6 @@
 #include "kernels/elementwise/elementwise.h"
 
+#include "carillon/graph/gradient_sharing.h"
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/backend.h"
 #include "src/core/has_cuda.h"
@@ -101,16 +102,20 @@ Value add_unary(Graph& graph, const std::string& name, Value x, const F& functio
                       graph.shape(x));
 }
 
-class AddDefinition final : public OpDefinition {
+class AddDefinition final : public OpDefinition, public GradientSharing {
  public:
-  explicit AddDefinition(bool with_relu = false) : with_relu_(with_relu) {}
+  explicit AddDefinition(bool with_relu = false, bool shares_gradients = false)
+      : with_relu_(with_relu), shares_gradients_(shares_gradients) {}
   std::string_view type() const override { return "add"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = with_relu_}; }
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     return !with_relu_ && activation == Relu::type ? std::make_shared<AddDefinition>(true) : nullptr;
   }
+  std::shared_ptr<const OpDefinition> sharing_gradients() const override {
+    return std::make_shared<AddDefinition>(with_relu_, true);
+  }
   std::optional<int> gradient_shares_output(int input) const override {
-    return input == 0 ? std::optional(0) : std::nullopt;
+    return input == 0 || shares_gradients_ ? std::optional(0) : std::nullopt;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     const Tensor &a = tensors.inputs.at(0), &b = tensors.inputs.at(1), &y = tensors.outputs.at(0);
@@ -118,9 +123,10 @@ class AddDefinition final : public OpDefinition {
     Maps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
     if (!wants_da && !wants_db) return make_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // da has its memory
+    const Tensor& dy = tensors.output_gradients.at(0);  // da has its memory, and db if they share
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
-    if (wants_db) maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
+    if (wants_db && !shares_gradients_)
+      maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
     return make_op(context, maps);
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
@@ -129,7 +135,7 @@ class AddDefinition final : public OpDefinition {
   }
 
  private:
-  bool with_relu_;
+  bool with_relu_, shares_gradients_;
 };
 
 class ForkDefinition final : public OpDefinition {

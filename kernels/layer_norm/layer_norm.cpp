@@ -1,23 +1,38 @@
 #include "kernels/layer_norm/layer_norm.h"
 
+#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class LayerNormDefinition final : public OpDefinition {
+class LayerNormDefinition final : public OpDefinition, public GradientSharing {
  public:
-  explicit LayerNormDefinition(const LayerNormParams& params) : params_(params) {}
+  explicit LayerNormDefinition(const LayerNormParams& params, bool accumulates_dx = false)
+      : params_(params), accumulates_dx_(accumulates_dx) {}
   std::string_view type() const override { return "layer_norm"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::shared_ptr<const OpDefinition> accumulating(DeviceKind device, DType /*type*/) const {
+    return device == DeviceKind::cuda ? std::make_shared<LayerNormDefinition>(params_, true) : nullptr;
+  }
+  bool keeps_output_gradient() const override { return true; }
+  std::optional<int> output_shares_input(int output) const override {
+    return accumulates_dx_ && output == 1 ? std::optional(0) : std::nullopt;
+  }
+  std::optional<int> gradient_shares_output(int /*input*/) const override {
+    return accumulates_dx_ ? std::optional(1) : std::nullopt;
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    check(!accumulates_dx_ || context.device->kind() == DeviceKind::cuda,
+          "only a layer norm on a GPU can add to a gradient");
     return on_device(
         context, [&] { return make_layer_norm_cpu(params_, context, tensors); },
-        [&] { return make_layer_norm_cuda(params_, context, tensors); });
+        [&] { return make_layer_norm_cuda(params_, accumulates_dx_, context, tensors); });
   }
   /// ONNX images are [batch, channels, height, width], and LayerNormalization applies to the last extents.
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    check(!accumulates_dx_, "only the layer norms of an evaluation can be exported");
     using Extents = std::vector<std::int64_t>;
     const bool is_image = operands.input.rank() == 4;
     std::string x = operands.inputs.at(0);
@@ -31,9 +46,12 @@ class LayerNormDefinition final : public OpDefinition {
 
  private:
   LayerNormParams params_;
+  bool accumulates_dx_;
 };
 
-const OpTraits layer_norm_traits{.samples_are_independent = true, .to_onnx = trait<&LayerNormDefinition::to_onnx>};
+const OpTraits layer_norm_traits{.accumulating = trait<&LayerNormDefinition::accumulating>,
+                                 .samples_are_independent = true,
+                                 .to_onnx = trait<&LayerNormDefinition::to_onnx>};
 
 }  // namespace
 

@@ -33,7 +33,8 @@ Value layer_norm(Graph& graph, const std::string& name, Value x, const LayerNorm
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta}.
 std::unique_ptr<Op> make_layer_norm_cpu(const LayerNormParams& params, const OpContext& context,
                                         const OpTensors& tensors);
-std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, const OpContext& context,
+/// accumulates_dx: backward adds to dx (OpTraits::accumulating).
+std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context,
                                          const OpTensors& tensors);
 
 }  // namespace carillon

@@ -10,8 +10,8 @@ namespace {
 
 class LayerNormCuda final : public Op {
  public:
-  LayerNormCuda(const LayerNormParams& params, const OpContext& context, const OpTensors& tensors)
-      : epsilon_(params.epsilon), tensors_(tensors) {
+  LayerNormCuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context, const OpTensors& tensors)
+      : epsilon_(params.epsilon), accumulates_dx_(accumulates_dx), tensors_(tensors) {
     check_index_limit("layer_norm", x().shape.element_count());
     if (!context.training) return;
     norms_ = context.device->allocate(static_cast<std::size_t>(rows()) * sizeof(RowNorm));
@@ -22,21 +22,24 @@ class LayerNormCuda final : public Op {
   }
 
   void forward(Stream& stream) override {
-    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      launch(LayerNormForward<T, n>{rows_of<T, n>(), floats(tensors_.parameters[1]), epsilon_, norms(),
-                                    static_cast<T*>(tensors_.outputs[0].data)},
+    with_rows([&]<typename T, int n, int packs>(const LayerNormRows<T, n, packs>& rows) {
+      launch(LayerNormForward<T, n, packs>{rows, floats(tensors_.parameters[1]), epsilon_, norms(),
+                                           static_cast<T*>(tensors_.outputs[0].data)},
              stream);
     });
   }
 
   void backward(Stream& stream) override {
+    if (const Tensor& dx = tensors_.input_gradients[0]) {
+      with_rows([&]<typename T, int n, int packs>(const LayerNormRows<T, n, packs>& rows) {
+        launch(LayerNormGradient<T, n, packs>{rows, norms(), dy<T>(), static_cast<T*>(dx.data), accumulates_dx_},
+               stream);
+      });
+    }
+    const Tensor &dgamma = tensors_.parameter_gradients[0], &dbeta = tensors_.parameter_gradients[1];
+    if (!dgamma && !dbeta) return;
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      const T* const dy = static_cast<const T*>(tensors_.output_gradients[0].data);
-      const Tensor& dx = tensors_.input_gradients[0];
-      if (dx) launch(LayerNormGradient<T, n>{rows_of<T, n>(), norms(), dy, static_cast<T*>(dx.data)}, stream);
-      const Tensor &dgamma = tensors_.parameter_gradients[0], &dbeta = tensors_.parameter_gradients[1];
-      if (!dgamma && !dbeta) return;
-      const LayerNormGradients<T, n> terms{static_cast<const T*>(x().data), dy, norms(),
+      const LayerNormGradients<T, n> terms{static_cast<const T*>(x().data), dy<T>(), norms(),
                                            static_cast<std::uint32_t>(channels())};
       const ColumnCut cut = sums_cut(n);
       launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
@@ -56,9 +59,9 @@ class LayerNormCuda final : public Op {
     return {first, first + cut.row_blocks() * cut.columns};
   }
 
-  template <typename T, int n>
-  LayerNormRows<T, n> rows_of() const {
-    return {layer_norm_cut(rows(), channels(), n), static_cast<const T*>(x().data), floats(tensors_.parameters[0])};
+  template <typename T>
+  const T* dy() const {
+    return static_cast<const T*>(tensors_.output_gradients[0].data);
   }
 
   /// Calls body(type of the elements, elements per pack).
@@ -68,8 +71,19 @@ class LayerNormCuda final : public Op {
       with_pack_size<T>(channels(), [&](auto n) { body(type, n); });
     });
   }
+  /// Calls body(the LayerNormRows of x).
+  template <typename Body>
+  void with_rows(const Body& body) const {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const LayerNormCut cut = layer_norm_cut(rows(), channels(), n);
+      with_layer_norm_packs<T, n>(cut, [&]<int packs>(std::integral_constant<int, packs>) {
+        body(LayerNormRows<T, n, packs>{cut, static_cast<const T*>(x().data), floats(tensors_.parameters[0])});
+      });
+    });
+  }
 
   float epsilon_;
+  bool accumulates_dx_;
   OpTensors tensors_;
   Buffer norms_;  ///< RowNorm [rows], in training
   Buffer parts_;  ///< ColumnParts, in training
@@ -77,9 +91,9 @@ class LayerNormCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, const OpContext& context,
+std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context,
                                          const OpTensors& tensors) {
-  return std::make_unique<LayerNormCuda>(params, context, tensors);
+  return std::make_unique<LayerNormCuda>(params, accumulates_dx, context, tensors);
 }
 
 }  // namespace carillon

@@ -1,15 +1,17 @@
 #include "kernels/scale_channels/scale_channels.h"
 
+#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class ScaleChannelsDefinition final : public OpDefinition {
+class ScaleChannelsDefinition final : public OpDefinition, public GradientSharing {
  public:
   std::string_view type() const override { return "scale_channels"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  bool keeps_output_gradient() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_scale_channels_cpu(context, tensors); },

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "carillon/graph/gradient_sharing.h"
+#include "src/device/cuda_backend.h"
+
 namespace carillon {
 namespace {
 
@@ -106,6 +109,21 @@ Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Grap
   return node;
 }
 
+/// Whether passes may save sums and copies of gradients on this device.
+bool shares_gradients(DeviceKind device) { return device == DeviceKind::cpu || !is_switched_off("shared_gradients"); }
+
+/// Whether no op overwrites the gradient of one input of `node` before the other input's producer has read it, if both
+/// have the same memory.
+bool can_share_gradients(const Graph& graph, const Graph::Node& node) {
+  const Graph::ValueInfo &a = graph.values()[node.inputs.at(0)], &b = graph.values()[node.inputs.at(1)];
+  if (!a.wants_gradient || !b.wants_gradient) return true;
+  if (a.producer == b.producer) return false;
+  const int later = a.producer > b.producer ? node.inputs[0] : node.inputs[1];
+  const Graph::Node& producer = graph.nodes()[graph.values()[later].producer];
+  const auto* const sharing = dynamic_cast<const GradientSharing*>(producer.definition.get());
+  return producer.outputs.front() == later && sharing != nullptr && sharing->keeps_output_gradient();
+}
+
 }  // namespace
 
 void fuse_additions(Graph& graph, std::span<const Value> results) {
@@ -202,6 +220,7 @@ void interpose(Graph& graph, Value x, Value y) {
 }
 
 void accumulate_input_gradients(Graph& graph, DeviceKind device) {
+  if (!shares_gradients(device)) return;
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Graph::Node& node = nodes[i];
@@ -241,6 +260,18 @@ void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
     with_forks.back().inputs.push_back(second);
   }
   graph.replace_nodes(std::move(with_forks));
+}
+
+void share_gradients(Graph& graph, DeviceKind device) {
+  if (device != DeviceKind::cuda || !shares_gradients(device)) return;
+  std::vector<Graph::Node> nodes = graph.nodes();
+  for (Graph::Node& node : nodes) {
+    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
+    if (sharing == nullptr) continue;
+    auto shared = sharing->sharing_gradients();
+    if (shared && can_share_gradients(graph, node)) node.definition = std::move(shared);
+  }
+  graph.replace_nodes(std::move(nodes));
 }
 
 void insert_forks(Graph& graph, const Graph::NewOp& fork) {

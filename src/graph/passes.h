@@ -56,6 +56,11 @@ void accumulate_input_gradients(Graph& graph, DeviceKind device);
 void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
                                 const std::function<OpTraits::Definition(const Graph::Node& node)>& summing);
 
+/// For a GPU: lets additions share their gradient with both inputs (GradientSharing). Backward runs the
+/// producer of the later input first. Sharing is safe if that producer leaves the gradient unchanged,
+/// because the other producer may then overwrite it. Call it after insert_forks.
+void share_gradients(Graph& graph, DeviceKind device);
+
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
 /// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
 /// ignored.

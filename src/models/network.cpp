@@ -121,6 +121,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
     sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
   }
   insert_forks(graph, fork_op());
+  if (settings.purpose == Purpose::training) share_gradients(graph, settings.device);
   return built;
 }
 

@@ -28,10 +28,12 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
   std::size_t w_size_ = static_cast<std::size_t>(GetParam().params.kernel * GetParam().params.kernel * channels_);
   std::vector<float> weights_ = random_values(w_size_, 1);
   std::vector<float> biases_ = random_values(static_cast<std::size_t>(channels_), 2);
+  std::vector<float> given_dx_;  ///< what the gradient is added to
 
   template <typename T, int n, int taps, int stride>
   Found<T> emulate_form(const std::vector<T>& x, const std::vector<T>& dy, ThreadOrder order) {
     Found<T> found{filled<T>(y_size_), filled<T>(x_size_), filled<float>(w_size_)};
+    if (geometry_.accumulates_dx) found.dx = rounded<T>(given_dx_);
     const PackedPool pool = packed_pool(geometry_, channels_, n);
     emulate(ForEachElement{DepthwiseConvolve<T, n, taps, stride>{pool, x.data(), weights_.data(), biases_.data(),
                                                                  found.y.data()},
@@ -41,7 +43,7 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
       const DepthwiseGeometry turned{turned_axis(geometry_.vertical), turned_axis(geometry_.horizontal)};
       const PackedPool back = packed_pool(turned, channels_, n);
       emulate(ForEachElement{DepthwiseConvolve<T, n, taps, stride>{back, dy.data(), weights_.data(), nullptr,
-                                                                   found.dx.data(), true},
+                                                                   found.dx.data(), true, geometry_.accumulates_dx},
                              batch_ * back.vertical.output * depthwise_column_blocks(back.horizontal) * back.packs},
               order);
     } else {
@@ -85,6 +87,18 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
 
 TEST_P(DepthwiseKernels, EqualTheDefinitionInFloat32) { expect_definition<float>(1e-6); }
 TEST_P(DepthwiseKernels, EqualTheDefinitionInBf16) { expect_definition<Bf16>(4e-3); }
+
+TEST_P(DepthwiseKernels, AddTheirGradientToThatOfOtherReaders) {
+  if (geometry_.vertical.stride != 1) return;  // such convolutions never add
+  const std::vector<float> dy = random_values(y_size_, 4), before = random_values(x_size_, 5);
+  std::vector<float> expected = emulate_all(before, dy, ThreadOrder::ascending).dx;
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  geometry_.accumulates_dx = true;
+  given_dx_ = before;
+  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+    EXPECT_TRUE(equal_bits(emulate_all(before, dy, order).dx, expected));
+  }
+}
 
 TEST_P(DepthwiseKernels, SumInAFixedOrder) {
   const std::vector<float> x = random_values(x_size_, 3), dy = random_values(y_size_, 4);

@@ -38,16 +38,17 @@ std::vector<Pack<float, 8>> packs_of(const std::vector<float>& values) {
   return packs;
 }
 
-/// As LayerNormCuda, with packs of n.
-template <typename T, int n>
+/// As LayerNormCuda, with packs of n. dx: what the gradient is added to; empty: nothing.
+template <typename T, int n, int packs>
 class Emulated {
  public:
-  Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order)
+  Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order, const std::vector<T>& dx)
       : order_(order),
         x_(x),
         y_(filled<T>(x.size())),
         dy_(rounded<T>(OpHarness::output_gradient(x.size()))),
-        dx_(filled<T>(x.size())),
+        adds_(!dx.empty()),
+        dx_(adds_ ? dx : filled<T>(x.size())),
         gamma_(
             packs_of(random_values(static_cast<std::size_t>(c.channels), 101))),  // the harness's, x being variable 0
         beta_(packs_of(random_values(static_cast<std::size_t>(c.channels), 102))),
@@ -59,8 +60,8 @@ class Emulated {
   }
 
   Found run() {
-    emulate(LayerNormForward<T, n>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
-    emulate(LayerNormGradient<T, n>{rows_, norms_.data(), dy_.data(), dx_.data()}, order_);
+    emulate(LayerNormForward<T, n, packs>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
+    emulate(LayerNormGradient<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_}, order_);
     const ColumnParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
     const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
                                          static_cast<std::uint32_t>(cut_.columns)};
@@ -73,20 +74,25 @@ class Emulated {
 
  private:
   ThreadOrder order_;
-  std::vector<T> x_, y_, dy_, dx_;
+  std::vector<T> x_, y_, dy_;
+  bool adds_;
+  std::vector<T> dx_;
   std::vector<Pack<float, 8>> gamma_, beta_;
   std::vector<RowNorm> norms_;
-  LayerNormRows<T, n> rows_;
+  LayerNormRows<T, n, packs> rows_;
   ColumnCut cut_;
   std::vector<double> parts_;
   Found found_;
 };
 
 template <typename T>
-Found emulate_layer_norm(const Case& c, const std::vector<T>& x, ThreadOrder order) {
+Found emulate_layer_norm(const Case& c, const std::vector<T>& x, ThreadOrder order, const std::vector<T>& dx = {}) {
   Found found;
-  with_pack_size<T>(c.channels,
-                    [&]<int n>(std::integral_constant<int, n>) { found = Emulated<T, n>(c, x, order).run(); });
+  with_pack_size<T>(c.channels, [&]<int n>(std::integral_constant<int, n>) {
+    with_layer_norm_packs<T, n>(
+        layer_norm_cut(c.rows, c.channels, n),
+        [&]<int packs>(std::integral_constant<int, packs>) { found = Emulated<T, n, packs>(c, x, order, dx).run(); });
+  });
   return found;
 }
 
@@ -114,6 +120,19 @@ TEST_P(LayerNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(
 /// The gradient from which the kernels start is rounded, and a sum may take all of it.
 TEST_P(LayerNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(3e-2, 0.1); }
 
+TEST_P(LayerNormKernels, AddTheirGradientToThatOfOtherReaders) {
+  const std::vector<float> x = input<float>(), before = random_values(x.size(), 6);
+  const Found alone = emulate_layer_norm(GetParam(), x, ThreadOrder::ascending);
+  std::vector<float> expected = before;
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += alone.dx[i];
+  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+    const Found found = emulate_layer_norm(GetParam(), x, order, before);
+    EXPECT_TRUE(equal_bits(found.dx, expected));
+    EXPECT_TRUE(equal_bits(found.dgamma, alone.dgamma));
+    EXPECT_TRUE(equal_bits(found.dbeta, alone.dbeta));
+  }
+}
+
 TEST_P(LayerNormKernels, DoNotDependOnTheOrderOfThreads) {
   const std::vector<Bf16> x = input<Bf16>();
   const Found ascending = emulate_layer_norm(GetParam(), x, ThreadOrder::ascending);
@@ -126,7 +145,8 @@ TEST_P(LayerNormKernels, DoNotDependOnTheOrderOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, LayerNormKernels,
                          ::testing::Values(Case{9, 3}, Case{5, 7}, Case{40, 12}, Case{300, 33}, Case{2049, 8},
-                                           Case{70, 384}, Case{33, 96, 50.0f}, Case{20, 1500}));
+                                           Case{70, 384}, Case{33, 96, 50.0f}, Case{20, 1500}, Case{19, 64},
+                                           Case{7, 1024}, Case{5, 1600}));
 
 }  // namespace
 }  // namespace carillon::testing

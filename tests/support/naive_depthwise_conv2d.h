@@ -50,7 +50,8 @@ struct NaiveDepthwiseConv2d {
   /// Calls visit(y index, x index, weight index) for every product.
   template <typename Visit>
   static void for_each_product(const DepthwiseCase& c, const Visit& visit) {
-    const auto [vertical, horizontal] = c.geometry();
+    const DepthwiseGeometry geometry = c.geometry();
+    const SlidingWindow &vertical = geometry.vertical, &horizontal = geometry.horizontal;
     const std::int64_t channels = c.shape[3], area = vertical.window * horizontal.window;
     const std::int64_t pixels = c.shape[0] * vertical.output * horizontal.output;
     for (std::int64_t at = 0; at < pixels * area; ++at) {

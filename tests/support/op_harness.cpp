@@ -142,6 +142,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
     sum_gradients_in_producers(graph_, gradient_fork_op(), batch_norm_of_two_gradients);
   }
   insert_forks(graph_, fork_op());
+  share_gradients(graph_, device_.kind());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});

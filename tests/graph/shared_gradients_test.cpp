@@ -1,0 +1,156 @@
+// The passes that save sums and copies of gradients on a GPU: accumulate_input_gradients and share_gradients.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "carillon/graph/gradient_sharing.h"
+#include "kernels/dense/dense.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/scale_channels/scale_channels.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/graph/memory_plan.h"
+#include "src/graph/passes.h"
+#include "tests/support/networks.h"
+
+namespace carillon::testing {
+namespace {
+
+/// Follows a backward pass: which gradients are complete and not yet overwritten, in each place of memory.
+void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
+  const auto place_of = [&](int value) {
+    const int index = static_cast<int>(graph.values().size()) + value;
+    return lives[index].same_as >= 0 ? lives[index].same_as : index;
+  };
+  const auto is_used = [&](int value) {
+    return graph.values()[value].wants_gradient && !graph.values()[value].readers.empty();
+  };
+  std::map<int, std::set<int>> complete;  // values by place
+  for (std::size_t i = graph.nodes().size(); i-- > 0;) {
+    const Graph::Node& node = graph.nodes()[i];
+    for (const int output : node.outputs) {
+      EXPECT_TRUE(!is_used(output) || complete[place_of(output)].contains(output)) << node.name;
+    }
+    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
+    for (const int output : node.outputs) {
+      if (output == node.outputs.front() && sharing != nullptr && sharing->keeps_output_gradient()) continue;
+      complete[place_of(output)].clear();
+    }
+    std::set<int> written;
+    for (const int input : node.inputs) {
+      if (!is_used(input)) continue;
+      if (written.insert(place_of(input)).second) complete[place_of(input)].clear();
+      complete[place_of(input)].insert(input);
+    }
+  }
+}
+
+class SharedGradients : public ::testing::Test {
+ protected:
+  Value stem() { return layer("stem", scale_input(graph_, "input", {.sample = {8, 8, 2}})); }
+  Value layer(const std::string& name, Value x) { return dense(graph_, name, x, {.units = 2, .per_position = true}); }
+  Value norm(const std::string& name, Value x) { return layer_norm(graph_, name, x); }
+  Value sum(Value a, Value b) { return add(graph_, "sum", a, b); }
+
+  /// Whether each addition shares its gradient with both inputs, in forward order.
+  std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
+    accumulate_input_gradients(graph_, device);
+    insert_forks(graph_, fork_op());
+    share_gradients(graph_, device);
+    expect_gradients_are_read_before_they_are_overwritten(graph_);
+    std::vector<bool> share;
+    for (const Graph::Node& node : graph_.nodes()) {
+      if (node.definition->type() == "add") share.push_back(node.definition->gradient_shares_output(1).has_value());
+    }
+    return share;
+  }
+  bool has_forks() const {
+    return std::ranges::any_of(graph_.nodes(), [](const auto& node) { return node.definition->type() == "fork"; });
+  }
+
+  Graph graph_{2};
+};
+
+TEST_F(SharedGradients, ResidualBlocksNeedOnePlaceForTheGradientsOfTheirSums) {
+  const Value x = stem(), y = sum(layer("a", norm("a/norm", x)), x), z = sum(layer("b", norm("b/norm", y)), y);
+  layer("last", z);
+  EXPECT_EQ(run(), (std::vector{true, true}));
+  EXPECT_FALSE(has_forks());
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph_, plan_tiling(graph_, 0), true, {});
+  const int first = static_cast<int>(graph_.values().size());
+  for (const Value value : {y, z}) EXPECT_EQ(lives[first + value.index].same_as, first + x.index);
+}
+
+TEST_F(SharedGradients, ADepthwiseConvolutionWithoutAStrideAddsItsGradient) {
+  const Value x = stem(), y = depthwise_conv2d(graph_, "depthwise", x, {.kernel = 3});
+  norm("last", sum(scale_channels(graph_, "scale", norm("norm", y), {}), x));
+  EXPECT_EQ(run(), std::vector{true});
+  EXPECT_FALSE(has_forks());
+}
+
+TEST_F(SharedGradients, ADepthwiseConvolutionWithAStrideNeedsAFork) {
+  const Value x = stem();
+  depthwise_conv2d(graph_, "depthwise", x, {.kernel = 3, .stride = 2});
+  norm("last", x);
+  run();
+  EXPECT_TRUE(has_forks());
+}
+
+TEST_F(SharedGradients, CpusKeepTheirForksAndCopies) {
+  const Value x = stem();
+  norm("last", sum(layer("body", norm("norm", x)), x));
+  EXPECT_EQ(run(DeviceKind::cpu), std::vector{false});
+  EXPECT_TRUE(has_forks());
+}
+
+TEST_F(SharedGradients, AnAdditionCopiesIfTheLaterProducerOverwritesItsGradient) {
+  const Value x = stem();
+  const Value y = norm("last", sum(relu(graph_, "relu", layer("body", norm("norm", x))), x));
+  fuse_activations(graph_, std::vector{y});
+  EXPECT_EQ(run(), std::vector{false});
+}
+
+TEST_F(SharedGradients, AnAdditionCopiesIfBothInputsHaveOneProducer) {
+  const Value x = stem();
+  norm("last", sum(norm("norm", x), x));
+  EXPECT_EQ(run(), std::vector{false});
+}
+
+/// The second norm adds its gradient to that of its other output, before the first norm has read its own.
+TEST_F(SharedGradients, AnAdditionCopiesIfTheLaterInputIsAnotherOutputOfItsProducer) {
+  const Value x = stem(), y = norm("first", x), t = sum(layer("body", x), x), u = norm("second", t);
+  const Value s = sum(t, y);
+  norm("last", sum(layer("of u", u), s));
+  EXPECT_EQ(run(), (std::vector{true, false, true}));
+}
+
+TEST_F(SharedGradients, NetworksAreReadBeforeTheyAreOverwrittenAndNeedLessMemory) {
+  const NetworkSettings images = cifar10_images();
+  std::vector<Network> networks = all_networks();
+  networks.push_back(vit_tiny_patch4_32_network(images));
+  networks.push_back(convnext_tiny_network(images));
+  const auto peak = [](const Graph& graph) {
+    return plan_memory(tensor_lifetimes(graph, plan_tiling(graph, 0), true, {})).peak_bytes;
+  };
+  for (const Network& network : networks) {
+    const BuildSettings settings{.batch_size = 4, .arithmetic = Arithmetic::bf16, .device = DeviceKind::cuda};
+    const BuiltNetwork shared = build_network(network, task_of(network), settings);
+    expect_gradients_are_read_before_they_are_overwritten(shared.graph);
+    setenv("CARILLON_GPU_OFF", "shared_gradients", 1);
+    const BuiltNetwork separate = build_network(network, task_of(network), settings);
+    unsetenv("CARILLON_GPU_OFF");
+    EXPECT_LE(peak(shared.graph), peak(separate.graph)) << network.name;
+    std::size_t forks = 0;
+    for (const Graph::Node& node : shared.graph.nodes()) forks += node.definition->type() == "fork";
+    const bool is_residual = network.name.starts_with("vit") || network.name.starts_with("convnext");
+    EXPECT_TRUE(!is_residual || forks == 0) << network.name;
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
