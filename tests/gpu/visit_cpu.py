@@ -23,13 +23,15 @@ NETWORKS = {  # batch size, images per second that one core with AMX may reach
     "resnet50": (16, 10),
     "cifar10": (128, 4000),
 }
-CORES, ROUNDS = (2, 1, 4, 8, 12), 2  # two rounds with the first number of cores
+CORES, ROUNDS = (2, 4, 8, 12, 1), 2  # two rounds with the first number of cores
 RANKS = (1, 2, 4, 8, 12)
 SCALED = {"mnist": ("fp32", 100, 80000), "cifar10": ("bf16", 128, 4000)}  # precision, batch, images per second of a rank
 
 
 def cpu(visit, until):
     visit.say(f"      phase cpu uses cores {CPU_CORES[0]} to {CPU_CORES[-1]}")
+    for line in list(measure.conditions(ROUNDS))[:2]:
+        visit.say(f"      {line}")
     chosen = [name for name in NETWORKS if re.search(visit.options.networks, name)]
     _amx_tests(visit)
     for cores in CORES:

@@ -161,7 +161,8 @@ class NetworkChecks:
             self.visit, self.network, run, *source, "--device", device, "--batch-size", self.network.parity_batch,
             "--max-steps", steps, "--log-every", 5, "--threads", 3, "--precision", precision, *more,
         )  # fmt: skip
-        code, output, took = self.visit.run(command, "networks.log", 120, until=self.until)
+        cores = () if device == "cpu" else GPU_CORES
+        code, output, took = self.visit.run(command, "networks.log", 120, until=self.until, cores=cores)
         if code:
             self.visit.result(f"{self.name}: {label}", False, f"{code}: {last_line(output)}", took)
             return None

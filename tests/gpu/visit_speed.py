@@ -53,6 +53,10 @@ def speed(visit, until):
 def switches(visit, until):
     for name, variable, value, options in SWITCHES:
         if re.search(visit.options.networks, name) and re.search(visit.options.switches, value or options[0]):
+            program = command_of(visit, name, "")[0]
+            if variable == OFF and value.encode() not in program.read_bytes():
+                visit.say(f"      speed: {name}: this build has no {value}")
+                continue
             if name not in visit.steps:
                 _time(visit, until, name, SPEEDS[name])
             more = {variable: value} if variable else {}

@@ -140,10 +140,11 @@ class GpuCheckTest(unittest.TestCase):
         for path, text in (("path/ncu", NCU), ("build/bin/image_train", TRAIN), ("build/bin/tfrecord_convert", "#!/bin/sh\n")):
             self.stub(path, text)
         self.stub("build/bin/time_conv_plans_gpu", "#!/bin/sh\necho plan 3 of conv1: 7 us\n")
-        options = "--phases speed,kernels,switches,plans --networks vit --switches attention"
+        options = "--phases speed,kernels,switches,plans --networks vit --switches attention|patch"
         output, _ = self.start("--seconds", "60", PHASES=options).communicate(timeout=100)
         self.assertIn("25000.0 us a step (25000.0 to 25000.0), 10,240 images/s, 3 nodes", self.line("speed: vit"), output)
         self.assertIn("2.000 times the default's time", self.line("fused_attention"))
+        self.assertIn("this build has no patch_products", self.line("patch_products"))
         self.assertIn("| all | 3 | 1503.00 | 1074.74 | 4.05 | 0.72 |", self.line("kernels: vit"))
         self.assertIn("| LayerNorm<4> | 1 | 2.00 | 1.00 | 3.00 | 2.00 |", self.line("| LayerNorm"))
         self.assertIn("plan 3 of conv1: 7 us", self.line("plans: time_conv"))
