@@ -1,9 +1,11 @@
-// layer_norm on a GPU: one kernel forward; one backward for dx, and two for the gradients of gamma and beta.
+// layer_norm on a GPU: one kernel forward; two or three backward.
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_backward_kernel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
+#include "kernels/shared/looped_launch.cuh"
 
 namespace carillon {
 namespace {
@@ -15,8 +17,8 @@ class LayerNormCuda final : public Op {
     check_index_limit("layer_norm", x().shape.element_count());
     if (!context.training) return;
     norms_ = context.device->allocate(static_cast<std::size_t>(rows()) * sizeof(RowNorm));
-    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      const std::int64_t sums = 2 * sums_cut(n).row_blocks() * channels();
+    with_rows([&](const auto& rows) {
+      const std::int64_t sums = 2 * sums_cut(rows).row_blocks() * channels();
       parts_ = context.device->allocate(static_cast<std::size_t>(sums) * sizeof(double));
     });
   }
@@ -30,20 +32,20 @@ class LayerNormCuda final : public Op {
   }
 
   void backward(Stream& stream) override {
-    if (const Tensor& dx = tensors_.input_gradients[0]) {
-      with_rows([&]<typename T, int n, int packs>(const LayerNormRows<T, n, packs>& rows) {
-        launch(LayerNormGradient<T, n, packs>{rows, norms(), dy<T>(), static_cast<T*>(dx.data), accumulates_dx_},
-               stream);
-      });
-    }
     const Tensor &dgamma = tensors_.parameter_gradients[0], &dbeta = tensors_.parameter_gradients[1];
-    if (!dgamma && !dbeta) return;
-    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      const LayerNormGradients<T, n> terms{static_cast<const T*>(x().data), dy<T>(), norms(),
-                                           static_cast<std::uint32_t>(channels())};
-      const ColumnCut cut = sums_cut(n);
-      launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
-      launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
+    with_rows([&]<typename T, int n, int packs>(const LayerNormRows<T, n, packs>& rows) {
+      const ColumnCut cut = sums_cut(rows);
+      const T* const dy = static_cast<const T*>(tensors_.output_gradients[0].data);
+      T* const dx = static_cast<T*>(tensors_.input_gradients[0].data);
+      const bool sums = dgamma || dbeta;
+      if constexpr (packs > 0) {
+        launch_looped(LayerNormBackward<T, n, packs>{rows, norms(), dy, dx, accumulates_dx_, cut, parts(cut)}, stream);
+      } else {
+        if (dx != nullptr) launch(LayerNormGradient<T, n>{rows, norms(), dy, dx, accumulates_dx_}, stream);
+        const LayerNormGradients<T, n> terms{rows.x, dy, norms(), static_cast<std::uint32_t>(channels())};
+        if (sums) launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
+      }
+      if (sums) launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
     });
   }
 
@@ -53,31 +55,24 @@ class LayerNormCuda final : public Op {
   std::int64_t rows() const { return x().shape.element_count() / channels(); }
   static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
   RowNorm* norms() const { return static_cast<RowNorm*>(norms_.data()); }
-  ColumnCut sums_cut(int pack_size) const { return column_cut(rows(), channels(), pack_size); }
+  template <typename T, int n, int packs>
+  static ColumnCut sums_cut(const LayerNormRows<T, n, packs>& rows) {
+    return packs > 0 ? layer_norm_sums_cut(rows.cut) : column_cut(rows.cut.rows, rows.cut.channels, n);
+  }
   ColumnParts parts(const ColumnCut& cut) const {
     double* const first = static_cast<double*>(parts_.data());
     return {first, first + cut.row_blocks() * cut.columns};
   }
 
-  template <typename T>
-  const T* dy() const {
-    return static_cast<const T*>(tensors_.output_gradients[0].data);
-  }
-
-  /// Calls body(type of the elements, elements per pack).
-  template <typename Body>
-  void with_form(const Body& body) const {
-    with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {
-      with_pack_size<T>(channels(), [&](auto n) { body(type, n); });
-    });
-  }
   /// Calls body(the LayerNormRows of x).
   template <typename Body>
   void with_rows(const Body& body) const {
-    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      const LayerNormCut cut = layer_norm_cut(rows(), channels(), n);
-      with_layer_norm_packs<T, n>(cut, [&]<int packs>(std::integral_constant<int, packs>) {
-        body(LayerNormRows<T, n, packs>{cut, static_cast<const T*>(x().data), floats(tensors_.parameters[0])});
+    with_float_type(x().type, [&]<typename T>(std::type_identity<T>) {
+      with_pack_size<T>(channels(), [&]<int n>(std::integral_constant<int, n>) {
+        const LayerNormCut cut = layer_norm_cut(rows(), channels(), n);
+        with_layer_norm_packs<T, n>(cut, [&]<int packs>(std::integral_constant<int, packs>) {
+          body(LayerNormRows<T, n, packs>{cut, static_cast<const T*>(x().data), floats(tensors_.parameters[0])});
+        });
       });
     });
   }

@@ -1,7 +1,8 @@
 // The kernels of layer_norm on a GPU.
 //
 //   forward    LayerNormForward
-//   backward   LayerNormGradient; ColumnSums<LayerNormGradients>, CombineColumnSums
+//   backward   LayerNormBackward (layer_norm_backward_kernel.h), CombineColumnSums; for rows that do not fill all lanes
+//              LayerNormGradient, ColumnSums<LayerNormGradients>, CombineColumnSums
 //
 // `lanes` threads process a row. A thread has `packs` packs of n neighbouring channels, and reads them again in each
 // phase: then they are in the first-level cache, which delivers them several times faster than the memory delivers
@@ -50,7 +51,7 @@ void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// The common part of both kernels that process rows. packs: of each lane, so that it loads them together; 0: any
+/// The common part of the kernels that process rows. packs: of each lane, so that it loads them together; 0: any
 /// number.
 template <typename T, int n, int packs>
 struct LayerNormRows {
@@ -149,9 +150,9 @@ struct LayerNormForward : LayerNormRows<T, n, packs> {
 };
 
 /// Computes dx, or adds it to dx.
-template <typename T, int n, int packs>
-struct LayerNormGradient : LayerNormRows<T, n, packs> {
-  using Rows = LayerNormRows<T, n, packs>;
+template <typename T, int n>
+struct LayerNormGradient : LayerNormRows<T, n, 0> {
+  using Rows = LayerNormRows<T, n, 0>;
   static constexpr int phases = 2;
   struct Shared {
     alignas(16) float means[Rows::threads], slopes[Rows::threads];

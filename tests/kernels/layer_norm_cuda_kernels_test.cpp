@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layer_norm/layer_norm_backward_kernel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
 #include "tests/support/emulate.h"
+#include "tests/support/emulate_looped.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 
@@ -54,18 +56,23 @@ class Emulated {
         beta_(packs_of(random_values(static_cast<std::size_t>(c.channels), 102))),
         norms_(static_cast<std::size_t>(c.rows)),
         rows_{layer_norm_cut(c.rows, c.channels, n), x_.data(), gamma_.front().at},
-        cut_(column_cut(c.rows, c.channels, n)),
+        cut_(packs > 0 ? layer_norm_sums_cut(rows_.cut) : column_cut(c.rows, c.channels, n)),
         parts_(2 * static_cast<std::size_t>(cut_.row_blocks() * cut_.columns), std::nan("")) {
     found_.dgamma = found_.dbeta = filled<float>(static_cast<std::size_t>(c.channels));
   }
 
   Found run() {
     emulate(LayerNormForward<T, n, packs>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
-    emulate(LayerNormGradient<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_}, order_);
     const ColumnParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
-    const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
-                                         static_cast<std::uint32_t>(cut_.columns)};
-    emulate(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
+    if constexpr (packs > 0) {
+      emulate_looped(LayerNormBackward<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_, cut_, parts},
+                     order_);
+    } else {
+      emulate(LayerNormGradient<T, n>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_}, order_);
+      const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
+                                           static_cast<std::uint32_t>(cut_.columns)};
+      emulate(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
+    }
     emulate(CombineColumnSums{{cut_, parts}, found_.dbeta.data(), found_.dgamma.data()}, order_);
     found_.y = floats(y_);
     found_.dx = floats(dx_);
@@ -146,7 +153,7 @@ TEST_P(LayerNormKernels, DoNotDependOnTheOrderOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Sizes, LayerNormKernels,
                          ::testing::Values(Case{9, 3}, Case{5, 7}, Case{40, 12}, Case{300, 33}, Case{2049, 8},
                                            Case{70, 384}, Case{33, 96, 50.0f}, Case{20, 1500}, Case{19, 64},
-                                           Case{7, 1024}, Case{5, 1600}));
+                                           Case{7, 1024}, Case{5, 1600}, Case{1203, 1024}));
 
 }  // namespace
 }  // namespace carillon::testing
