@@ -81,7 +81,8 @@ class DenseCuda final : public Op {
       }
     }
     if (dx) {
-      data_backward_.emplace(device, arithmetic, dys, MatrixOperand{&product_weights_.tensor(), {out, in, true}},
+      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {rows, out}},
+                             MatrixOperand{&product_weights_.tensor(), {out, in, true}},
                              MatrixOperand{&dx, {rows, in}});
     }
   }
