@@ -1,7 +1,13 @@
 // Which kernel computes the gradient of a dense op's biases.
+#include <algorithm>
+
 #include "kernels/dense/dense.h"
+#include "kernels/scale_channels/scale_channels.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/towers.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -56,6 +62,37 @@ TEST_F(BiasGradientOnAGpu, HasItsOwnKernelInFloat32AndTf32) {
     const std::uint64_t alone = kernels_of_backward(without_epilogue, ActivationKind::none, arithmetic);
     EXPECT_EQ(kernels_of_backward(with_epilogue, ActivationKind::none, arithmetic), alone);
   }
+}
+
+/// Dense layers before a GELU, before scale_channels, and before another dense layer.
+Network dense_network() {
+  return {.name = "dense", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
+            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+              return dense(graph, name, x, {.units = units, .weights = weights});
+            };
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = layer("expand", gelu(graph, "gelu", layer("first", x, 24)), 16);
+            x = scale_channels(graph, "scale", x, {.initial_factor = 0.5f});
+            return layer("logits", layer("last", x, 8), 10);
+          }};
+}
+
+Trained trained(const Training& training) {
+  const NoiseRecords records(64, 784);
+  CudaDevice gpu(0);
+  const auto communicator = make_self_communicator(gpu);
+  return train(training, records, gpu, *communicator);
+}
+
+TEST_F(BiasGradientOnAGpu, HasTheSameBitsInCapturedAndLaunchedSteps) {
+  Training training{.network = dense_network(), .batch_size = 64, .steps = 40, .arithmetic = Arithmetic::bf16};
+  const Trained captured = trained(training);
+  EXPECT_TRUE(std::ranges::none_of(captured.captured_nodes, [](const std::string& node) {
+    return node.find("GradientSums") != std::string::npos && node.find("Gelu") == std::string::npos;
+  }));
+  training.capture = false;
+  expect_equal(captured, trained(training));
 }
 
 }  // namespace
