@@ -40,63 +40,55 @@ struct BatchNormChannels {
 /// Of this rank, [columns] each.
 using OwnSums = ColumnParts;
 
-/// Computes the batch's mean and variance from the blocks' moments.
-struct CombineMoments : ColumnLanes {
-  static constexpr int phases = 4;
-  struct Shared {
-    double sums[threads];
-    double mean[lanes];
-  };
-
+/// For ColumnSums<BatchMoments>: computes the batch's mean and variance from the blocks' moments.
+struct CombineMoments : ColumnFinish {
   BatchNormChannels channels;
   OwnSums own = {};  ///< receives means and squares for NormOfRanks; null: normalise with those of this rank
 
   template <int phase>
-  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    const double count = static_cast<double>(cut.rows);
-    const std::int64_t column = column_of(block, thread);
+  CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
+                                int thread) const {
+    const std::int64_t c = column_of(cut, column_block, thread);
+    if (c >= cut.columns) return;
+    const double shift = parts.first[c];  // the mean of a block
     if constexpr (phase == 0) {
-      shared.sums[thread] = sum_parts(block, thread, [&](int row_block, std::int64_t at) {
-        return static_cast<double>(cut.rows_of(row_block)) / count * parts.first[at];
-      });
-    } else if constexpr (phase == 1) {
-      if (thread < lanes) shared.mean[thread] = sum_groups(shared.sums, thread);
-    } else if constexpr (phase == 2) {
-      const double mean = shared.mean[thread % lanes];
-      shared.sums[thread] = sum_parts(block, thread, [&](int row_block, std::int64_t at) {
-        const double distance = parts.first[at] - mean;
-        return parts.second[at] + static_cast<double>(cut.rows_of(row_block)) * distance * distance;
-      });
-    } else if (thread < lanes && column < cut.columns) {
-      const Moments batch{count, shared.mean[thread], sum_groups(shared.sums, thread)};
-      if (own.first == nullptr) return channels.set_norm(column, batch);
-      own.first[column] = batch.mean;
-      own.second[column] = batch.squares;
+      sum_parts(shared, cut, parts, column_block, thread,
+                [&](int row_block, double mean, double squares, double& first, double& second) {
+                  const double rows = static_cast<double>(cut.rows_of(row_block)), distance = mean - shift;
+                  first += rows * distance;
+                  second += squares + rows * distance * distance;
+                });
+    } else if (thread < width(cut)) {
+      const Moments batch = moments_about(shift, static_cast<double>(cut.rows), total(shared.first, cut, thread),
+                                          total(shared.second, cut, thread));
+      if (own.first == nullptr) return channels.set_norm(c, batch);
+      own.first[c] = batch.mean;
+      own.second[c] = batch.squares;
     }
   }
 };
 
-/// Computes the variables' gradients and the coefficients of dx from the blocks' sums.
-struct CombineGradients : ColumnLanes {
-  static constexpr int phases = 2;
-  struct Shared {
-    double sums[threads], products[threads];
-  };
-
+/// For ColumnSums<BatchGradients> and ColumnSums<SumGradients>: computes the variables' gradients and the coefficients
+/// of dx from the blocks' sums.
+struct CombineGradients : ColumnFinish {
   BatchNormChannels channels;
   ChannelGradients gradient;
   float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
   OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: compute the coefficients from them
 
   template <int phase>
-  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+  CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
+                                int thread) const {
     if constexpr (phase == 0) {
-      shared.sums[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.first[at]; });
-      shared.products[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.second[at]; });
+      sum_parts(shared, cut, parts, column_block, thread,
+                [](int, double sum, double product, double& first, double& second) {
+                  first += sum;
+                  second += product;
+                });
     } else {
-      const std::int64_t c = column_of(block, thread);
-      if (thread >= lanes || c >= cut.columns) return;
-      const GradientSums sums{sum_groups(shared.sums, thread), sum_groups(shared.products, thread)};
+      const std::int64_t c = column_of(cut, column_block, thread);
+      if (thread >= width(cut) || c >= cut.columns) return;
+      const GradientSums sums{total(shared.first, cut, thread), total(shared.second, cut, thread)};
       const ChannelGradient of = channels.gradient_of(c, static_cast<double>(cut.rows), sums);
       if (dgamma != nullptr) dgamma[c] = of.dgamma;
       if (dbeta != nullptr) dbeta[c] = of.dbeta;

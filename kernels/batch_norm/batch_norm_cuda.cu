@@ -1,5 +1,5 @@
-// batch_norm on a GPU: three kernels forward and three backward; two forward in evaluation, or if it is frozen. Over
-// all ranks: an exchange and a kernel more in each direction.
+// batch_norm on a GPU: two kernels forward, also in evaluation or if it is frozen, and two backward. Over all ranks: an
+// exchange and a kernel more in each direction.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -26,6 +26,7 @@ class BatchNormCuda final : public Op {
     gradient_ = context.device->allocate(3 * width * sizeof(float));
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       if (reads_bits()) positive_ = context.device->allocate(static_cast<std::size_t>(rows() * columns() / n));
+      blocks_done_ = context.device->allocate(static_cast<std::size_t>(cut(n).column_blocks()) * sizeof(std::uint32_t));
       parts_ = context.device->allocate(2 * static_cast<std::size_t>(cut(n).row_blocks()) * width * sizeof(double));
     });
   }
@@ -34,8 +35,7 @@ class BatchNormCuda final : public Op {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       const T* const x_data = static_cast<const T*>(x().data);
       if (form_.takes_batch(training_)) {
-        launch(ColumnSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
-        launch(CombineMoments{{cut(n), parts(n)}, channels(), own_sums()}, stream);
+        sum_columns<n>(BatchMoments<T, n>{x_data}, CombineMoments{{}, channels(), own_sums()}, stream);
         if (towers_ != nullptr) {
           gather_sums(stream);
           launch(ForEachElement{NormOfRanks{sums_of_ranks(), rows_as_double(), channels()}, columns()}, stream);
@@ -58,13 +58,6 @@ class BatchNormCuda final : public Op {
       } else {
         with_activation<T>(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
       }
-      launch(CombineGradients{{cut(n), parts(n)},
-                              channels(),
-                              gradient(),
-                              form_.params.trains_scale ? floats(tensors_.parameter_gradients[0]) : nullptr,
-                              floats(tensors_.parameter_gradients.back()),
-                              own_sums()},
-             stream);
       if (!tensors_.input_gradients[0]) return;
       if (towers_ != nullptr) {
         gather_sums(stream);
@@ -86,7 +79,7 @@ class BatchNormCuda final : public Op {
   std::int64_t columns() const { return x().shape.extents().back(); }
   std::int64_t rows() const { return x().shape.element_count() / columns(); }
   double rows_as_double() const { return static_cast<double>(rows()); }
-  ColumnCut cut(int pack_size) const { return column_cut(rows(), columns(), pack_size); }
+  ColumnCut cut(int pack_size) const { return column_cut(rows(), columns(), pack_size, batch_norm_lanes); }
   static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
 
   template <int n>
@@ -156,12 +149,25 @@ class BatchNormCuda final : public Op {
     launch(ForEachElement{kernel, kernel.at.count()}, stream);
   }
 
+  template <int n, typename Terms, typename Finish>
+  void sum_columns(const Terms& terms, const Finish& finish, Stream& stream) const {
+    launch(
+        ColumnSums<n, Terms, Finish>{terms, cut(n), parts(n), finish, static_cast<std::uint32_t*>(blocks_done_.data())},
+        stream);
+  }
+  CombineGradients combine_gradients() const {
+    return {{},
+            channels(),
+            gradient(),
+            form_.params.trains_scale ? floats(tensors_.parameter_gradients[0]) : nullptr,
+            floats(tensors_.parameter_gradients.back()),
+            own_sums()};
+  }
+
   template <typename T, int n, typename Activation>
   void sum_gradients(Stream& stream) const {
-    launch(
-        ColumnSums<n, BatchGradients<T, n, Activation>>{
-            {static_cast<const T*>(x().data), dy<T>(), norm()}, cut(n), parts(n)},
-        stream);
+    const BatchGradients<T, n, Activation> terms{static_cast<const T*>(x().data), dy<T>(), norm()};
+    sum_columns<n>(terms, combine_gradients(), stream);
   }
 
   /// The same with an addend and a ReLU.
@@ -171,7 +177,7 @@ class BatchNormCuda final : public Op {
       const SumGradients<T, n, has_second> terms{
           static_cast<const T*>(x().data), static_cast<const std::uint8_t*>(positive_.data()), dy<T>(),
           has_second ? static_cast<const T*>(tensors_.output_gradients[1].data) : nullptr, norm()};
-      launch(ColumnSums<n, SumGradients<T, n, has_second>>{terms, cut(n), parts(n)}, stream);
+      sum_columns<n>(terms, combine_gradients(), stream);
     };
     if (form_.has_second_gradient) {
       sum(std::true_type{});
@@ -203,6 +209,7 @@ class BatchNormCuda final : public Op {
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
   Buffer parts_;                         ///< ColumnParts
+  Buffer blocks_done_;                   ///< ColumnSums::blocks_done
   Buffer positive_;                      ///< NormaliseRows::positive
   Buffer sums_of_ranks_;                 ///< ValuesOfRanks: of forward, then of backward
 };

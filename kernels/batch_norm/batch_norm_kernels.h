@@ -1,9 +1,10 @@
 // The kernels of batch_norm on a GPU.
 //
-//   forward    ColumnSums<BatchMoments>, CombineMoments, NormaliseRows
+//   forward    ColumnSums<BatchMoments, CombineMoments>, NormaliseRows
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
-//   backward   ColumnSums<BatchGradients>, CombineGradients, BatchNormGradient
-//              with an addend and a ReLU: ColumnSums<SumGradients> writes dz, and BatchNormGradient reads it
+//   backward   ColumnSums<BatchGradients, CombineGradients>, BatchNormGradient
+//              with an addend and a ReLU: ColumnSums<SumGradients, CombineGradients> writes dz, and BatchNormGradient
+//              reads it
 //   all ranks  the ranks exchange the results of CombineMoments and CombineGradients; then NormOfRanks and
 //              GradientsOfRanks
 #pragma once
@@ -15,6 +16,9 @@
 #include "kernels/shared/column_sums.h"
 
 namespace carillon {
+
+/// Lanes of ColumnCut: 64 bytes of a row, so that the last blocks read at most 132 parts (64 channels in bf16).
+inline constexpr int batch_norm_lanes = 4;
 
 /// ChannelNorm and ChannelGradient, [columns] each.
 struct ChannelNorms {

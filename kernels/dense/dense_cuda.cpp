@@ -92,7 +92,7 @@ class DenseCuda final : public Op {
       }
     }
     if (dx) {
-      data_backward_.emplace(device, arithmetic, dys, product_weights_.transpose(),
+      data_backward_.emplace(device, arithmetic, dys, product_weights_.transpose(), MatrixOperand{&dx, {rows, in}});
     }
   }
 

@@ -1,5 +1,6 @@
-// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block; then a kernel
-// that derives from ColumnLanes, such as CombineColumnSums, adds the blocks' sums.
+// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. The last block
+// to finish with some columns adds the blocks' sums, if it has a ColumnFinish. Otherwise a kernel that derives from
+// ColumnLanes, such as CombineColumnSums, does.
 //
 // A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
 // has packs of n neighbouring columns of one row, and the groups take the rows in turn. So a row is read contiguously,
@@ -32,9 +33,11 @@ struct ColumnCut {
   }
 };
 
-inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size) {
+/// With a ColumnFinish, few lanes per block let several blocks of columns finish at once.
+inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size,
+                            int max_lanes = ColumnCut::max_lanes) {
   ColumnCut cut{.rows = rows, .columns = columns, .n = pack_size};
-  while (cut.lanes < cut.max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
+  while (cut.lanes < max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
   constexpr std::int64_t max_blocks = 264;  // 2 on each of the 132 SMs of an H200: with 128 registers, all run at once
   const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.fewest_rows * cut.groups();
@@ -47,34 +50,108 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// Computes both sums of Terms over each block of rows. If Terms has store(row, at), it is called for each row between
-/// Terms::row(at) and Terms::add, and may change the row.
-template <int n, typename Terms>
-struct ColumnSums {
+/// What the last block of ColumnSums with some columns does. A derived struct has
+///
+///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
+///
+/// The block's threads form groups of `width` threads, one per column; the groups take the blocks of rows in turn.
+struct ColumnFinish {
   static constexpr int threads = ColumnCut::threads;
   static constexpr int phases = 2;
+  static constexpr int parts_at_once = 8;  ///< that a thread loads before it uses the first
+  struct Shared {
+    double first[threads], second[threads];
+  };
+
+ protected:
+  CARILLON_HOST_DEVICE static int width(const ColumnCut& cut) { return cut.lanes * cut.n; }
+  CARILLON_HOST_DEVICE static std::int64_t column_of(const ColumnCut& cut, int column_block, int thread) {
+    return static_cast<std::int64_t>(column_block) * width(cut) + thread % width(cut);
+  }
+  /// Calls add(row_block, its first, its second, sum of firsts, sum of seconds) for the thread's row blocks.
+  template <typename Add>
+  CARILLON_HOST_DEVICE static void sum_parts(Shared& shared, const ColumnCut& cut, const ColumnParts& parts,
+                                             int column_block, int thread, const Add& add) {
+    const std::int64_t column = column_of(cut, column_block, thread);
+    const int step = threads / width(cut), count = column < cut.columns ? cut.row_blocks() : 0;
+    double first_sum = 0.0, second_sum = 0.0;
+    for (int block = thread / width(cut); block < count; block += parts_at_once * step) {
+      double first[parts_at_once], second[parts_at_once];
+      CARILLON_UNROLL
+      for (int k = 0; k < parts_at_once; ++k) {
+        const int loaded = block + k * step < count ? block + k * step : count - 1;  // no branch between the loads
+        first[k] = parts.first[loaded * cut.columns + column];
+        second[k] = parts.second[loaded * cut.columns + column];
+      }
+      CARILLON_UNROLL
+      for (int k = 0; k < parts_at_once; ++k) {
+        if (block + k * step < count) add(block + k * step, first[k], second[k], first_sum, second_sum);
+      }
+    }
+    shared.first[thread] = first_sum;
+    shared.second[thread] = second_sum;
+  }
+  /// The sum of a column over the groups.
+  CARILLON_HOST_DEVICE static double total(const double (&sums)[threads], const ColumnCut& cut, int column) {
+    double sum = 0.0;
+    for (int at = column; at < threads; at += width(cut)) sum += sums[at];
+    return sum;
+  }
+};
+
+/// Leaves the blocks' sums to the next kernel.
+struct KeepParts {
+  static constexpr int phases = 0;
+  struct Shared {};
+};
+
+/// Computes both sums of Terms over each block of rows. If Terms has store(row, at), it is called for each row between
+/// Terms::row(at) and Terms::add, and may change the row.
+template <int n, typename Terms, typename Finish = KeepParts>
+struct ColumnSums {
+  static constexpr int threads = ColumnCut::threads;
+  static constexpr bool finishes = Finish::phases > 0;
+  static constexpr int phases = finishes ? 3 + Finish::phases : 2;
   /// Rows that a thread loads before it uses the first. An H200 has 2 * 256 threads per SM (column_cut): they have 64
   /// KB in flight with 128 bytes each, and its memory needs about 25 KB (4.2 TB/s for 0.8 us, divided by 132 SMs).
   static constexpr int rows_at_once = sizeof(typename Terms::Row) <= pack_bytes ? 8 : 4;
   struct Shared {
     float first[n][threads], second[n][threads];
+    bool last_block;  ///< this block is the last one with these columns
+    typename Finish::Shared finish;
   };
 
   Terms terms;
   ColumnCut cut;
   ColumnParts parts;
+  Finish finish = {};
+  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if it finishes; 0 between launches
 
   int blocks() const { return cut.column_blocks() * cut.row_blocks(); }
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    const int row_block = block / cut.column_blocks();
-    const std::int64_t first_column = static_cast<std::int64_t>(block % cut.column_blocks()) * cut.lanes * n;
+    const int row_block = block / cut.column_blocks(), column_block = block % cut.column_blocks();
+    const std::int64_t first_column = static_cast<std::int64_t>(column_block) * cut.lanes * n;
     if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
     if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
+    if constexpr (phase == 2) {
+      if (thread == 0) shared.last_block = finish_block(column_block);
+    }
+    if constexpr (phase > 2) {
+      if (shared.last_block) finish.template run<phase - 3>(shared.finish, cut, parts, column_block, thread);
+    }
   }
 
  private:
+  /// Returns whether all other blocks of these columns have finished.
+  CARILLON_HOST_DEVICE bool finish_block(int column_block) const {
+    std::uint32_t* const done = blocks_done + column_block;
+    if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(cut.row_blocks())) return false;
+    *done = 0;
+    return true;
+  }
+
   CARILLON_HOST_DEVICE void sum_rows(Shared& shared, int row_block, std::int64_t first_column, int thread) const {
     const int step = cut.groups();
     const std::int64_t column = first_column + thread % cut.lanes * n;

@@ -1,6 +1,10 @@
 // A training step of built-in networks on a GPU is that of the CPU, up to rounding. One network of each kind: on the
 // fake GPU, a step of ResNet-50 takes 12 s, one of ConvNeXt-T 8 s. tests/gpu/gpu_visit.py compares all of them on a
 // real GPU.
+#include "kernels/avg_pool/avg_pool.h"
+#include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/normalize_images/normalize_images.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
@@ -52,6 +56,56 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
   EXPECT_LE(distance(found.buffers, expected.buffers), 1e-4 * distance(expected.buffers, start.buffers));
   ASSERT_EQ(found.results.size(), 1u);
   EXPECT_NEAR(found.results[0].loss, expected.results[0].loss, 1e-5 * expected.results[0].loss);
+}
+
+/// Two residual blocks: the output of the first one has two readers, and its batch norm adds their gradients.
+Network two_residual_blocks() {
+  Network network = residual_network();
+  network.build_layers = [](Graph& graph, Purpose /*purpose*/) {
+    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3});
+    x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 4});
+    for (const std::string name : {"block1", "block2"}) {
+      const Value y = conv_norm(graph, name + "/a", x, {.filters = 8});
+      x = relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
+    }
+    return dense(graph, "logits", global_avg_pool(graph, "average", x),
+                 {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
+  };
+  return network;
+}
+
+std::ptrdiff_t gradient_forks(DeviceKind device) {
+  const BuiltNetwork built = build_network(two_residual_blocks(), {.batch_size = 4, .device = device});
+  return std::ranges::count_if(built.graph.nodes(),
+                               [](const Graph::Node& node) { return node.definition->type() == "gradient_fork"; });
+}
+
+class ResidualBlocksOnAGpu : public GpuTest {};
+
+TEST_F(ResidualBlocksOnAGpu, GiveTheirGradientsToTheBatchNormBeforeThem) {
+  EXPECT_EQ(gradient_forks(DeviceKind::cuda), 1);
+  EXPECT_EQ(gradient_forks(DeviceKind::cpu), 0);
+}
+
+TEST_F(ResidualBlocksOnAGpu, HaveEqualBitsCapturedOrLaunched) {
+  const NoiseRecords records(20, 784);
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+    for (const std::int64_t micro_batch : {0, 2}) {
+      Training training{.network = two_residual_blocks(),
+                        .batch_size = 4,
+                        .micro_batch = micro_batch,
+                        .steps = 6,
+                        .arithmetic = arithmetic};
+      const auto run = [&] {
+        CudaDevice gpu(0);
+        return train(training, records, gpu, *make_self_communicator(gpu));
+      };
+      const Trained captured = run();
+      EXPECT_FALSE(captured.captured_nodes.empty());
+      training.capture = false;
+      expect_equal(captured, run());
+    }
+  }
 }
 
 }  // namespace

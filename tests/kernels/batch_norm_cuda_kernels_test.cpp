@@ -1,5 +1,5 @@
 // The GPU's kernels of batch_norm, run by loops, against the CPU form.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
@@ -68,7 +68,7 @@ class Emulated {
   Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order)
       : c_(c),
         order_(order),
-        cut_(column_cut(c.rows, c.channels, n)),
+        cut_(column_cut(c.rows, c.channels, n, batch_norm_lanes)),
         x_(x),
         y_(filled<T>(x.size())),
         addend_(rounded<T>(addends(c))),
@@ -80,7 +80,8 @@ class Emulated {
         norm_(3 * width()),
         gradient_(3 * width()),
         statistics_(width()),
-        parts_(2 * width() * static_cast<std::size_t>(cut_.row_blocks()), std::nan("")) {
+        parts_(2 * width() * static_cast<std::size_t>(cut_.row_blocks()), std::nan("")),
+        blocks_done_(static_cast<std::size_t>(cut_.column_blocks())) {
     found_.dgamma = found_.dbeta = filled<float>(width());
     found_.moving_mean.assign(width(), 0.0f);
     found_.moving_variance.assign(width(), 1.0f);
@@ -93,8 +94,7 @@ class Emulated {
     if (c_.frozen) {
       emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
     } else {
-      emulate(ColumnSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
-      emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
+      sum_columns(BatchMoments<T, n>{x_.data()}, CombineMoments{{}, channels()});
     }
     normalise();
     found_.y = floats(y_);
@@ -141,20 +141,29 @@ class Emulated {
     emulate(ForEachElement{kernel, packed().count()}, order_);
   }
 
+  template <typename Terms, typename Finish>
+  void sum_columns(const Terms& terms, const Finish& finish) {
+    emulate(ColumnSums<n, Terms, Finish>{terms, cut_, parts(), finish, blocks_done_.data()}, order_);
+    EXPECT_THAT(blocks_done_, ::testing::Each(0u)) << "the next launch counts from 0";
+  }
+  CombineGradients combine_gradients() {
+    return {{}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()};
+  }
+
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
       daddend_ = dx_;  // dy, and then dz
       if constexpr (std::is_same_v<Activation, Relu>) {
         const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
-        emulate(ColumnSums<n, SumGradients<T, n, false>>{sums, cut_, parts()}, order_);
+        sum_columns(sums, combine_gradients());
       } else {
         const BatchGradients<T, n, Identity> sums{x_.data(), daddend_.data(), norm()};
-        emulate(ColumnSums<n, BatchGradients<T, n, Identity>>{sums, cut_, parts()}, order_);
+        sum_columns(sums, combine_gradients());
       }
       find_gradients<Identity>(daddend_.data());
     } else {
-      emulate(ColumnSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+      sum_columns(BatchGradients<T, n, Activation>{x_.data(), dx_.data(), norm()}, combine_gradients());
       find_gradients<Activation>(dx_.data());
     }
   }
@@ -162,8 +171,6 @@ class Emulated {
   /// `dy`: or dz.
   template <typename Activation>
   void find_gradients(const T* dy) {
-    emulate(CombineGradients{{cut_, parts()}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()},
-            order_);
     const BatchNormGradient<T, n, Activation> kernel{packed(), norm(), gradient(), x_.data(), dy, dx_.data()};
     emulate(ForEachElement{kernel, packed().count()}, order_);
     found_.dx = floats(dx_);
@@ -178,6 +185,7 @@ class Emulated {
   std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
   std::vector<ChannelStatistics> statistics_;
   std::vector<double> parts_;
+  std::vector<std::uint32_t> blocks_done_;
   Found found_;
 };
 
@@ -277,9 +285,12 @@ TEST(BatchNormKernels, ABitOfTheMaskIsSetWhereTheReluPassesGradients) {
 }
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
-  const ColumnCut cut = column_cut(128 * 16 * 16, 256, 4);
-  EXPECT_GE(cut.row_blocks() * cut.column_blocks(), 264);
-  EXPECT_LE(cut.row_blocks(), 512);
+  for (const std::int64_t channels : {64, 256, 2048}) {
+    const ColumnCut cut = column_cut(256 * 14 * 14, channels, 8, batch_norm_lanes);
+    EXPECT_GE(cut.row_blocks() * cut.column_blocks(), 256);
+    EXPECT_LE(cut.row_blocks() * cut.column_blocks(), 264);
+    EXPECT_LE(cut.row_blocks(), 132);
+  }
 }
 
 }  // namespace

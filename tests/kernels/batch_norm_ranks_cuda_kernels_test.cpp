@@ -41,20 +41,23 @@ struct Channels {
 struct Part {
   std::int64_t row_count;
   const float *x, *dy;
-  ColumnCut cut = column_cut(row_count, columns, 1);
+  ColumnCut cut = column_cut(row_count, columns, 1, batch_norm_lanes);
   std::vector<double> memory = std::vector<double>(2 * static_cast<std::size_t>(cut.row_blocks()) * columns);
+  std::vector<std::uint32_t> blocks_done = std::vector<std::uint32_t>(static_cast<std::size_t>(cut.column_blocks()));
 
   ColumnParts parts() { return {memory.data(), memory.data() + memory.size() / 2}; }
   void combine_moments(Channels& channels, const OwnSums& own) {
-    emulate(ColumnSums<1, BatchMoments<float, 1>>{{x}, cut, parts()}, ThreadOrder::ascending);
-    emulate(CombineMoments{{cut, parts()}, channels.of(), own}, ThreadOrder::ascending);
+    emulate(
+        ColumnSums<1, BatchMoments<float, 1>, CombineMoments>{
+            {x}, cut, parts(), {{}, channels.of(), own}, blocks_done.data()},
+        ThreadOrder::ascending);
   }
   void combine_gradients(Channels& channels, const OwnSums& own) {
-    emulate(ColumnSums<1, BatchGradients<float, 1, Relu>>{{x, dy, channels.norms()}, cut, parts()},
-            ThreadOrder::ascending);
+    const CombineGradients finish{
+        {}, channels.of(), channels.gradients(), channels.dgamma.data(), channels.dbeta.data(), own};
     emulate(
-        CombineGradients{
-            {cut, parts()}, channels.of(), channels.gradients(), channels.dgamma.data(), channels.dbeta.data(), own},
+        ColumnSums<1, BatchGradients<float, 1, Relu>, CombineGradients>{
+            {x, dy, channels.norms()}, cut, parts(), finish, blocks_done.data()},
         ThreadOrder::ascending);
   }
 };
