@@ -132,7 +132,7 @@ class PlannedGraph : public frontend::graph::Graph {
   frontend::error_t propose(const CudnnTarget& target, const Conv2dTask& task) {
     add_operations(*this, task);
     frontend::error_t status = validate();
-    if (status.is_good()) status = build_operation_graph(*this, target);
+    if (status.is_good()) status = carillon::build_operation_graph(*this, target);
     if (status.is_good()) status = create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
     if (status.is_bad()) return status;
     deselect_numeric_notes(unwanted_notes(task.arithmetic));
