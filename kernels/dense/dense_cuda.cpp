@@ -110,7 +110,7 @@ class DenseCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(stream);
-    if (data_backward_) data_backward_->run(stream);  // the last reader of x is done: dx may replace it
+    if (data_backward_) data_backward_->run(stream);  // after the last use of x: dx may replace it
   }
 
  private:

@@ -15,7 +15,9 @@ namespace carillon::testing {
 namespace {
 
 using ::testing::_;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 using CapturedStepTest = GpuTest;
@@ -64,6 +66,12 @@ TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic
 TEST_F(CapturedStepTest, OfCifar10InBf16) {
   const std::vector<std::string> nodes = nodes_of(cifar10_network(cifar10_images()), Arithmetic::bf16);
   EXPECT_LE(nodes.size(), 34u) << ::testing::PrintToString(nodes);
+}
+
+TEST_F(CapturedStepTest, OfPatchesInBf16GathersThemAndHasNoConvolutionOfCudnn) {
+  const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16, 3);
+  EXPECT_EQ(std::ranges::count(nodes, "cudnn_convolution"), 0);
+  EXPECT_THAT(nodes, Contains(HasSubstr("GatherPatches")).Times(1));
 }
 
 /// Six hidden matrices of four shapes. With a batch for each shape; one by one, a step had 235 nodes.
