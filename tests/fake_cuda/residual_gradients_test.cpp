@@ -1,0 +1,69 @@
+// Training steps of residual blocks, with and without the passes that save sums and copies of gradients.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "src/comm/allreduce/communicators.h"
+#include "src/device/cuda_device.h"
+#include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/towers.h"
+#include "tests/support/networks.h"
+
+namespace carillon::testing {
+namespace {
+
+/// One block of ConvNeXt, then one of a vision transformer. Rows of 16 channels fill all lanes of a layer norm.
+Network residual_blocks() {
+  return {.name = "blocks", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
+            const Initializer weights = fan_in_uniform(16);
+            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+              return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
+            };
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = conv2d(graph, "patches", x,
+                       {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+            Value y = depthwise_conv2d(graph, "depthwise", x, {.kernel = 3, .weights = weights});
+            y = gelu(graph, "gelu", layer("expand", layer_norm(graph, "norm1", y), 32));
+            y = scale_channels(graph, "scale", layer("project", y, 16), {.initial_factor = 0.5f});
+            x = embed_tokens(graph, "tokens", add(graph, "sum1", y, x), {.class_token = weights, .positions = weights});
+            y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x), 48), {.heads = 2});
+            x = add(graph, "sum2", layer("out", y, 16), x);
+            x = add(graph, "sum3", layer("mlp", layer_norm(graph, "norm3", x), 16), x);
+            return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
+          }};
+}
+
+class ResidualGradients : public GpuTest {
+ protected:
+  static Trained run(Arithmetic arithmetic, bool capture = true) {
+    CudaDevice device(0);
+    const auto communicator = make_self_communicator(device);
+    const Training training{
+        .network = residual_blocks(), .steps = 5, .capture = capture, .arithmetic = arithmetic, .rule = "adamw"};
+    const NoiseRecords records(16, training.network.image.bytes());
+    return train(training, records, device, *communicator);
+  }
+  static Trained run_switched_off(Arithmetic arithmetic) {
+    setenv("CARILLON_GPU_OFF", "shared_gradients", 1);
+    Trained trained = run(arithmetic);
+    unsetenv("CARILLON_GPU_OFF");
+    return trained;
+  }
+};
+
+TEST_F(ResidualGradients, AreEqualInTwoRunsCapturedAndLaunched) {
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+    const Trained captured = run(arithmetic);
+    EXPECT_EQ(run(arithmetic).values, captured.values);
+    EXPECT_EQ(run(arithmetic, false).values, captured.values);
+  }
+}
+
+TEST_F(ResidualGradients, OfSharedMemoryAreEqualInFp32AndTakeTwoKernelsLessForEachBlock) {
+  const Trained shared = run(Arithmetic::fp32), separate = run_switched_off(Arithmetic::fp32);
+  EXPECT_EQ(shared.values, separate.values);
+  EXPECT_EQ(shared.captured_nodes.size() + 6, separate.captured_nodes.size());
+}
+
+}  // namespace
+}  // namespace carillon::testing
