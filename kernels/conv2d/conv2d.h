@@ -46,6 +46,7 @@ struct Conv2dGeometry {
 
 /// True if the windows tile the input: stride = window, no padding. Windows of one pixel with stride 1 do.
 bool windows_tile_input(const Conv2dGeometry& geometry);
+
 /// The geometry of an op's convolution; null: the op is none.
 const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
 
