@@ -74,7 +74,7 @@ cp -rL "$mpi_share" "$bundle/share/openmpi"
 touch "$bundle/etc/openmpi-mca-params.conf" "$bundle/etc/pmix-mca-params.conf"
 
 chmod u+w "$bundle"/lib/*.so* "$bundle"/libexec/*
-strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
+strip --strip-unneeded "$bundle"/libexec/* "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
 # RPATH, not RUNPATH: RPATH also applies to indirect libraries and to plugins, unless they have a RUNPATH.
 for library in "$bundle"/lib/*.so* "$bundle"/lib/*/*.so; do
   [[ -z $(patchelf --print-rpath "$library") ]] || patchelf --remove-rpath "$library"
@@ -104,7 +104,7 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-compress=(xz -9 -T0)
+compress=(xz -6 -T0)
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
 mv "$out.part" "$out"

@@ -12,6 +12,7 @@
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
 #include "src/device/cuda_device.h"
+#include "src/device/gpu_switches.h"
 
 namespace carillon {
 namespace {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "carillon/device/device.h"
 
@@ -15,10 +14,6 @@ struct CudaGpus {
   bool hidden = false;   ///< GPUs may exist but cannot be used: worth a warning
 };
 CudaGpus find_cuda_gpus();
-
-/// True if the environment variable CARILLON_GPU_OFF, a list of names separated by commas, has `name`. Measurements on
-/// a GPU switch off one way of computing with it, and compare.
-bool is_switched_off(std::string_view name);
 
 /// Versions of CUDA, cuDNN and cuBLAS at build time.
 std::vector<LibraryVersion> cuda_libraries();

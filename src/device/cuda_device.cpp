@@ -191,16 +191,6 @@ bool launches_early() {
   return early;
 }
 
-bool is_switched_off(std::string_view name) {
-  const char* const variable = std::getenv("CARILLON_GPU_OFF");
-  for (std::string_view names = variable == nullptr ? "" : variable; !names.empty();) {
-    const std::size_t end = names.find(',');
-    if (names.substr(0, end) == name) return true;
-    names.remove_prefix(end == std::string_view::npos ? names.size() : end + 1);
-  }
-  return false;
-}
-
 CudaGpus find_cuda_gpus() {
   int count = 0, driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

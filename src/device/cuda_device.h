@@ -12,7 +12,6 @@
 #include <functional>
 #include <source_location>
 #include <span>
-#include <string_view>
 
 #include "carillon/core/handle.h"
 #include "carillon/device/device.h"
@@ -106,10 +105,6 @@ class CudaDevice final : public Device {
 /// and wait at their beginning for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
 /// capability 9.0.
 bool launches_early();
-
-/// True if the environment variable CARILLON_GPU_OFF, a list of names separated by commas, has `name`. Measurements on
-/// a GPU switch off one way of computing with it, and compare.
-bool is_switched_off(std::string_view name);
 
 /// Casts `device` to CudaDevice. Errors: failed if it is another kind.
 CudaDevice& as_cuda(Device& device);

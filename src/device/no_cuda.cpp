@@ -6,8 +6,6 @@ namespace carillon {
 
 CudaGpus find_cuda_gpus() { return {.why_none = "this build has no GPU support (configured without CUDA)"}; }
 
-bool is_switched_off(std::string_view /*name*/) { return false; }
-
 std::vector<LibraryVersion> cuda_libraries() { return {}; }
 
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& /*request*/, int /*count*/) {

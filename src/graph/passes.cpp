@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "carillon/graph/gradient_sharing.h"
-#include "src/device/cuda_backend.h"
+#include "src/device/gpu_switches.h"
 
 namespace carillon {
 namespace {

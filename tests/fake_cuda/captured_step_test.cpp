@@ -54,7 +54,7 @@ TEST_F(CapturedStepTest, OfMnistOpByOp) {
   EXPECT_THAT(nodes_of({.network = mnist(), .steps = 4, .fuses_step = false}),
               ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product",
                           "SoftmaxKernel<float, 4, false>", "cublaslt_product", "cublaslt_product",
-                          StartsWith("ColumnSums<float"), "cublaslt_product", "UpdateKernel<Sgd>"));
+                          "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
 }
 
 TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
