@@ -1,4 +1,4 @@
-// The passes that save sums and copies of gradients on a GPU: accumulate_input_gradients and share_gradients.
+// The passes that save sums and copies of gradients on a GPU (src/graph/gradient_passes.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,13 +6,14 @@
 #include <map>
 #include <set>
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/gradient_fork.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"
@@ -36,9 +37,9 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
     for (const int output : node.outputs) {
       EXPECT_TRUE(!is_used(output) || complete[place_of(output)].contains(output)) << node.name;
     }
-    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
+    const auto keeps = node.traits.keeps_output_gradient;
     for (const int output : node.outputs) {
-      if (output == node.outputs.front() && sharing != nullptr && sharing->keeps_output_gradient()) continue;
+      if (output == node.outputs.front() && keeps != nullptr && keeps(*node.definition)) continue;
       complete[place_of(output)].clear();
     }
     std::set<int> written;
@@ -59,9 +60,7 @@ class SharedGradients : public ::testing::Test {
 
   /// Whether each addition shares its gradient with both inputs, in forward order.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
-    accumulate_input_gradients(graph_, device);
-    insert_forks(graph_, fork_op());
-    share_gradients(graph_, device);
+    give_values_one_reader(graph_, device, fork_op(), gradient_fork_op());
     expect_gradients_are_read_before_they_are_overwritten(graph_);
     std::vector<bool> share;
     for (const Graph::Node& node : graph_.nodes()) {
