@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -17,6 +16,7 @@
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -140,9 +140,8 @@ TEST_F(SharedGradients, NetworksAreReadBeforeTheyAreOverwrittenAndNeedLessMemory
     const BuildSettings settings{.batch_size = 4, .arithmetic = Arithmetic::bf16, .device = DeviceKind::cuda};
     const BuiltNetwork shared = build_network(network, task_of(network), settings);
     expect_gradients_are_read_before_they_are_overwritten(shared.graph);
-    setenv("CARILLON_GPU_OFF", "shared_gradients", 1);
+    const SwitchedOff off("shared_gradients");
     const BuiltNetwork separate = build_network(network, task_of(network), settings);
-    unsetenv("CARILLON_GPU_OFF");
     EXPECT_LE(peak(shared.graph), peak(separate.graph)) << network.name;
     std::size_t forks = 0;
     for (const Graph::Node& node : shared.graph.nodes()) forks += node.definition->type() == "fork";
