@@ -80,11 +80,7 @@ struct CombineGradients : ColumnFinish {
   CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
                                 int thread) const {
     if constexpr (phase == 0) {
-      sum_parts(shared, cut, parts, column_block, thread,
-                [](int, double sum, double product, double& first, double& second) {
-                  first += sum;
-                  second += product;
-                });
+      sum_parts(shared, cut, parts, column_block, thread);
     } else {
       const std::int64_t c = column_of(cut, column_block, thread);
       if (thread >= width(cut) || c >= cut.columns) return;

@@ -44,7 +44,7 @@ class LayerNormCuda final : public Op {
         const LayerNormGradients<T, n> terms{rows.x, dy, norms(), static_cast<std::uint32_t>(channels())};
         if (sums) launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
       }
-      if (sums) launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
+      if (sums) launch(CombineColumnSums{{}, cut, parts(cut), floats(dbeta), floats(dgamma)}, stream);
     });
   }
 

@@ -71,7 +71,7 @@ class Emulated {
                                            static_cast<std::uint32_t>(cut_.columns)};
       emulate(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
     }
-    emulate(CombineColumnSums{{cut_, parts}, found_.dbeta.data(), found_.dgamma.data()}, order_);
+    emulate(CombineColumnSums{{}, cut_, parts, found_.dbeta.data(), found_.dgamma.data()}, order_);
     found_.y = floats(y_);
     found_.dx = floats(dx_);
     return found_;
