@@ -60,17 +60,9 @@ void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
   describe(*dv, shape, 3, dv_uid).set_output(true);
 }
 
-/// 90 for an H200. The frontend asks the current device if a graph has none.
-std::int32_t sm_version(std::string_view device_json) {
-  constexpr std::string_view field = "\"deviceVer\":";
-  const std::size_t at = device_json.find(field);
-  check(at != std::string_view::npos, "a description of a GPU requires deviceVer");
-  return std::stoi(std::string(device_json.substr(at + field.size(), 8))) / 10;
-}
-
 void add_operations(CudnnGraph& graph, const CudnnTarget& target, const AttentionTask& task) {
-  // Nodes copy the version when they are added.
-  if (!target.handle) graph.set_sm_version(sm_version(target.device_json));
+  // Nodes copy the version when they are added. The frontend asks the current device if a graph has none.
+  if (!target.handle) graph.set_sm_version(model_of(target).compute_capability);
   graph.set_io_data_type(frontend::DataType_t::BFLOAT16)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)
       .set_compute_data_type(frontend::DataType_t::FLOAT);

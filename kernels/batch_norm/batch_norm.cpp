@@ -31,7 +31,7 @@ class BatchNormDefinition final : public OpDefinition {
     form.has_addend = true;
     return std::make_shared<BatchNormDefinition>(form);
   }
-  std::shared_ptr<const OpDefinition> of_two_gradients() const {
+  std::shared_ptr<const OpDefinition> summing_gradients() const {
     if (!form_.has_addend || form_.activation != ActivationKind::relu) return nullptr;
     BatchNormForm form = form_;
     form.has_second_gradient = true;
@@ -81,15 +81,11 @@ const OpTraits batch_norm_traits{
     .with_addend = trait<&BatchNormDefinition::with_addend>,
     .synchronized = trait<&BatchNormDefinition::synchronized>,
     .frozen = trait<&BatchNormDefinition::frozen>,
+    .summing_gradients = trait<&BatchNormDefinition::summing_gradients>,
     .to_onnx = trait<&BatchNormDefinition::to_onnx>,
 };
 
 }  // namespace
-
-std::shared_ptr<const OpDefinition> batch_norm_of_two_gradients(const Graph::Node& node) {
-  const auto* const op = dynamic_cast<const BatchNormDefinition*>(node.definition.get());
-  return op == nullptr ? nullptr : op->of_two_gradients();
-}
 
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params) {
   const Shape shape = graph.shape(x);

@@ -15,7 +15,7 @@
 //
 //   y = f(z + addend)                             dz = daddend = dy f'(z + addend)        in place of dy
 //
-// On a GPU, with a ReLU, dy can be the sum of the gradients of two readers (batch_norm_of_two_gradients).
+// On a GPU, with a ReLU, dy can be the sum of the gradients of two readers (OpTraits::summing_gradients).
 //
 // A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
 // them. They are constants, so
@@ -68,18 +68,13 @@ struct BatchNormParams {
 /// parameter is out of range).
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
 
-/// `node` is an op of a graph. If it is a batch norm with an addend and a ReLU, returns its definition with one more,
-/// last output, which it neither reads nor writes: the gradient of y is then the sum of both outputs' gradients. Null
-/// for any other op. For a GPU (sum_gradients_in_producers in src/graph/passes.h).
-std::shared_ptr<const OpDefinition> batch_norm_of_two_gradients(const Graph::Node& node);
-
 /// The op's settings for tensors of known shapes.
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
   bool has_addend = false;                           ///< y = f(z + addend)
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
-  bool has_second_gradient = false;  ///< see batch_norm_of_two_gradients; requires has_addend and a ReLU
+  bool has_second_gradient = false;  ///< made by OpTraits::summing_gradients; requires has_addend and a ReLU
   bool frozen = false;  ///< use the moving statistics in training, and keep them; overrides over_all_towers
 
   /// Whether forward computes statistics of the batch.

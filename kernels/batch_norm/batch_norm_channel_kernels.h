@@ -31,7 +31,7 @@ struct BatchNormChannels {
     set_norm(c, take_batch(batch, epsilon, momentum, moving_mean[c], moving_variance[c]));
   }
   /// `of`: sums over `count` rows.
-  CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const GradientSums& of) const {
+  CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const ChannelSums& of) const {
     if (frozen) return frozen_channel_gradient(statistics[c], gamma_of(c), of.sum, of.product);
     return channel_gradient(statistics[c], gamma_of(c), count, of.sum, of.product);
   }
@@ -80,15 +80,11 @@ struct CombineGradients : ColumnFinish {
   CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
                                 int thread) const {
     if constexpr (phase == 0) {
-      sum_parts(shared, cut, parts, column_block, thread,
-                [](int, double sum, double product, double& first, double& second) {
-                  first += sum;
-                  second += product;
-                });
+      sum_parts(shared, cut, parts, column_block, thread);
     } else {
       const std::int64_t c = column_of(cut, column_block, thread);
       if (thread >= width(cut) || c >= cut.columns) return;
-      const GradientSums sums{total(shared.first, cut, thread), total(shared.second, cut, thread)};
+      const ChannelSums sums{total(shared.first, cut, thread), total(shared.second, cut, thread)};
       const ChannelGradient of = channels.gradient_of(c, static_cast<double>(cut.rows), sums);
       if (dgamma != nullptr) dgamma[c] = of.dgamma;
       if (dbeta != nullptr) dbeta[c] = of.dbeta;

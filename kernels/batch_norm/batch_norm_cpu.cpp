@@ -260,7 +260,7 @@ class BatchNormCpu final : public Op {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);
     for (std::size_t c = 0; c < slices_.channels; ++c) {
-      const GradientSums joined = sums_of_ranks(values_of_ranks(all).channel(static_cast<std::int64_t>(c)));
+      const ChannelSums joined = sums_of_ranks(values_of_ranks(all).channel(static_cast<std::int64_t>(c)));
       totals_[c] = joined.sum;
       totals_[slices_.channels + c] = joined.product;
     }

@@ -48,13 +48,13 @@ CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, do
   return {count * of.ranks, mean, squares};
 }
 
-struct GradientSums {
+struct ChannelSums {
   double sum = 0.0, product = 0.0;  ///< of dz; of dz (x - centre)
 };
 
 /// The sums over all ranks, in rank order.
-CARILLON_HOST_DEVICE inline GradientSums sums_of_ranks(const ValuesOfRanks& of) {
-  GradientSums total;
+CARILLON_HOST_DEVICE inline ChannelSums sums_of_ranks(const ValuesOfRanks& of) {
+  ChannelSums total;
   for (int rank = 0; rank < of.ranks; ++rank) {
     total.sum += of.first[rank * of.row];
     total.product += of.second[rank * of.row];

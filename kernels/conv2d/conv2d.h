@@ -11,7 +11,7 @@
 // kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], in
 // TensorFlow's layout. Without biases, as before a batch norm, b is 0 and there is no db. A convolution with biases
 // takes over a ReLU that follows it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the gradient of the others, which saves a pass over gradients (src/graph/passes.h).
+// its dx to the gradient of the others, which saves a pass over gradients (gradient_passes.h).
 #pragma once
 
 #include <optional>

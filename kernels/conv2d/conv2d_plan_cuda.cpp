@@ -11,7 +11,6 @@
 
 #include "carillon/core/error.h"
 #include "kernels/shared/cudnn_graph.h"
-#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {
@@ -162,18 +161,6 @@ std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
   std::vector<std::string> names;
   for (std::int64_t parts = 1; parts < least; ++parts) names.push_back(fmt::format("_k0={}_", parts));
   return names;
-}
-
-GpuModel model_of(const CudnnTarget& target) {
-  if (!target.handle) {
-    const auto properties = nlohmann::json::parse(target.device_json);
-    return {properties.at("deviceVer").get<int>() / 10, properties.at("multiProcessorCount").get<int>()};
-  }
-  int ordinal = 0;
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDevice(&ordinal));
-  check_cuda(cudaGetDeviceProperties(&properties, ordinal));
-  return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
 }
 
 }  // namespace

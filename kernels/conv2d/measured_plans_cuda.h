@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/shared/cudnn_target.h"
+
 namespace carillon {
 
 struct Conv2dTask;
@@ -16,11 +18,6 @@ struct Conv2dTask;
 struct MeasuredPlan {
   std::string_view convolution;  ///< as convolution_text
   std::string_view kernel;       ///< cuDNN's name of the kernel, with its parameters
-};
-
-struct GpuModel {
-  int compute_capability = 0;  ///< 90 for 9.0
-  int multiprocessors = 0;
 };
 
 /// The table; empty if is_switched_off("measured_plans").

@@ -1,13 +1,12 @@
 #include "kernels/dense/dense.h"
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class DenseDefinition final : public OpDefinition, public GradientSharing {
+class DenseDefinition final : public OpDefinition {
  public:
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
@@ -22,7 +21,7 @@ class DenseDefinition final : public OpDefinition, public GradientSharing {
   std::optional<int> column_summed_parameter() const {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
   }
-  bool keeps_output_gradient() const override { return !form_.relu; }
+  bool keeps_output_gradient() const { return !form_.relu; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_dense_cpu(form_, context, tensors); },
@@ -59,6 +58,7 @@ class DenseDefinition final : public OpDefinition, public GradientSharing {
 
 const OpTraits dense_traits{
     .with_activation = trait<&DenseDefinition::with_activation>,
+    .keeps_output_gradient = trait<&DenseDefinition::keeps_output_gradient>,
     .compute_copy_format = [](int /*parameter*/) { return ComputeCopyFormat::same_layout; },
     .column_summed_parameter = trait<&DenseDefinition::column_summed_parameter>,
     .to_onnx = trait<&DenseDefinition::to_onnx>,

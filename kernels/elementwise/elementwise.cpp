@@ -1,6 +1,5 @@
 #include "kernels/elementwise/elementwise.h"
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/backend.h"
 #include "src/core/has_cuda.h"
@@ -102,7 +101,7 @@ Value add_unary(Graph& graph, const std::string& name, Value x, const F& functio
                       graph.shape(x));
 }
 
-class AddDefinition final : public OpDefinition, public GradientSharing {
+class AddDefinition final : public OpDefinition {
  public:
   explicit AddDefinition(bool with_relu = false, bool shares_gradients = false)
       : with_relu_(with_relu), shares_gradients_(shares_gradients) {}
@@ -111,7 +110,7 @@ class AddDefinition final : public OpDefinition, public GradientSharing {
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     return !with_relu_ && activation == Relu::type ? std::make_shared<AddDefinition>(true) : nullptr;
   }
-  std::shared_ptr<const OpDefinition> sharing_gradients() const override {
+  std::shared_ptr<const OpDefinition> sharing_gradients() const {
     return std::make_shared<AddDefinition>(with_relu_, true);
   }
   std::optional<int> gradient_shares_output(int input) const override {
@@ -125,8 +124,9 @@ class AddDefinition final : public OpDefinition, public GradientSharing {
     if (!wants_da && !wants_db) return make_op(context, maps);
     const Tensor& dy = tensors.output_gradients.at(0);  // da has its memory, and db if they share
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
-    if (wants_db && !shares_gradients_)
+    if (wants_db && !shares_gradients_) {
       maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
+    }
     return make_op(context, maps);
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
@@ -173,6 +173,7 @@ Value add(Graph& graph, const std::string& name, Value a, Value b) {
                        .definition = std::make_shared<AddDefinition>(),
                        .inputs = {a, b},
                        .traits = {.with_activation = trait<&AddDefinition::with_activation>,
+                                  .sharing_gradients = trait<&AddDefinition::sharing_gradients>,
                                   .to_onnx = trait<&AddDefinition::to_onnx>}},
                       shape);
 }

@@ -36,7 +36,7 @@ Value scale(Graph& graph, const std::string& name, Value x, float factor);
 /// Errors: failed (a and b have different shapes).
 Value add(Graph& graph, const std::string& name, Value a, Value b);
 
-/// The op that insert_forks (src/graph/passes.h) inserts after a value with several readers.
+/// The op that insert_forks (src/graph/gradient_passes.h) inserts after a value with several readers.
 Graph::NewOp fork_op();
 
 /// An activation that another op applies to its output.

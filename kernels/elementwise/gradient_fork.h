@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// The op that sum_gradients_in_producers (src/graph/passes.h) inserts.
+/// The op that sum_gradients_in_producers (src/graph/gradient_passes.h) inserts.
 Graph::NewOp gradient_fork_op();
 
 }  // namespace carillon

@@ -1,13 +1,12 @@
 #include "kernels/layer_norm/layer_norm.h"
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class LayerNormDefinition final : public OpDefinition, public GradientSharing {
+class LayerNormDefinition final : public OpDefinition {
  public:
   explicit LayerNormDefinition(const LayerNormParams& params, bool accumulates_dx = false)
       : params_(params), accumulates_dx_(accumulates_dx) {}
@@ -16,7 +15,6 @@ class LayerNormDefinition final : public OpDefinition, public GradientSharing {
   std::shared_ptr<const OpDefinition> accumulating(DeviceKind device, DType /*type*/) const {
     return device == DeviceKind::cuda ? std::make_shared<LayerNormDefinition>(params_, true) : nullptr;
   }
-  bool keeps_output_gradient() const override { return true; }
   std::optional<int> output_shares_input(int output) const override {
     return accumulates_dx_ && output == 1 ? std::optional(0) : std::nullopt;
   }
@@ -50,6 +48,7 @@ class LayerNormDefinition final : public OpDefinition, public GradientSharing {
 };
 
 const OpTraits layer_norm_traits{.accumulating = trait<&LayerNormDefinition::accumulating>,
+                                 .keeps_output_gradient = [](const OpDefinition&) { return true; },
                                  .samples_are_independent = true,
                                  .to_onnx = trait<&LayerNormDefinition::to_onnx>};
 

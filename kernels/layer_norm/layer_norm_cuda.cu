@@ -5,7 +5,6 @@
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
-#include "kernels/shared/looped_launch.cuh"
 
 namespace carillon {
 namespace {
@@ -39,13 +38,13 @@ class LayerNormCuda final : public Op {
       T* const dx = static_cast<T*>(tensors_.input_gradients[0].data);
       const bool sums = dgamma || dbeta;
       if constexpr (packs > 0) {
-        launch_looped(LayerNormBackward<T, n, packs>{rows, norms(), dy, dx, accumulates_dx_, cut, parts(cut)}, stream);
+        launch(LayerNormBackward<T, n, packs>{rows, norms(), dy, dx, accumulates_dx_, cut, parts(cut)}, stream);
       } else {
         if (dx != nullptr) launch(LayerNormGradient<T, n>{rows, norms(), dy, dx, accumulates_dx_}, stream);
         const LayerNormGradients<T, n> terms{rows.x, dy, norms(), static_cast<std::uint32_t>(channels())};
         if (sums) launch(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut, parts(cut)}, stream);
       }
-      if (sums) launch(CombineColumnSums{{cut, parts(cut)}, floats(dbeta), floats(dgamma)}, stream);
+      if (sums) launch(CombineColumnSums{{}, cut, parts(cut), floats(dbeta), floats(dgamma)}, stream);
     });
   }
 

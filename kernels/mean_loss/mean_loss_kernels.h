@@ -7,6 +7,7 @@
 #include "carillon/graph/step_inputs.h"
 #include "kernels/mean_loss/functions.h"
 #include "kernels/shared/block_kernel.h"
+#include "kernels/shared/last_block.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -88,7 +89,7 @@ struct MeanLossKernel {
   /// Stores the block's sum. Returns true in the last block to finish.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
     block_sums[block] = shared.sums[0];
-    return fetch_increment(blocks_done) + 1 == static_cast<std::uint32_t>(blocks());
+    return is_last_block(blocks_done, blocks());
   }
 
   CARILLON_HOST_DEVICE double sum_over_blocks(int thread) const {
@@ -100,7 +101,6 @@ struct MeanLossKernel {
   CARILLON_HOST_DEVICE void finish(const Shared& shared) const {
     const auto mean = static_cast<float>(shared.sums[0] / static_cast<double>(count()));
     if (loss != nullptr) *loss = mean;
-    *blocks_done = 0;
     if (step_sums == nullptr) return;
     step_sums[loss_sum] = mean;
     step_sums[sync_sum] = table.header().request_sync;

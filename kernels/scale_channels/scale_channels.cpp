@@ -1,17 +1,15 @@
 #include "kernels/scale_channels/scale_channels.h"
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
 
-class ScaleChannelsDefinition final : public OpDefinition, public GradientSharing {
+class ScaleChannelsDefinition final : public OpDefinition {
  public:
   std::string_view type() const override { return "scale_channels"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
-  bool keeps_output_gradient() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_scale_channels_cpu(context, tensors); },
@@ -25,6 +23,7 @@ class ScaleChannelsDefinition final : public OpDefinition, public GradientSharin
 };
 
 const OpTraits scale_channels_traits{
+    .keeps_output_gradient = [](const OpDefinition&) { return true; },
     .sums_input_gradient = [](DeviceKind kind, const Shape&) { return kind == DeviceKind::cuda; },
     .samples_are_independent = true,
     .to_onnx = trait<&ScaleChannelsDefinition::to_onnx>};

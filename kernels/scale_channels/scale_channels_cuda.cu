@@ -36,7 +36,7 @@ class ScaleChannelsCuda final : public Op {
                                                static_cast<const T*>(x().data), static_cast<const T*>(dy.data),
                                                static_cast<T*>(dx.data), static_cast<std::uint32_t>(channels())};
       launch(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut(n), parts}, stream);
-      launch(CombineColumnSums{{cut(n), parts}, static_cast<float*>(sums.data), static_cast<float*>(dgamma.data)},
+      launch(CombineColumnSums{{}, cut(n), parts, static_cast<float*>(sums.data), static_cast<float*>(dgamma.data)},
              stream);
     });
   }

@@ -1,9 +1,8 @@
 // The kernels of scale_channels on a GPU.
 //
 //   forward    ScaleChannelsRows
-//   backward   ColumnSums<ScaleChannelsGradients>, which also writes dx, and CombineColumnSums; ScaleChannelsRows if
-//   only
-//              dx is wanted
+//   backward   ColumnSums<ScaleChannelsGradients>, which also writes dx, and CombineColumnSums; if only dx is wanted:
+//              ScaleChannelsRows
 #pragma once
 
 #include <cstdint>

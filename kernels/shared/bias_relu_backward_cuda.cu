@@ -1,6 +1,6 @@
 #include "kernels/shared/bias_relu_backward_cuda.h"
-#include "kernels/shared/bias_relu_backward_kernels.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/gradient_sums.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

@@ -7,8 +7,17 @@
 //   template <int phase>
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
-// Threads pass values to later phases through Shared. kernels/shared/launch.cuh runs such a struct on a GPU, and
-// tests/support/emulate.h runs it by loops over blocks and threads, in any order of threads.
+// Threads pass values to later phases through Shared. A LoopedKernel is a second form, for blocks that repeat their
+// phases and threads that keep values in registers. It has in addition
+//
+//   struct Private;                    what a thread keeps from phase to phase; starts with any bits
+//   int rounds() const;                rounds of each block; all phases run in each round
+//   static constexpr int last_phases;  phases after the last round
+//   template <int phase> void run(Shared&, Private&, int block, int thread, int round) const;
+//   template <int phase> void finish(Shared&, Private&, int block, int thread) const;
+//
+// kernels/shared/launch.cuh runs both on a GPU. tests/support/emulate.h runs them by loops over blocks and threads, in
+// any order of threads.
 #pragma once
 
 #include <concepts>
@@ -24,6 +33,17 @@ concept BlockKernel = requires(const K& kernel, typename K::Shared& shared) {
   { K::phases } -> std::convertible_to<int>;
   { kernel.blocks() } -> std::same_as<int>;
   kernel.template run<0>(shared, 0, 0);
+};
+
+template <typename K>
+concept LoopedKernel = requires(const K& kernel, typename K::Shared& shared, typename K::Private& own) {
+  { K::threads } -> std::convertible_to<int>;
+  { K::phases } -> std::convertible_to<int>;
+  { K::last_phases } -> std::convertible_to<int>;
+  { kernel.blocks() } -> std::same_as<int>;
+  { kernel.rounds() } -> std::same_as<int>;
+  kernel.template run<0>(shared, own, 0, 0, 0);
+  kernel.template finish<0>(shared, own, 0, 0);
 };
 
 struct NoShared {};

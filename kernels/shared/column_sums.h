@@ -1,6 +1,6 @@
 // Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. The last block
-// to finish with some columns adds the blocks' sums, if it has a ColumnFinish. Otherwise a kernel that derives from
-// ColumnLanes, such as CombineColumnSums, does.
+// to finish with some columns adds the blocks' sums, if it has a ColumnFinish. Otherwise the kernel CombineColumnSums
+// does.
 //
 // A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
 // has packs of n neighbouring columns of one row, and the groups take the rows in turn. So a row is read contiguously,
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/shared/last_block.h"
 #include "kernels/shared/pack.h"
 #include "kernels/shared/unroll.h"
 
@@ -91,6 +92,15 @@ struct ColumnFinish {
     shared.first[thread] = first_sum;
     shared.second[thread] = second_sum;
   }
+  /// Adds the thread's row blocks.
+  CARILLON_HOST_DEVICE static void sum_parts(Shared& shared, const ColumnCut& cut, const ColumnParts& parts,
+                                             int column_block, int thread) {
+    sum_parts(shared, cut, parts, column_block, thread,
+              [](int, double first, double second, double& first_sum, double& second_sum) {
+                first_sum += first;
+                second_sum += second;
+              });
+  }
   /// The sum of a column over the groups.
   CARILLON_HOST_DEVICE static double total(const double (&sums)[threads], const ColumnCut& cut, int column) {
     double sum = 0.0;
@@ -136,7 +146,7 @@ struct ColumnSums {
     if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
     if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
     if constexpr (phase == 2) {
-      if (thread == 0) shared.last_block = finish_block(column_block);
+      if (thread == 0) shared.last_block = is_last_block(blocks_done + column_block, cut.row_blocks());
     }
     if constexpr (phase > 2) {
       if (shared.last_block) finish.template run<phase - 3>(shared.finish, cut, parts, column_block, thread);
@@ -144,14 +154,6 @@ struct ColumnSums {
   }
 
  private:
-  /// Returns whether all other blocks of these columns have finished.
-  CARILLON_HOST_DEVICE bool finish_block(int column_block) const {
-    std::uint32_t* const done = blocks_done + column_block;
-    if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(cut.row_blocks())) return false;
-    *done = 0;
-    return true;
-  }
-
   CARILLON_HOST_DEVICE void sum_rows(Shared& shared, int row_block, std::int64_t first_column, int thread) const {
     const int step = cut.groups();
     const std::int64_t column = first_column + thread % cut.lanes * n;
@@ -201,60 +203,33 @@ struct ColumnSums {
   }
 };
 
-/// A block of threads processes `lanes` neighbouring columns; its groups of `lanes` threads process blocks of rows in
-/// turn.
-struct ColumnLanes {
-  static constexpr int threads = 256;
-  static constexpr int lanes = 4;
-  static constexpr int groups = threads / lanes;
-
+/// Adds the blocks' sums of ColumnSums, or of another kernel that divides the rows by `cut`.
+struct CombineColumnSums : ColumnFinish {
   ColumnCut cut;
   ColumnParts parts;
-
-  int blocks() const { return static_cast<int>((cut.columns + lanes - 1) / lanes); }
-
- protected:
-  CARILLON_HOST_DEVICE static std::int64_t column_of(int block, int thread) {
-    return static_cast<std::int64_t>(block) * lanes + thread % lanes;
-  }
-  /// The sum of part(row_block, index of the part) over the thread's row blocks.
-  template <typename Part>
-  CARILLON_HOST_DEVICE double sum_parts(int block, int thread, const Part& part) const {
-    const std::int64_t column = column_of(block, thread);
-    double sum = 0.0;
-    if (column >= cut.columns) return sum;
-    for (int row_block = thread / lanes; row_block < cut.row_blocks(); row_block += groups) {
-      sum += part(row_block, row_block * cut.columns + column);
-    }
-    return sum;
-  }
-  CARILLON_HOST_DEVICE static double sum_groups(const double (&sums)[threads], int lane) {
-    double sum = 0.0;
-    for (int group = 0; group < groups; ++group) sum += sums[group * lanes + lane];
-    return sum;
-  }
-};
-
-/// Adds the blocks' sums of ColumnSums.
-struct CombineColumnSums : ColumnLanes {
-  static constexpr int phases = 2;
-  struct Shared {
-    double first[threads], second[threads];
-  };
-
   float *first = nullptr, *second = nullptr;  ///< [columns]; null: not wanted
 
+  int blocks() const { return columns_of_few_lanes().column_blocks(); }
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const ColumnCut of = columns_of_few_lanes();
     if constexpr (phase == 0) {
-      shared.first[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.first[at]; });
-      shared.second[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.second[at]; });
+      sum_parts(shared, of, parts, block, thread);
     } else {
-      const std::int64_t c = column_of(block, thread);
-      if (thread >= lanes || c >= cut.columns) return;
-      if (first != nullptr) first[c] = static_cast<float>(sum_groups(shared.first, thread));
-      if (second != nullptr) second[c] = static_cast<float>(sum_groups(shared.second, thread));
+      const std::int64_t c = column_of(of, block, thread);
+      if (thread >= width(of) || c >= of.columns) return;
+      if (first != nullptr) first[c] = static_cast<float>(total(shared.first, of, thread));
+      if (second != nullptr) second[c] = static_cast<float>(total(shared.second, of, thread));
     }
+  }
+
+ private:
+  /// The same rows, but columns for more blocks.
+  CARILLON_HOST_DEVICE ColumnCut columns_of_few_lanes() const {
+    ColumnCut of = cut;
+    of.lanes = 4;
+    of.n = 1;
+    return of;
   }
 };
 

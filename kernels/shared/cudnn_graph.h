@@ -7,8 +7,21 @@
 #include <string>
 
 #include "kernels/shared/cudnn_target.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
+
+inline GpuModel model_of(const CudnnTarget& target) {
+  if (!target.handle) {
+    const auto properties = nlohmann::json::parse(target.device_json);
+    return {properties.at("deviceVer").get<int>() / 10, properties.at("multiProcessorCount").get<int>()};
+  }
+  int ordinal = 0;
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDevice(&ordinal));
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal));
+  return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
+}
 
 /// Builds the operation graph of a validated graph for the target.
 inline cudnn_frontend::error_t build_operation_graph(cudnn_frontend::graph::Graph& graph, const CudnnTarget& target) {

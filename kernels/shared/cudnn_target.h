@@ -1,4 +1,4 @@
-// CudnnTarget: the GPU for which cuDNN makes a plan. CUDA builds only.
+// CudnnTarget: the GPU for which cuDNN makes a plan, and its model. CUDA builds only.
 #pragma once
 
 #include <cudnn.h>
@@ -12,6 +12,11 @@ namespace carillon {
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view device_json = {};
+};
+
+struct GpuModel {
+  int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
 };
 
 }  // namespace carillon

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "carillon/device/device.h"
-#include "kernels/shared/bias_relu_backward_kernels.h"
+#include "kernels/shared/gradient_sums.h"
 
 namespace carillon {
 

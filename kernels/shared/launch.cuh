@@ -1,4 +1,5 @@
-// launch: runs a BlockKernel on a GPU, possibly before the previous kernel ends (launches_early). For .cu files.
+// launch: runs a BlockKernel or a LoopedKernel on a GPU, possibly before the previous kernel ends (launches_early). For
+// .cu files.
 #pragma once
 
 #include <initializer_list>
@@ -53,6 +54,49 @@ void launch(const Kernel& kernel, Stream& stream) {
   config.attrs = &early;
   config.numAttrs = built_to_wait && launches_early() ? 1 : 0;
   check_cuda(cudaLaunchKernelEx(&config, block_kernel<Kernel>, kernel));
+}
+
+/// A LoopedKernel as a BlockKernel with one phase, which synchronises the block itself.
+template <typename Kernel>
+struct OnePhase {
+  using Shared = typename Kernel::Shared;
+  using Private = typename Kernel::Private;
+  static constexpr int threads = Kernel::threads;
+  static constexpr int phases = 1;
+
+  Kernel kernel;
+
+  int blocks() const { return kernel.blocks(); }
+  template <int>
+  __device__ __forceinline__ void run(Shared& shared, int block, int thread) const {
+    Private own;
+    const int rounds = kernel.rounds();
+    for (int round = 0; round < rounds; ++round) run_round<0>(shared, own, block, thread, round);
+    finish_from<0>(shared, own, block, thread);
+  }
+
+ private:
+  template <int phase>
+  __device__ __forceinline__ void run_round(Shared& shared, Private& own, int block, int thread, int round) const {
+    if constexpr (phase < Kernel::phases) {
+      kernel.template run<phase>(shared, own, block, thread, round);
+      __syncthreads();
+      run_round<phase + 1>(shared, own, block, thread, round);
+    }
+  }
+  template <int phase>
+  __device__ __forceinline__ void finish_from(Shared& shared, Private& own, int block, int thread) const {
+    if constexpr (phase < Kernel::last_phases) {
+      if constexpr (phase > 0) __syncthreads();
+      kernel.template finish<phase>(shared, own, block, thread);
+      finish_from<phase + 1>(shared, own, block, thread);
+    }
+  }
+};
+
+template <LoopedKernel Kernel>
+void launch(const Kernel& kernel, Stream& stream) {
+  launch(OnePhase<Kernel>{kernel}, stream);
 }
 
 }  // namespace carillon

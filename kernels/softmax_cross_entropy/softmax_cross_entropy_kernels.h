@@ -7,6 +7,7 @@
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
+#include "kernels/shared/last_block.h"
 #include "kernels/shared/mixing.h"
 #include "kernels/softmax_cross_entropy/class_terms.h"
 #include "src/core/bf16.h"
@@ -273,7 +274,7 @@ struct SoftmaxKernel {
   /// Stores the block's loss. Returns true in the last block to finish.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
     block_losses[block] = sum_of_parts(shared);
-    return fetch_increment(blocks_done) + 1 == static_cast<std::uint32_t>(blocks());
+    return is_last_block(blocks_done, blocks());
   }
 
   CARILLON_HOST_DEVICE static double sum_of_parts(const Shared& shared) {
@@ -299,7 +300,6 @@ struct SoftmaxKernel {
   CARILLON_HOST_DEVICE void finish(const Shared& shared) const {
     const float mean = static_cast<float>(sum_of_parts(shared) / static_cast<double>(batch));
     if (loss != nullptr) *loss = mean;
-    *blocks_done = 0;
     if (step_sums == nullptr) return;
     step_sums[loss_sum] = mean;
     step_sums[sync_sum] = table.header().request_sync;

@@ -1,4 +1,6 @@
 // Tokens on a GPU.
+#include <algorithm>
+
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/tokens/tokens.h"
@@ -11,9 +13,8 @@ namespace {
 template <int most, typename Body>
 void with_packs(DType type, std::int64_t channels, const Body& body) {
   with_float_type(type, [&]<typename T>(std::type_identity<T> element) {
-    constexpr int largest = pack_bytes / static_cast<int>(sizeof(T));
-    with_pack_size < T, largest<most ? largest : most>(
-                            channels, [&](auto n) { body(element, n); });
+    constexpr int largest = std::min(most, pack_bytes / static_cast<int>(sizeof(T)));
+    with_pack_size<T, largest>(channels, [&](auto n) { body(element, n); });
   });
 }
 

@@ -119,7 +119,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
     Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
       const Graph::Node& producer = graph.nodes()[value.producer];
-      const bool is_written = &graph.values()[producer.outputs.front()] == &value;  // further outputs share memory
+      const bool is_written = &graph.values()[producer.outputs.front()] == &value;  // other outputs come from passes
       if (is_written && producer.definition->backward_needs().outputs) life.last = backward_time(value.producer);
       if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "carillon/graph/gradient_sharing.h"
-#include "src/device/gpu_switches.h"
-
 namespace carillon {
 namespace {
 
@@ -88,40 +85,6 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
     if (producer.inputs.empty()) return values;
     value = producer.inputs.front();
   }
-}
-
-/// A `fork` of the value `output`. The value's readers, in `nodes`, read its outputs instead.
-Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Graph::NewOp& fork, int output) {
-  const Graph::ValueInfo value = graph.values()[output];
-  Graph::Node node{.name = value.name + "/fork",
-                   .definition = fork.definition,
-                   .inputs = {output},
-                   .outputs = {},
-                   .parameters = {},
-                   .buffers = {},
-                   .traits = fork.traits};
-  for (const int reader : value.readers) {
-    const int branch = graph.add_value_like({output}).index;
-    node.outputs.push_back(branch);
-    std::vector<int>& inputs = nodes[reader].inputs;
-    *std::find(inputs.begin(), inputs.end(), output) = branch;
-  }
-  return node;
-}
-
-/// Whether passes may save sums and copies of gradients on this device.
-bool shares_gradients(DeviceKind device) { return device == DeviceKind::cpu || !is_switched_off("shared_gradients"); }
-
-/// Whether no op overwrites the gradient of one input of `node` before the other input's producer has read it, if both
-/// have the same memory.
-bool can_share_gradients(const Graph& graph, const Graph::Node& node) {
-  const Graph::ValueInfo &a = graph.values()[node.inputs.at(0)], &b = graph.values()[node.inputs.at(1)];
-  if (!a.wants_gradient || !b.wants_gradient) return true;
-  if (a.producer == b.producer) return false;
-  const int later = a.producer > b.producer ? node.inputs[0] : node.inputs[1];
-  const Graph::Node& producer = graph.nodes()[graph.values()[later].producer];
-  const auto* const sharing = dynamic_cast<const GradientSharing*>(producer.definition.get());
-  return producer.outputs.front() == later && sharing != nullptr && sharing->keeps_output_gradient();
 }
 
 }  // namespace
@@ -217,74 +180,6 @@ void interpose(Graph& graph, Value x, Value y) {
   }
   std::rotate(nodes.begin() + after_x, nodes.begin() + op, nodes.begin() + op + 1);
   graph.replace_nodes(std::move(nodes));
-}
-
-void accumulate_input_gradients(Graph& graph, DeviceKind device) {
-  if (!shares_gradients(device)) return;
-  std::vector<Graph::Node> nodes = graph.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    Graph::Node& node = nodes[i];
-    if (node.traits.accumulating == nullptr) continue;
-    const int value = node.inputs.front();
-    const auto reads = [&](const Graph::Node& other) { return std::ranges::count(other.inputs, value) > 0; };
-    const std::span before = std::span(nodes).first(i), after = std::span(nodes).subspan(i + 1);
-    if (!graph.values()[value].wants_gradient || std::ranges::count(node.inputs, value) > 1) continue;
-    if (std::ranges::any_of(before, reads) || std::ranges::none_of(after, reads)) continue;
-    auto accumulating = node.traits.accumulating(*node.definition, device, graph.values()[value].type);
-    if (!accumulating) continue;
-    const int shared = graph.add_value_like({value}).index;
-    node.definition = std::move(accumulating);
-    node.outputs.push_back(shared);
-    for (Graph::Node& other : after) std::ranges::replace(other.inputs, value, shared);
-  }
-  graph.replace_nodes(std::move(nodes));
-}
-
-void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
-                                const std::function<OpTraits::Definition(const Graph::Node& node)>& summing) {
-  std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const int output = nodes[i].outputs.front();
-    const Graph::ValueInfo& value = graph.values()[output];
-    const bool is_candidate = value.wants_gradient && value.readers.size() == 2 && nodes[i].outputs.size() == 1;
-    const OpTraits::Definition definition = is_candidate ? summing(nodes[i]) : nullptr;
-    if (definition == nullptr) {
-      with_forks.push_back(nodes[i]);
-      continue;
-    }
-    const int second = graph.add_value_like({output}).index;
-    nodes[i].definition = definition;
-    nodes[i].outputs.push_back(second);
-    with_forks.push_back(nodes[i]);
-    with_forks.push_back(fork_after(graph, nodes, fork, output));
-    with_forks.back().inputs.push_back(second);
-  }
-  graph.replace_nodes(std::move(with_forks));
-}
-
-void share_gradients(Graph& graph, DeviceKind device) {
-  if (device != DeviceKind::cuda || !shares_gradients(device)) return;
-  std::vector<Graph::Node> nodes = graph.nodes();
-  for (Graph::Node& node : nodes) {
-    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
-    if (sharing == nullptr) continue;
-    auto shared = sharing->sharing_gradients();
-    if (shared && can_share_gradients(graph, node)) node.definition = std::move(shared);
-  }
-  graph.replace_nodes(std::move(nodes));
-}
-
-void insert_forks(Graph& graph, const Graph::NewOp& fork) {
-  std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    with_forks.push_back(nodes[i]);
-    for (const int output : nodes[i].outputs) {
-      const Graph::ValueInfo& value = graph.values()[output];
-      if (!value.wants_gradient || value.readers.size() < 2) continue;
-      with_forks.push_back(fork_after(graph, nodes, fork, output));
-    }
-  }
-  graph.replace_nodes(std::move(with_forks));
 }
 
 }  // namespace carillon

@@ -43,27 +43,4 @@ int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& 
 /// directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
 
-/// Avoids forks. If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets
-/// another output: the value, in the same memory. All later readers read that output. Backward runs the first reader
-/// last: the gradients of the later readers are then complete, and the first reader adds its own. Call it after the
-/// passes that fuse ops, which assume one output, and before insert_forks.
-void accumulate_input_gradients(Graph& graph, DeviceKind device);
-
-/// For a GPU, in training: avoids forks that add two gradients. If a value that wants a gradient has two readers,
-/// `summing` may return a definition of its producer that has one more output, `second`. It is a value without memory
-/// accesses; its gradient is the second gradient of the producer's output 0. Then a `fork` (gradient_fork), which
-/// computes nothing, gives each reader its own value. Call it after the passes that fuse ops, and before insert_forks.
-void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& fork,
-                                const std::function<OpTraits::Definition(const Graph::Node& node)>& summing);
-
-/// For a GPU: lets additions share their gradient with both inputs (GradientSharing). Backward runs the
-/// producer of the later input first. Sharing is safe if that producer leaves the gradient unchanged,
-/// because the other producer may then overwrite it. Call it after insert_forks.
-void share_gradients(Graph& graph, DeviceKind device);
-
-/// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
-/// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
-/// ignored.
-void insert_forks(Graph& graph, const Graph::NewOp& fork);
-
 }  // namespace carillon

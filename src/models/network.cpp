@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/gradient_fork.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/warp_images/warp_images.h"
+#include "src/graph/gradient_passes.h"
 #include "src/graph/passes.h"
 
 namespace carillon {
@@ -116,12 +116,11 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
-  if (settings.purpose == Purpose::training) accumulate_input_gradients(graph, settings.device);
-  if (settings.purpose == Purpose::training && settings.device == DeviceKind::cuda) {
-    sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+  if (settings.purpose == Purpose::training) {
+    give_values_one_reader(graph, settings.device, fork_op(), gradient_fork_op());
+  } else {
+    insert_forks(graph, fork_op());
   }
-  insert_forks(graph, fork_op());
-  if (settings.purpose == Purpose::training) share_gradients(graph, settings.device);
   return built;
 }
 

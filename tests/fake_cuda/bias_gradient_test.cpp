@@ -1,6 +1,5 @@
 // Which kernel computes the gradient of a dense op's biases, if cuBLASLt's epilogue is switched on.
 #include <algorithm>
-#include <cstdlib>
 
 #include "kernels/dense/dense.h"
 #include "kernels/scale_channels/scale_channels.h"
@@ -10,6 +9,7 @@
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
 #include "tests/support/op_harness.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -29,16 +29,11 @@ class BiasGradientOnAGpu : public GpuTest {
     harness.backward();
     return gpu_calls()->kernels - before;
   }
-  void SetUp() override {
-    GpuTest::SetUp();
-    ::setenv("CARILLON_GPU_OFF", "", 1);
-  }
-  void TearDown() override {
-    ::unsetenv("CARILLON_GPU_OFF");
-    GpuTest::TearDown();
-  }
   static constexpr GpuConditions with_epilogue{}, without_epilogue{.fused_biases = false},
       with_undivided_epilogue{.divided_bias_gradients = false};
+
+ private:
+  SwitchedOff nothing_{""};
 };
 
 TEST_F(BiasGradientOnAGpu, IsPartOfTheProductOfTheWeightsGradient) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "carillon/models/networks.h"
 #include "src/comm/allreduce/communicators.h"
@@ -10,6 +9,7 @@
 #include "src/device/cuda_graph_nodes.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -88,9 +88,8 @@ TEST_F(CapturedStepTest, HasTwoOperationsPerAttentionInBf16) {
   const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 1);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 1);
-  setenv("CARILLON_GPU_OFF", "fused_attention", 1);
+  const SwitchedOff off("fused_attention");
   const std::vector<std::string> by_products = nodes_of(attending_network(), Arithmetic::bf16);
-  unsetenv("CARILLON_GPU_OFF");
   EXPECT_EQ(by_products.size() - nodes.size(), 2u * 9 - 2);
 }
 

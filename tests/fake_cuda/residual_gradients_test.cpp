@@ -1,13 +1,12 @@
 // Training steps of residual blocks, with and without the passes that save sums and copies of gradients.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
 #include "tests/support/networks.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -44,10 +43,8 @@ class ResidualGradients : public GpuTest {
     return train(training, records, device, *communicator);
   }
   static Trained run_switched_off(Arithmetic arithmetic) {
-    setenv("CARILLON_GPU_OFF", "shared_gradients", 1);
-    Trained trained = run(arithmetic);
-    unsetenv("CARILLON_GPU_OFF");
-    return trained;
+    const SwitchedOff off("shared_gradients");
+    return run(arithmetic);
   }
 };
 

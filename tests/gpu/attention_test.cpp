@@ -1,7 +1,6 @@
 // Attention in bf16, which one fused operation of cuDNN computes, against the CPU and against itself.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "kernels/attention/attention.h"
@@ -13,6 +12,7 @@
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/op_results.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -139,14 +139,12 @@ TEST_P(AttentionInBf16, ReportsNaNAndInfinityOfTheOutputsGradient) {
   }
 }
 
-/// CARILLON_GPU_OFF selects the matrix products.
 TEST_P(AttentionInBf16, IsNearTheMatrixProducts) {
   const std::vector<float> x = operands(GetParam());
   CudaDevice gpu(0);
   const OpResults fused = ScaledAttention(GetParam(), gpu, Arithmetic::bf16).results(x);
-  setenv("CARILLON_GPU_OFF", "fused_attention", 1);
+  const SwitchedOff off("fused_attention");
   ScaledAttention by_products(GetParam(), gpu, Arithmetic::bf16);
-  unsetenv("CARILLON_GPU_OFF");
   expect_close(fused, by_products.results(x), 2e-2f);
 }
 

@@ -1,12 +1,12 @@
 // Compares every op's CUDA implementation with its CPU implementation.
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/dense/dense.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/ops_on_a_gpu.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -17,15 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, OpsOnAGpu, ::testing::ValuesIn(op_cases()), [](con
 /// Convolutions and dense ops in the ways that are not the default: products of patches are switched off, and the
 /// epilogue with bias gradients is not (src/device/gpu_switches.h).
 class SwitchedOpsOnAGpu : public OpsOnAGpu {
- protected:
-  void SetUp() override {
-    OpsOnAGpu::SetUp();
-    setenv("CARILLON_GPU_OFF", "patch_products,pointwise_products", 1);
-  }
-  void TearDown() override {
-    unsetenv("CARILLON_GPU_OFF");
-    OpsOnAGpu::TearDown();
-  }
+ private:
+  SwitchedOff products_{"patch_products,pointwise_products"};
 };
 
 TEST_P(SwitchedOpsOnAGpu, HaveTheResultsOfTheCpu) { expect_like_cpu(GetParam()); }

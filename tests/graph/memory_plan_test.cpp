@@ -6,7 +6,7 @@
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
-#include "src/graph/passes.h"
+#include "src/graph/gradient_passes.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {

@@ -13,6 +13,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/batch_tiling.h"
+#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
 
 namespace carillon::testing {
@@ -286,7 +287,7 @@ Graph residual_block(int reader_count) {
 
 TEST_F(Passes, ABatchNormWithTwoReadersReceivesBothGradients) {
   Graph graph = residual_block(2);
-  sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+  sum_gradients_in_producers(graph, gradient_fork_op());
   insert_forks(graph, fork_op());
   EXPECT_EQ(described(graph),
             (std::vector<std::string>{"scale_input input()", "conv2d stem(input)", "fork stem/fork(stem)",
@@ -309,7 +310,7 @@ TEST_F(Passes, OtherNumbersOfReadersAndOtherOpsKeepTheirForks) {
   for (const int readers : {1, 3}) {
     Graph graph = residual_block(readers);
     const std::vector<std::string> before = described(graph);
-    sum_gradients_in_producers(graph, gradient_fork_op(), batch_norm_of_two_gradients);
+    sum_gradients_in_producers(graph, gradient_fork_op());
     EXPECT_EQ(described(graph), before) << "the convolution's value has two readers, but no batch norm produces it";
   }
 }

@@ -1,21 +1,22 @@
-// The passes that save sums and copies of gradients on a GPU: accumulate_input_gradients and share_gradients.
+// The passes that save sums and copies of gradients on a GPU (src/graph/gradient_passes.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 
-#include "carillon/graph/gradient_sharing.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/gradient_fork.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -36,9 +37,9 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
     for (const int output : node.outputs) {
       EXPECT_TRUE(!is_used(output) || complete[place_of(output)].contains(output)) << node.name;
     }
-    const auto* const sharing = dynamic_cast<const GradientSharing*>(node.definition.get());
+    const auto keeps = node.traits.keeps_output_gradient;
     for (const int output : node.outputs) {
-      if (output == node.outputs.front() && sharing != nullptr && sharing->keeps_output_gradient()) continue;
+      if (output == node.outputs.front() && keeps != nullptr && keeps(*node.definition)) continue;
       complete[place_of(output)].clear();
     }
     std::set<int> written;
@@ -59,9 +60,7 @@ class SharedGradients : public ::testing::Test {
 
   /// Whether each addition shares its gradient with both inputs, in forward order.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
-    accumulate_input_gradients(graph_, device);
-    insert_forks(graph_, fork_op());
-    share_gradients(graph_, device);
+    give_values_one_reader(graph_, device, fork_op(), gradient_fork_op());
     expect_gradients_are_read_before_they_are_overwritten(graph_);
     std::vector<bool> share;
     for (const Graph::Node& node : graph_.nodes()) {
@@ -141,14 +140,16 @@ TEST_F(SharedGradients, NetworksAreReadBeforeTheyAreOverwrittenAndNeedLessMemory
     const BuildSettings settings{.batch_size = 4, .arithmetic = Arithmetic::bf16, .device = DeviceKind::cuda};
     const BuiltNetwork shared = build_network(network, task_of(network), settings);
     expect_gradients_are_read_before_they_are_overwritten(shared.graph);
-    setenv("CARILLON_GPU_OFF", "shared_gradients", 1);
+    const SwitchedOff off("shared_gradients");
     const BuiltNetwork separate = build_network(network, task_of(network), settings);
-    unsetenv("CARILLON_GPU_OFF");
     EXPECT_LE(peak(shared.graph), peak(separate.graph)) << network.name;
-    std::size_t forks = 0;
-    for (const Graph::Node& node : shared.graph.nodes()) forks += node.definition->type() == "fork";
+    const auto count = [](const Graph& graph, std::string_view type) {
+      return std::ranges::count_if(graph.nodes(), [&](const auto& node) { return node.definition->type() == type; });
+    };
     const bool is_residual = network.name.starts_with("vit") || network.name.starts_with("convnext");
-    EXPECT_TRUE(!is_residual || forks == 0) << network.name;
+    EXPECT_TRUE(!is_residual || count(shared.graph, "fork") == 0) << network.name;
+    EXPECT_TRUE(network.name != "resnet18_cifar" || count(shared.graph, "gradient_fork") == 7);
+    EXPECT_EQ(count(separate.graph, "gradient_fork"), 0) << network.name;
   }
 }
 

@@ -10,8 +10,6 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;
-
 AttentionTask task_of(AttentionPass pass, std::int64_t batch, std::int64_t tokens, std::int64_t heads,
                       std::int64_t head_size = 64) {
   return {.pass = pass,

@@ -3,7 +3,7 @@
 
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/bias_relu_backward.h"
-#include "kernels/shared/bias_relu_backward_kernels.h"
+#include "kernels/shared/gradient_sums.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"

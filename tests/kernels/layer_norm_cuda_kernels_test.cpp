@@ -5,7 +5,6 @@
 #include "kernels/layer_norm/layer_norm_backward_kernel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
 #include "tests/support/emulate.h"
-#include "tests/support/emulate_looped.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 
@@ -65,15 +64,14 @@ class Emulated {
     emulate(LayerNormForward<T, n, packs>{rows_, beta_.front().at, 1e-6f, norms_.data(), y_.data()}, order_);
     const ColumnParts parts{parts_.data(), parts_.data() + parts_.size() / 2};
     if constexpr (packs > 0) {
-      emulate_looped(LayerNormBackward<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_, cut_, parts},
-                     order_);
+      emulate(LayerNormBackward<T, n, packs>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_, cut_, parts}, order_);
     } else {
       emulate(LayerNormGradient<T, n>{rows_, norms_.data(), dy_.data(), dx_.data(), adds_}, order_);
       const LayerNormGradients<T, n> terms{x_.data(), dy_.data(), norms_.data(),
                                            static_cast<std::uint32_t>(cut_.columns)};
       emulate(ColumnSums<n, LayerNormGradients<T, n>>{terms, cut_, parts}, order_);
     }
-    emulate(CombineColumnSums{{cut_, parts}, found_.dbeta.data(), found_.dgamma.data()}, order_);
+    emulate(CombineColumnSums{{}, cut_, parts, found_.dbeta.data(), found_.dgamma.data()}, order_);
     found_.y = floats(y_);
     found_.dx = floats(dx_);
     return found_;

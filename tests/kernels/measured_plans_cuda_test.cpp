@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
-#include <cstdlib>
 #include <vector>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 #include "tests/support/described_gpus.h"
+#include "tests/support/switched_off.h"
 
 namespace carillon::testing {
 namespace {
@@ -121,9 +121,8 @@ TEST(MeasuredPlansCuda, CudnnOffersEachEntryOfTheTableToTheH200) {
 }
 
 TEST(MeasuredPlansCuda, TheTableCanBeSwitchedOff) {
-  ::setenv("CARILLON_GPU_OFF", "measured_plans", 1);
+  const SwitchedOff off("measured_plans");
   EXPECT_TRUE(measured_plans().empty());
-  ::unsetenv("CARILLON_GPU_OFF");
 }
 
 }  // namespace

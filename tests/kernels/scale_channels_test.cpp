@@ -171,7 +171,7 @@ Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const 
     const ScaleChannelsGradients<T, n> terms{factors.front().at, x.data(), given.data(), found.dx.data(),
                                              static_cast<std::uint32_t>(channels)};
     emulate(ColumnSums<n, ScaleChannelsGradients<T, n>>{terms, cut, parts}, order);
-    emulate(CombineColumnSums{{cut, parts}, found.sums.data(), found.dgamma.data()}, order);
+    emulate(CombineColumnSums{{}, cut, parts, found.sums.data(), found.dgamma.data()}, order);
   });
   return found;
 }

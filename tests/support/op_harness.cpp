@@ -7,10 +7,10 @@
 #include <stdexcept>
 
 #include "carillon/core/philox.h"
-#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/gradient_fork.h"
 #include "src/core/bf16.h"
+#include "src/graph/gradient_passes.h"
 #include "src/graph/passes.h"
 
 namespace carillon::testing {
@@ -137,12 +137,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   fuse_additions(graph_, results);
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  accumulate_input_gradients(graph_, device_.kind());
-  if (device_.kind() == DeviceKind::cuda) {
-    sum_gradients_in_producers(graph_, gradient_fork_op(), batch_norm_of_two_gradients);
-  }
-  insert_forks(graph_, fork_op());
-  share_gradients(graph_, device_.kind());
+  give_values_one_reader(graph_, device_.kind(), fork_op(), gradient_fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});

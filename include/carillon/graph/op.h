@@ -71,7 +71,7 @@ class Op {
 /// Tensors that must keep their values from an op's forward to its backward.
 struct BackwardNeeds {
   bool inputs = false;
-  bool outputs = false;
+  bool outputs = false;  ///< output 0; an op never writes other outputs, which passes add
 };
 
 /// An op without a device: its settings, fixed when the graph is built. OpTraits (op_traits.h) says what passes may do
@@ -92,8 +92,9 @@ class OpDefinition {
   /// op never writes it. Nullopt: the output has its own memory.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
   /// The number of the output whose gradient shares memory with the gradient of input number `input`: backward then
-  /// works in place. Nullopt: this gradient has its own memory. Two inputs must not share with the same output, because
-  /// the op that produces an input may use that input's gradient as scratch.
+  /// works in place. Nullopt: this gradient has its own memory. Two inputs share with the same output only in an op
+  /// made by OpTraits::sharing_gradients, because the op that produces an input may use that input's gradient as
+  /// scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

@@ -43,15 +43,26 @@ struct OpTraits {
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with one more, last output: input 0, in the memory of input 0. The gradients of input 0
-  /// and of that output share memory, too. Before backward, it holds the gradient from the other readers; backward adds
-  /// this op's. Returns null if the op cannot do this on `device` for an input 0 of `type`.
-  Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
   /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
   /// change them.
   Definition (*frozen)(const OpDefinition& op) = nullptr;
+
+  // Gradients of values with several readers (src/graph/gradient_passes.h). As for fusion, each function that returns a
+  // definition may return null.
+  /// The definition of this op with one more, last output: input 0, in the memory of input 0. The gradients of input 0
+  /// and of that output share memory, too. Before backward, it holds the gradient from the other readers; backward adds
+  /// this op's. Returns null if the op cannot do this on `device` for an input 0 of `type`.
+  Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
+  /// For a GPU: the definition of this op with one more, last output, which the op neither reads nor writes. The
+  /// gradient of the op's result is then the sum of the gradients of both outputs.
+  Definition (*summing_gradients)(const OpDefinition& op) = nullptr;
+  /// For a GPU: the definition of this op with the gradients of both inputs in the memory of the gradient of output 0,
+  /// so that backward copies nothing.
+  Definition (*sharing_gradients)(const OpDefinition& op) = nullptr;
+  /// Whether backward on a GPU leaves the gradient of output 0 unchanged. No input gradient then shares memory with it.
+  bool (*keeps_output_gradient)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
   /// The channel count, at least that of `input`, with which input 0 of unpadded shape `input` and type `type` is

@@ -115,7 +115,7 @@ struct BuildSettings {
 };
 
 /// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops,
-/// and ensure that each value with a gradient has one reader (insert_forks, accumulate_input_gradients). A graph for
+/// and ensure that each value with a gradient has one reader (src/graph/gradient_passes.h). A graph for
 /// training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
 /// biases, padded channels), except in a graph for a summary.
 ///

@@ -1,4 +1,4 @@
-// launch for the fake: runs a BlockKernel by tests/support/emulate.h when its turn in the stream comes. Stands in for
+// launch for the fake: runs a kernel by tests/support/emulate.h when its turn in the stream comes. Stands in for
 // kernels/shared/launch.cuh, with the limits of a launch on a real GPU.
 #pragma once
 
@@ -14,13 +14,15 @@
 namespace carillon {
 
 /// Enqueues `kernel`; nothing for a launch of no blocks.
-template <BlockKernel Kernel>
+template <typename Kernel>
+requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void launch(const Kernel& kernel, Stream& stream) {
   constexpr std::size_t most_parameter_bytes = 4096, most_shared_bytes = std::size_t{48} << 10;
   static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= most_parameter_bytes);
   static_assert(Kernel::threads >= 1 && Kernel::threads <= 1024);
   static_assert(std::is_trivially_copyable_v<typename Kernel::Shared> &&
                 sizeof(typename Kernel::Shared) <= most_shared_bytes);
+  if constexpr (LoopedKernel<Kernel>) static_assert(std::is_trivially_copyable_v<typename Kernel::Private>);
   if (kernel.blocks() == 0) return;
   if (kernel.blocks() < 0) fake_cuda::misuse("a launch of a negative number of blocks");
   check_cuda(fake_cuda::enqueue_kernel(

@@ -1,5 +1,6 @@
-// The kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns: blocks sum
-// columns of their rows, and the last block to finish with some columns adds the blocks' sums to db.
+// GradientSums: the kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns.
+// Blocks sum columns of their rows, and the last block to finish with some columns adds the blocks' sums to db. It adds
+// one sum in float32; ColumnSums (column_sums.h) adds two, from blocks on in float64.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
 // groups take the rows in turn. So a row is read contiguously, and the shapes fix the order of each sum: rows of a
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/shared/last_block.h"
 #include "kernels/shared/pack.h"
 #include "kernels/shared/unroll.h"
 
@@ -63,7 +65,7 @@ struct GradientSums {
       sum_groups(shared, first_column, thread, several ? block_sums + row_block * columns : db);
     }
     if constexpr (phase == 2) {
-      if (thread == 0) shared.last_block = several && finish_block(column_block);
+      if (thread == 0) shared.last_block = several && is_last_block(blocks_done + column_block, row_blocks());
     }
     if constexpr (phase == 3) {
       if (shared.last_block) sum_blocks(shared, first_column, thread);
@@ -119,14 +121,6 @@ struct GradientSums {
     float sum = 0.0f;
     for (int group = 0; group < threads / lanes; ++group) sum += shared.sums[thread % n][group * lanes + thread / n];
     to[first_column + thread] = sum;
-  }
-
-  /// Returns whether all other blocks of these columns have finished.
-  CARILLON_HOST_DEVICE bool finish_block(int column_block) const {
-    std::uint32_t* const done = blocks_done + column_block;
-    if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(row_blocks())) return false;
-    *done = 0;
-    return true;
   }
 
   /// Like sum_rows, over the blocks' sums.

@@ -1,0 +1,48 @@
+// Passes over the gradients of values with several readers. The gradient of such a value is the sum of its readers'
+// gradients. But backward runs op by op, and each op overwrites the gradients of its inputs.
+//
+// give_values_one_reader calls the passes in this order. Each handles what the passes before it left:
+//
+//   accumulate_input_gradients   The first reader adds its gradient to the others' (layer_norm and depthwise_conv2d on
+//   a
+//                                GPU, conv2d in bf16 on a CPU).
+//   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers (the batch_norm
+//                                at the end of a residual block on a GPU).
+//   insert_forks                 A fork adds the gradients. This is always possible, and costs a pass over memory.
+//   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU they
+//   share
+//                                its memory, so that the addition copies nothing.
+//
+// The switch shared_gradients (src/device/gpu_switches.h) leaves insert_forks alone on a GPU.
+#pragma once
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+/// For training: gives each value that wants a gradient one reader. `fork`, `gradient_fork`: see the passes. Call it
+/// after all passes that fuse ops: they assume one output.
+void give_values_one_reader(Graph& graph, DeviceKind device, const Graph::NewOp& fork,
+                            const Graph::NewOp& gradient_fork);
+
+/// If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets another output:
+/// the value, in the same memory. All later readers read that output. Backward runs the first reader last: the
+/// gradients of the later readers are then complete, and the first reader adds its own.
+void accumulate_input_gradients(Graph& graph, DeviceKind device);
+
+/// If a value wants a gradient and has two readers, and its producer has OpTraits::summing_gradients, the producer gets
+/// another output. It is a value without memory accesses; its gradient is the gradient of the second reader. A
+/// `gradient_fork`, which computes nothing, gives each reader its own value.
+void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork);
+
+/// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
+/// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
+/// ignored.
+void insert_forks(Graph& graph, const Graph::NewOp& fork);
+
+/// Lets additions share their gradient with both inputs (OpTraits::sharing_gradients). Backward runs the producer of
+/// the later input first. Sharing is safe if that producer leaves the gradient unchanged
+/// (OpTraits::keeps_output_gradient), because the other producer may then overwrite it.
+void share_gradients(Graph& graph);
+
+}  // namespace carillon

@@ -1,0 +1,32 @@
+// SwitchedOff: switches ways of computing on a GPU off as long as it lives (src/device/gpu_switches.h).
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace carillon::testing {
+
+class SwitchedOff {
+ public:
+  /// `names`: the value of CARILLON_GPU_OFF. Empty: nothing is off, not even `off_by_default`.
+  explicit SwitchedOff(const char* names) {
+    if (const char* const value = std::getenv(variable)) before_ = value;
+    ::setenv(variable, names, 1);
+  }
+  ~SwitchedOff() {
+    if (before_) {
+      ::setenv(variable, before_->c_str(), 1);
+    } else {
+      ::unsetenv(variable);
+    }
+  }
+  SwitchedOff(const SwitchedOff&) = delete;
+  SwitchedOff& operator=(const SwitchedOff&) = delete;
+
+ private:
+  static constexpr const char* variable = "CARILLON_GPU_OFF";
+  std::optional<std::string> before_;
+};
+
+}  // namespace carillon::testing
