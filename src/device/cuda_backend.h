@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "carillon/device/device.h"
 
@@ -9,16 +12,16 @@ namespace carillon {
 
 /// The GPUs that this process can use.
 struct CudaGpus {
-  int count = 0;
-  std::string why_none;  ///< reason if `count` is 0
-  bool hidden = false;   ///< GPUs may exist but cannot be used: worth a warning
+  std::vector<int> ordinals;  ///< CUDA's numbers, ascending, not always consecutive: GPUs that are too old are omitted
+  std::string why_none;       ///< reason if `ordinals` is empty
+  bool hidden = false;        ///< GPUs may exist but cannot be used: worth a warning
 };
 CudaGpus find_cuda_gpus();
 
 /// Versions of CUDA, cuDNN and cuBLAS at build time.
 std::vector<LibraryVersion> cuda_libraries();
 
-/// Opens GPU number `local_rank` modulo `count`.
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count);
+/// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, starts again at index 0.
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
 
 }  // namespace carillon

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_backend.h"
@@ -17,8 +18,8 @@ namespace {
   fail(ExitCode::failed, "{}: {} ({}:{})", library, text, where.file_name(), where.line());
 }
 
-/// Makes `ordinal` the current device of this thread. Streams, events and handles belong to the device that is current
-/// when they are created.
+/// Makes `ordinal` the current device of this thread; a new thread has device 0. Streams, events and handles belong to
+/// the device that is current when they are created.
 int make_current(int ordinal) {
   check_cuda(cudaSetDevice(ordinal));
   return ordinal;
@@ -126,12 +127,14 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
 
 // Copies of pageable memory wait inside CUDA, without polling. So wait for the work before them first.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
+  make_current(ordinal_);  // any thread may call this
   compute_.synchronize();
   check_cuda(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, compute_.get()));
   compute_.synchronize();
 }
 
 void CudaDevice::download(const void* memory, void* host, std::size_t bytes) {
+  make_current(ordinal_);
   compute_.synchronize();
   check_cuda(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, compute_.get()));
   compute_.synchronize();
@@ -162,10 +165,21 @@ std::size_t CudaDevice::free_bytes() const {
   return free;
 }
 
+// Cloned containers may have equal host names and PCI addresses, so the address alone does not identify a GPU. MIG
+// slices have their own UUIDs. Their names are like "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 std::string CudaDevice::unique_id() const {
-  std::array<char, 32> address{};
-  check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), ordinal_));
-  return fmt::format("GPU {}", address.data());
+  const cudaDeviceProp properties = properties_of(ordinal_);
+  if (std::string_view(properties.name).find(" MIG ") != std::string_view::npos) {
+    std::array<char, 32> address{};
+    check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), ordinal_));
+    return fmt::format("GPU {}", address.data());
+  }
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    const bool begins_group = i == 0 || (i >= 4 && i <= 10 && i % 2 == 0);
+    text += fmt::format("{}{:02x}", begins_group ? "-" : "", static_cast<unsigned char>(properties.uuid.bytes[i]));
+  }
+  return text;
 }
 
 void check_cudnn_version(std::size_t loaded) {
@@ -205,18 +219,23 @@ CudaGpus find_cuda_gpus() {
     }
     return {.why_none = fmt::format("no GPU can be used: {}", cudaGetErrorString(status)), .hidden = true};
   }
+  std::vector<int> usable;
+  std::string too_old;  // of the first GPU that is
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const cudaDeviceProp properties = properties_of(ordinal);
-    if (properties.major >= 8) continue;
-    return {.why_none = fmt::format("GPU {}, {}, has compute capability {}.{}; 8.0 or later is needed", ordinal,
-                                    properties.name, properties.major, properties.minor),
-            .hidden = true};
+    if (properties.major >= 8) {
+      usable.push_back(ordinal);
+    } else if (too_old.empty()) {
+      too_old = fmt::format("GPU {}, {}, has compute capability {}.{}; 8.0 or later is needed", ordinal,
+                            properties.name, properties.major, properties.minor);
+    }
   }
-  return {.count = count};
+  if (usable.empty()) return {.why_none = too_old, .hidden = true};
+  return {.ordinals = std::move(usable)};
 }
 
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count) {
-  return std::make_unique<CudaDevice>(request.local_rank % count);
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals) {
+  return std::make_unique<CudaDevice>(ordinals[static_cast<std::size_t>(request.local_rank) % ordinals.size()]);
 }
 
 CudaDevice& as_cuda(Device& device) {

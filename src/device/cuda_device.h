@@ -88,7 +88,7 @@ class CudaDevice final : public Device {
   Buffer allocate_pinned(std::size_t bytes);
   /// Bytes of free device memory.
   std::size_t free_bytes() const;
-  /// "GPU 0000:1b:00.0", the PCI address. Equal on two ranks that use the same GPU or MIG slices of it.
+  /// "GPU-" and the UUID, as in nvidia-smi. All MIG slices of a GPU have its PCI address instead: "GPU 0000:1b:00.0".
   std::string unique_id() const;
 
  private:

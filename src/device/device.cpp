@@ -43,7 +43,7 @@ void copy_floats(Device& device, std::span<float> from, std::span<float> to) {
 
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   const CudaGpus gpus = request.choice == "cpu" ? CudaGpus{} : find_cuda_gpus();
-  if (gpus.count > 0) return open_cuda_device(request, gpus.count);
+  if (!gpus.ordinals.empty()) return open_cuda_device(request, gpus.ordinals);
   if (request.choice == "cuda") fail(ExitCode::no_device, "--device cuda: {}", gpus.why_none);
   if (gpus.hidden && request.local_rank == 0) {
     print_text(STDERR_FILENO, fmt::format("warning: computing on the CPU: {}\n", gpus.why_none));

@@ -8,7 +8,7 @@ CudaGpus find_cuda_gpus() { return {.why_none = "this build has no GPU support (
 
 std::vector<LibraryVersion> cuda_libraries() { return {}; }
 
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& /*request*/, int /*count*/) {
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& /*request*/, std::span<const int> /*ordinals*/) {
   fail(ExitCode::failed, "this build has no CUDA");
 }
 

@@ -97,7 +97,7 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
     : request_(std::move(request)),
       pictures_(look_through(folder)),
       cores_(usable_cores()),
-      gpus_(wants_cpu(request_.passed) ? 0 : find_cuda_gpus().count),
+      gpus_(wants_cpu(request_.passed) ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
       started_(started) {
   check_class_folders(pictures_.path);
   const fs::path name = fs::path(pictures_.path).filename();

@@ -9,7 +9,7 @@ namespace {
 using Places = std::vector<GpuPlace>;
 using ::testing::HasSubstr;
 
-const Places own{{"n1", "GPU-a"}, {"n1", "GPU-b"}, {"n2", "GPU-a"}, {"n2", "GPU-b"}};
+const Places own{{"n1", "GPU-a", 2}, {"n1", "GPU-b", 2}, {"n2", "GPU-a", 2}, {"n2", "GPU-b", 2}};
 const Places shared{{"n1", "GPU-a"}, {"n1", "GPU-b"}, {"n1", "GPU-a"}, {"n2", "GPU-c"}, {"n1", "GPU-a"}};
 
 TEST(GpuPlan, OneRankIsAloneUnlessNcclIsAskedFor) {
@@ -47,6 +47,20 @@ TEST(GpuPlan, NcclIsRefusedToRanksThatShareAGpu) {
     EXPECT_EQ(error.code(), ExitCode::no_device);
     EXPECT_THAT(error.what(), HasSubstr("--comm nccl: ranks 0, 2 and 4 share GPU-a on n1"));
   }
+}
+
+TEST(GpuPlan, RanksThatSeeOnlyTheirOwnGpuAreAdvisedToSeeAll) {
+  const Places hidden{{"n1", "GPU-a", 1}, {"n2", "GPU-c", 1}, {"n2", "GPU-d", 1}};
+  for (const char* choice : {"auto", "nccl"}) {
+    const GpuPlan plan = plan_gpu_averaging(hidden, choice);
+    EXPECT_EQ(plan.averaging, GpuAveraging::nccl);
+    EXPECT_EQ(plan.warning,
+              "each rank on n2 sees only its own GPU, as with Slurm's --gpus-per-task; direct copies between these "
+              "GPUs may fail inside NCCL: use --gpus-per-node, which shows all GPUs of a node to its ranks");
+  }
+  EXPECT_EQ(plan_gpu_averaging(hidden, "mpi").warning, "");
+  const Places one_per_host{{"n1", "GPU-a", 1}, {"n2", "GPU-b", 1}};
+  EXPECT_EQ(plan_gpu_averaging(one_per_host, "auto").warning, "");
 }
 
 TEST(GpuPlan, ManySharedGpusAreCountedNotListed) {

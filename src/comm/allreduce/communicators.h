@@ -33,6 +33,7 @@ std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Devi
 /// The GPU that a rank drives.
 struct GpuPlace {
   std::string host, gpu;  ///< host name, CudaDevice::unique_id
+  int visible_gpus = 1;   ///< GPUs that the rank can see
 };
 enum class GpuAveraging { self, nccl, staged };
 struct GpuPlan {

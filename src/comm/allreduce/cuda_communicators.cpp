@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <string>
 #include <vector>
 
 #include "src/comm/allreduce/communicators.h"
@@ -11,10 +12,17 @@ namespace {
 /// [ranks] The GPU of each rank. Collective.
 std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
   std::string mine;
-  mpi.run_on_all([&] { mine = device.unique_id(); });
-  const std::vector<std::string> hosts = mpi.all_gather(mpi.host()), gpus = mpi.all_gather(mine);
+  int visible = 0;
+  mpi.run_on_all([&] {
+    mine = device.unique_id();
+    check_cuda(cudaGetDeviceCount(&visible));
+  });
+  const std::vector<std::string> hosts = mpi.all_gather(mpi.host()), gpus = mpi.all_gather(mine),
+                                 counts = mpi.all_gather(std::to_string(visible));
   std::vector<GpuPlace> places;
-  for (std::size_t rank = 0; rank < gpus.size(); ++rank) places.push_back({hosts[rank], gpus[rank]});
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
+    places.push_back({hosts[rank], gpus[rank], std::stoi(counts[rank])});
+  }
   return places;
 }
 

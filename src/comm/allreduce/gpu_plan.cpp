@@ -1,11 +1,28 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "src/comm/allreduce/communicators.h"
 
 namespace carillon {
+namespace {
+
+/// Advice if ranks on one host see one GPU each; otherwise an empty text. Requires that no ranks share a GPU.
+std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
+  std::map<std::string, int> ranks;  // by host
+  for (const GpuPlace& place : gpus) {
+    if (place.visible_gpus != 1 || ++ranks[place.host] == 1) continue;
+    return fmt::format(
+        "each rank on {} sees only its own GPU, as with Slurm's --gpus-per-task; direct copies between these GPUs may "
+        "fail inside NCCL: use --gpus-per-node, which shows all GPUs of a node to its ranks",
+        place.host);
+  }
+  return {};
+}
+
+}  // namespace
 
 std::string shared_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
@@ -31,7 +48,7 @@ GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choi
   if (gpus.size() == 1) return {choice == "nccl" ? GpuAveraging::nccl : GpuAveraging::self, {}};
   if (choice == "mpi") return {GpuAveraging::staged, {}};
   const std::string shared = shared_gpus(gpus);
-  if (shared.empty()) return {GpuAveraging::nccl, {}};
+  if (shared.empty()) return {GpuAveraging::nccl, advice_on_hidden_gpus(gpus)};
   if (choice == "nccl") {
     fail(ExitCode::no_device,
          "--comm nccl: {}; NCCL needs one GPU per rank: start as many ranks as GPUs, or use --comm mpi", shared);

@@ -12,17 +12,38 @@ namespace {
 
 thread_local int current = 0;
 
+int device_count() {
+  const Settings& all = settings();
+  return all.gpus.empty() ? all.devices : static_cast<int>(all.gpus.size());
+}
+
+bool exists(int device) { return device >= 0 && device < device_count(); }
+
+Gpu gpu_of(int device) {
+  const Settings& all = settings();
+  return all.gpus.empty() ? Gpu{.number = device, .pci_bus = device} : all.gpus[static_cast<std::size_t>(device)];
+}
+
 }  // namespace
 
 int current_device() { return current; }
+
+void check_current(int device, const char* what) {
+  if (device != current) misuse(fmt::format("{}: of GPU {}, but the thread uses GPU {}", what, device, current));
+}
+
+void check_current(cudaStream_t stream, const char* what) {
+  streams().check(stream, what);
+  check_current(stream->device, what);
+}
 
 }  // namespace fake_cuda
 
 using namespace fake_cuda;
 
 cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device) {
-  if (device < 0 || device >= settings().devices || bytes < 13) return remembered(cudaErrorInvalidDevice);
-  const std::string text = fmt::format("0000:{:02x}:00.0", device);
+  if (!exists(device) || bytes < 13) return remembered(cudaErrorInvalidDevice);
+  const std::string text = fmt::format("0000:{:02x}:00.0", gpu_of(device).pci_bus);
   text.copy(address, text.size());
   address[text.size()] = '\0';
   return cudaSuccess;
@@ -34,25 +55,26 @@ cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = settings().devices;
+  *count = device_count();
   return remembered(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device < 0 || device >= settings().devices) return remembered(cudaErrorInvalidDevice);
+  if (!exists(device)) return remembered(cudaErrorInvalidDevice);
+  const Gpu gpu = gpu_of(device);
   *properties = {};
-  const std::string name = fmt::format("Fake GPU {}", device);
+  const std::string name = fmt::format("Fake GPU {}{}", gpu.number, gpu.name_end);
   name.copy(properties->name, sizeof(properties->name) - 1);
   properties->uuid.bytes[0] = static_cast<char>(0xfa);
-  properties->uuid.bytes[15] = static_cast<char>(device);
+  properties->uuid.bytes[15] = static_cast<char>(gpu.number);
   properties->totalGlobalMem = settings().device_bytes;
-  properties->major = 9;
+  properties->major = gpu.major;
   properties->multiProcessorCount = 4;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= settings().devices) return remembered(cudaErrorInvalidDevice);
+  if (!exists(device)) return remembered(cudaErrorInvalidDevice);
   current = device;
   return cudaSuccess;
 }

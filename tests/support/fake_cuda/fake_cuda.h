@@ -17,14 +17,24 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fake_cuda {
+
+/// A GPU that a rank can see.
+struct Gpu {
+  int number = 0;             ///< in its UUID and name
+  int pci_bus = 0;            ///< in its PCI address
+  int major = 9;              ///< compute capability
+  std::string name_end = {};  ///< " MIG 1g.18gb"
+};
 
 struct Settings {
   std::uint64_t seed = 1;
   double eagerness = 0.0;  ///< probability that a device does some work as soon as more is given
   int devices = 1;
-  bool fused_biases = true;  ///< whether cuBLASLt and cuDNN have kernels that add biases or sum their gradients
+  std::vector<Gpu> gpus = {};  ///< if not empty, the devices, in place of `devices` new GPUs 0, 1, ...
+  bool fused_biases = true;    ///< whether cuBLASLt and cuDNN have kernels that add biases or sum their gradients
   bool divided_bias_gradients = true;  ///< whether cuBLASLt's kernels that sum gradients of biases divide sums
   std::size_t device_bytes = std::size_t{2} << 30;
   bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other

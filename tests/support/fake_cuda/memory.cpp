@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "fake_cuda.h"
+#include "objects.h"
 #include "timeline.h"
 
 namespace fake_cuda {
@@ -113,6 +114,7 @@ bool DeviceMemory::holds(const void* pointer, std::size_t bytes) const {
   if (offset + bytes > found->second.bytes) {
     misuse(fmt::format("{} bytes at {} of a device block of {}", bytes, offset, found->second.bytes));
   }
+  check_current(found->second.device, "device memory");
   return true;
 }
 

@@ -23,8 +23,8 @@ class DeviceMemory {
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
-  /// Whether `pointer` is in device memory. If so, [pointer, pointer + bytes) must be in one block; otherwise it is
-  /// misuse.
+  /// Whether `pointer` is in device memory. If so, [pointer, pointer + bytes) must be in one block of this thread's
+  /// current device; otherwise it is misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
   /// Whether `address` belongs to a block or its guard pages.
   bool is_near(const void* address) const;

@@ -99,6 +99,11 @@ int& library_objects();
 const Settings& settings();
 Counts& mutable_counts();
 int current_device();
+/// Misuse unless `device`, to which `what` belongs, is current on this thread. CUDA would compute, but in a context of
+/// the current device.
+void check_current(int device, const char* what);
+/// The same for a stream, which must exist.
+void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);

@@ -96,7 +96,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Guard guard(api_mutex());
-  streams().check(stream, "cudaStreamSynchronize");
+  check_current(stream, "cudaStreamSynchronize");
   if (const cudaError_t error = refused_in_capture("cudaStreamSynchronize")) return error;
   ++mutable_counts().waits;
   for (const WorkRef& work : std::vector(stream->after)) timeline().run_until_done(work);
@@ -105,7 +105,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Guard guard(api_mutex());
-  streams().check(stream, "cudaStreamQuery");
+  check_current(stream, "cudaStreamQuery");
   if (const cudaError_t error = refused_in_capture("cudaStreamQuery")) return error;
   for (const WorkRef& work : stream->after) {
     if (work->done) continue;
@@ -118,7 +118,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   const Guard guard(api_mutex());
-  streams().check(stream, "cudaStreamWaitEvent");
+  check_current(stream, "cudaStreamWaitEvent");
   events().check(event, "cudaStreamWaitEvent");
   if (stream->capture != nullptr || event->capture != nullptr) return wait_in_capture(*stream, *event);
   if (event->work != nullptr && !event->work->done) stream->after.push_back(event->work);
@@ -181,7 +181,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (bytes == 0) return cudaSuccess;
   const Place to_place = place_of(to, bytes), from_place = place_of(from, bytes);
   if (const cudaError_t error = check_kind(kind, to_place, from_place)) return error;
-  streams().check(stream, "a copy");
+  check_current(stream, "a copy");
   if (stream->capture == nullptr) ++mutable_counts().copies;
   if (to_place == Place::pageable || from_place == Place::pageable) {
     if (const cudaError_t error = refused_in_capture("a copy of memory that is not page-locked")) return error;
@@ -202,6 +202,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   const Guard guard(api_mutex());
   if (bytes == 0) return cudaSuccess;
+  check_current(stream, "cudaMemsetAsync");
   if (place_of(to, bytes) == Place::pageable) return refuse(cudaErrorInvalidValue, "cudaMemset of pageable memory");
   return enqueue(stream, [=] { fill(to, value, bytes); }, {cudaGraphNodeTypeMemset});
 }
