@@ -43,7 +43,9 @@ TensorHandle input(CudnnGraph& graph, const AttentionShape& shape, std::int64_t 
 void add_forward(CudnnGraph& graph, const AttentionShape& shape, bool with_statistics) {
   const auto [y, statistics] =
       graph.sdpa(input(graph, shape, 3, q_uid), input(graph, shape, 3, k_uid), input(graph, shape, 3, v_uid),
-                 frontend::graph::SDPA_attributes().set_generate_stats(with_statistics).set_attn_scale(shape.scale()));
+                 deterministic<frontend::graph::SDPA_attributes>()
+                     .set_generate_stats(with_statistics)
+                     .set_attn_scale(shape.scale()));
   describe(*y, shape, 1, y_uid).set_output(true);
   if (with_statistics) describe_statistics(*statistics, shape).set_output(true);
 }
@@ -51,10 +53,10 @@ void add_forward(CudnnGraph& graph, const AttentionShape& shape, bool with_stati
 void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
   Tensor_attributes attributes;
   const TensorHandle statistics = graph.tensor(describe_statistics(attributes, shape));
-  const auto [dq, dk, dv] = graph.sdpa_backward(
-      input(graph, shape, 3, q_uid), input(graph, shape, 3, k_uid), input(graph, shape, 3, v_uid),
-      input(graph, shape, 1, y_uid), input(graph, shape, 1, dy_uid), statistics,
-      frontend::graph::SDPA_backward_attributes().set_attn_scale(shape.scale()).set_deterministic_algorithm(true));
+  const auto [dq, dk, dv] =
+      graph.sdpa_backward(input(graph, shape, 3, q_uid), input(graph, shape, 3, k_uid), input(graph, shape, 3, v_uid),
+                          input(graph, shape, 1, y_uid), input(graph, shape, 1, dy_uid), statistics,
+                          deterministic<frontend::graph::SDPA_backward_attributes>().set_attn_scale(shape.scale()));
   describe(*dq, shape, 3, dq_uid).set_output(true);
   describe(*dk, shape, 3, dk_uid).set_output(true);
   describe(*dv, shape, 3, dv_uid).set_output(true);
@@ -71,14 +73,8 @@ void add_operations(CudnnGraph& graph, const CudnnTarget& target, const Attentio
 }
 
 frontend::error_t choose_plan(CudnnGraph& graph, const CudnnTarget& target, std::size_t workspace_bytes) {
-  frontend::error_t status = graph.validate();
-  if (status.is_good()) status = build_operation_graph(graph, target);
-  if (status.is_good()) {
-    status = graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
-  }
+  const frontend::error_t status = propose_plans(graph, target, {}, workspace_bytes);
   if (status.is_bad()) return status;
-  graph.deselect_numeric_notes({frontend::NumericalNote_t::NONDETERMINISTIC});
-  graph.deselect_workspace_greater_than(static_cast<std::int64_t>(workspace_bytes));
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
 }
 

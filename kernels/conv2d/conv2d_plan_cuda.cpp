@@ -41,10 +41,9 @@ TensorHandle input(frontend::graph::Graph& graph, const StridedTensor& tensor, U
   return graph.tensor(describe(attributes, tensor, uid, type));
 }
 
-/// Attributes of a convolution or of one of its gradients.
+/// Adds the window to the attributes of a convolution or of one of its gradients.
 template <typename Attributes>
-Attributes window(const Conv2dLayout& layout) {
-  Attributes attributes;
+Attributes with_window(Attributes attributes, const Conv2dLayout& layout) {
   attributes.set_pre_padding(to_vector(layout.padding_before))
       .set_post_padding(to_vector(layout.padding_after))
       .set_stride(to_vector(layout.stride))
@@ -56,10 +55,11 @@ TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) 
   const Conv2dLayout& layout = task.layout;
   const TensorHandle y =
       graph.conv_fprop(input(graph, layout.x, x_uid, task.type), input(graph, layout.weights, weights_uid, task.type),
-                       window<frontend::graph::Conv_fprop_attributes>(layout));
+                       with_window(deterministic<frontend::graph::Conv_fprop_attributes>(), layout));
   if (task.pass == Conv2dPass::forward) return y;
-  return graph.pointwise(y, input(graph, layout.biases, biases_uid, DType::f32),
-                         frontend::graph::Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
+  return graph.pointwise(
+      y, input(graph, layout.biases, biases_uid, DType::f32),
+      deterministic<frontend::graph::Pointwise_attributes>().set_mode(frontend::PointwiseMode_t::ADD));
 }
 
 /// The operations of the task, with the result in memory.
@@ -69,24 +69,24 @@ void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   if (task.pass == Conv2dPass::weights_gradient) {
     const TensorHandle dw =
         graph.conv_wgrad(input(graph, layout.y, y_uid, task.type), input(graph, layout.x, x_uid, task.type),
-                         window<frontend::graph::Conv_wgrad_attributes>(layout));
+                         with_window(deterministic<frontend::graph::Conv_wgrad_attributes>(), layout));
     describe(*dw, layout.weights, weights_uid, task.type).set_output(true);
   } else if (task.pass == Conv2dPass::data_gradient) {
     const TensorHandle dx =
         graph.conv_dgrad(input(graph, layout.y, y_uid, task.type), input(graph, layout.weights, weights_uid, task.type),
-                         window<frontend::graph::Conv_dgrad_attributes>(layout));
+                         with_window(deterministic<frontend::graph::Conv_dgrad_attributes>(), layout));
     describe(*dx, layout.x, x_uid, task.type).set_output(true);
   } else {
     describe(*add_forward(graph, task), layout.y, y_uid, task.type).set_output(true);
   }
 }
 
-/// cuDNN's notes on kernels that are not acceptable.
+/// cuDNN's notes on kernels that are not acceptable, except NONDETERMINISTIC.
 std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> notes{
-      Note::NONDETERMINISTIC, Note::REDUCED_PRECISION_REDUCTION, Note::DOWN_CONVERT_INPUTS, Note::FFT,
-      Note::WINOGRAD,         Note::WINOGRAD_TILE_4x4,           Note::WINOGRAD_TILE_6x6,   Note::WINOGRAD_TILE_13x13};
+      Note::REDUCED_PRECISION_REDUCTION, Note::DOWN_CONVERT_INPUTS, Note::FFT, Note::WINOGRAD, Note::WINOGRAD_TILE_4x4,
+      Note::WINOGRAD_TILE_6x6,           Note::WINOGRAD_TILE_13x13};
   if (arithmetic == Arithmetic::fp32) notes.push_back(Note::TENSOR_CORE);
   return notes;
 }
@@ -130,13 +130,8 @@ class PlannedGraph : public frontend::graph::Graph {
   /// Makes the graph of the task, and deselects the plans that are not acceptable.
   frontend::error_t propose(const CudnnTarget& target, const Conv2dTask& task) {
     add_operations(*this, task);
-    frontend::error_t status = validate();
-    if (status.is_good()) status = carillon::build_operation_graph(*this, target);
-    if (status.is_good()) status = create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
-    if (status.is_bad()) return status;
-    deselect_numeric_notes(unwanted_notes(task.arithmetic));
-    deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
-    deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
+    frontend::error_t status = propose_plans(*this, target, unwanted_notes(task.arithmetic), task.workspace_bytes);
+    if (status.is_good()) deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
     return status;
   }
 

@@ -1,10 +1,13 @@
-// Functions for graphs of cuDNN's frontend. CUDA builds only.
+// Functions for graphs of cuDNN's frontend, which request deterministic kernels. CUDA builds only.
 #pragma once
 
 #include <cudnn_frontend.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/shared/cudnn_target.h"
 #include "src/device/cuda_device.h"
@@ -23,6 +26,18 @@ inline GpuModel model_of(const CudnnTarget& target) {
   return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
 }
 
+/// Attributes of an operation. They request a deterministic algorithm, if the operation offers a choice. cuDNN's notes
+/// about plans do not replace this: the default backward pass of attention has no note and is not deterministic.
+template <typename Attributes>
+Attributes deterministic() {
+  Attributes attributes;
+  if constexpr (requires { attributes.set_deterministic_algorithm(true); }) {
+    attributes.set_deterministic_algorithm(true);
+  }
+  if constexpr (requires { attributes.set_is_deterministic(true); }) attributes.set_is_deterministic(true);
+  return attributes;
+}
+
 /// Builds the operation graph of a validated graph for the target.
 inline cudnn_frontend::error_t build_operation_graph(cudnn_frontend::graph::Graph& graph, const CudnnTarget& target) {
   if (target.handle) return graph.build_operation_graph(target.handle);
@@ -32,6 +47,22 @@ inline cudnn_frontend::error_t build_operation_graph(cudnn_frontend::graph::Grap
   if (status.is_bad()) return status;
   graph.set_device_properties(properties);
   return graph.build_operation_graph();
+}
+
+/// Requests the plans of cuDNN's heuristics for the graph, and deselects those that are not deterministic, have an
+/// `unwanted` note or need more workspace.
+inline cudnn_frontend::error_t propose_plans(cudnn_frontend::graph::Graph& graph, const CudnnTarget& target,
+                                             std::vector<cudnn_frontend::NumericalNote_t> unwanted,
+                                             std::size_t workspace_bytes) {
+  using cudnn_frontend::HeurMode_t;
+  cudnn_frontend::error_t status = graph.validate();
+  if (status.is_good()) status = build_operation_graph(graph, target);
+  if (status.is_good()) status = graph.create_execution_plans({HeurMode_t::A, HeurMode_t::FALLBACK});
+  if (status.is_bad()) return status;
+  unwanted.push_back(cudnn_frontend::NumericalNote_t::NONDETERMINISTIC);
+  graph.deselect_numeric_notes(unwanted);
+  graph.deselect_workspace_greater_than(static_cast<std::int64_t>(workspace_bytes));
+  return status;
 }
 
 /// Shortens the library's messages, which have one line per kernel and fill pages.

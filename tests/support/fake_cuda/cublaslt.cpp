@@ -26,6 +26,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes = 0;
+  std::uint32_t reduction_schemes = 7;                         ///< all
   std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  ///< of A, B, C, D
 };
 
@@ -231,13 +232,12 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t name, const void* value,
                                                     std::size_t bytes) {
-  std::uint32_t scheme = 0;
   std::uint64_t implementations = 0;
   switch (name) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return assign(preference->workspace_bytes, value, bytes);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-      return assign(scheme, value, bytes);
+      return assign(preference->reduction_schemes, value, bytes);
     case CUBLASLT_MATMUL_PREF_IMPL_MASK:
       return assign(implementations, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
@@ -258,6 +258,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
   if (wanted < 1 || c->type != d->type) return CUBLAS_STATUS_INVALID_VALUE;
   const Product product = describe(*description, *a, *b, *d);
   check_extents(product);
+  if ((preference->reduction_schemes & ~std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) != 0) {
+    misuse("a product that may add parts of its sums in any order");
+  }
   if (!is_supported(product) || preference->workspace_bytes < workspace_of_an_algorithm) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
