@@ -87,6 +87,9 @@ std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi&
     fail(ExitCode::usage, "--convolution winograd requires a CPU; the device is {}", device->name());
   }
   if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
+  if (!is_cpu && options.wire != Wire::fp32) {
+    fail(ExitCode::usage, "--wire bf16 requires a CPU; the device is {}", device->name());
+  }
   return device;
 }
 

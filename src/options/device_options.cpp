@@ -29,8 +29,7 @@ void declare(OptionSet& set, DeviceOptions& o) {
   set.add("bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,
           "KiB of gradients per all-reduce (GPUs, several hosts); 0: 1024 on GPUs, else 4096");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
-  set.add("wire", o.wire, wire_choices,
-          "number format of gradients sent between hosts, or between GPUs with NCCL; bf16 halves the traffic",
+  set.add("wire", o.wire, wire_choices, "number format of gradients sent between hosts (CPUs); bf16 halves the traffic",
           Scope::result);
   set.add("preflight", o.preflight,
           "check ranks, hosts, GPUs, train directory and all-reduce, print what was found, and exit", Scope::rank);

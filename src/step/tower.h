@@ -40,7 +40,7 @@ struct TowerSettings {
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
   std::size_t bucket_bytes = 0;      ///< as bucket_bytes_on
-  Wire wire = Wire::fp32;            ///< number format of gradients between hosts and GPUs
+  Wire wire = Wire::fp32;            ///< number format of gradients between hosts (CPUs)
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
   bool checks_memory = false;  ///< on a CPU: finds data that change in memory between two updates (memory_checksums.h)

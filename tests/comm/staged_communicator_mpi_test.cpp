@@ -45,10 +45,9 @@ class StagedCommunicatorTest : public ::testing::TestWithParam<const char*> {
   std::vector<int> hosts_ = hosts_of(GetParam());
   CpuDevice device_{1};
 
-  std::unique_ptr<Communicator> staged_on(FakeGpu& gpu, Averaging how = {}) const {
-    return make_staged_communicator(
-        {std::make_unique<CpuDevice>(1), make_host_communicator(mpi_world(), hosts_, {}, how)}, gpu,
-        std::make_unique<FakeStagingCopies>(gpu));
+  std::unique_ptr<Communicator> staged_on(FakeGpu& gpu) const {
+    return make_staged_communicator({std::make_unique<CpuDevice>(1), make_host_communicator(mpi_world(), hosts_)}, gpu,
+                                    std::make_unique<FakeStagingCopies>(gpu));
   }
 };
 
@@ -79,30 +78,6 @@ TEST_P(StagedCommunicatorTest, MeansOfADeviceAreThoseOfTheHostBitForBit) {
     for (int step = 0; step < steps; ++step) {
       ASSERT_TRUE(equal_bits(means[step], expected_mean(hosts_, step, count))) << bucket << ", step " << step;
     }
-  }
-}
-
-TEST_P(StagedCommunicatorTest, MeansAreRoundedAsTheHostsUnlessTheyAreToBeExact) {
-  constexpr std::size_t count = 1003, exact = 100;
-  FakeGpu gpu(static_cast<unsigned>(mpi_world().rank()));
-  const auto staged = staged_on(gpu, {.wire = Wire::bf16});
-  const bool several = *std::max_element(hosts_.begin(), hosts_.end()) > 0;
-  EXPECT_EQ(staged->rounds(), several);
-  const Buffer buffer = staged->allocate((count + exact) * sizeof(float));
-  const std::span<float> array{static_cast<float*>(buffer.data()), count + exact};
-  for (int step = 0; step < 3; ++step) {
-    staged->acquire(gpu.compute);
-    gpu.compute.give([=, of_bucket = contribution(staged->rank(), step, count),
-                      of_exact = contribution(staged->rank(), step, exact)] {
-      std::ranges::copy(of_bucket, array.begin());
-      std::ranges::copy(of_exact, array.begin() + count);
-    });
-    staged->start_allreduce_mean(array.first(count), gpu.compute);
-    staged->start_exact_allreduce_mean(array.subspan(count), gpu.compute);
-    staged->finish(gpu.compute);
-    gpu.compute.synchronize();
-    ASSERT_TRUE(equal_bits(array.first(count), expected_rounded_mean(hosts_, step, count))) << step;
-    ASSERT_TRUE(equal_bits(array.subspan(count), expected_mean(hosts_, step, exact))) << step;
   }
 }
 

@@ -31,17 +31,22 @@ TEST_F(StartupOnGpu, TheProgramsForCifar10AndPicturesTrain) {
   }
 }
 
-TEST_F(StartupOnGpu, ExchangesStatisticsAndRoundedGradientsBetweenGpus) {
+TEST_F(StartupOnGpu, RefusesRoundedGradients) {
+  expect_failure("fake_cuda/mnist_train --device cuda --wire bf16", ExitCode::usage,
+                 "--wire bf16 requires a CPU; the device is GPU:0");
+}
+
+TEST_F(StartupOnGpu, ExchangesStatisticsBetweenGpus) {
   for (const bool shared : {false, true}) {
     const Outcome outcome = run(
-        "fake_cuda/cifar10_train --model airbench94 --sync-batch-norm --wire bf16 --batch-size 1 --device cuda --data "
-        "synthetic --max-steps 1 --train-dir " +
+        "fake_cuda/cifar10_train --model airbench94 --sync-batch-norm --batch-size 1 --device cuda --data synthetic "
+        "--max-steps 1 --train-dir " +
             path("run") + " --fresh",
         std::string("CARILLON_FAKE_CUDA_DEVICES=") + (shared ? "1" : "2") +
             " mpirun --allow-run-as-root --oversubscribe -np 2 ");
     EXPECT_EQ(outcome.code, 0) << outcome.output;
-    // Ranks of one host that share a GPU round nothing, like ranks of CPUs.
-    EXPECT_THAT(outcome.output, testing::HasSubstr(shared ? "mpi shared memory, staged" : "nccl, bf16"));
+    EXPECT_THAT(outcome.output,
+                testing::HasSubstr(shared ? "averaged over mpi shared memory, staged" : "averaged over nccl"));
     EXPECT_THAT(outcome.output, testing::HasSubstr("step 0, loss = "));
   }
 }

@@ -23,7 +23,7 @@ struct DeviceOptions {
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
   std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on
-  Wire wire = Wire::fp32;             ///< number format of gradients between hosts and GPUs
+  Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
   bool share_gpus = false;            ///< a preflight accepts several ranks per GPU

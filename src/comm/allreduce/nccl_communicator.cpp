@@ -4,11 +4,6 @@
 // ncclAllReduce fixes no order. Rank r receives slice r of a bucket from all ranks, adds the parts, and sends the
 // result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as in a ring.
 //
-// With Wire::bf16, each rank rounds a bucket to bfloat16, NCCL adds the ranks' buckets in bfloat16, and each rank
-// converts the sum to float32. This halves the bytes that NCCL sends. Unlike the host communicator, NCCL also rounds
-// partial sums, and gradients within a host. An exchange as for the tree would sum in float32, but would send up to g
-// times the bytes between hosts of g ranks.
-//
 // NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
 // ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels never finish; the error ends
 // all ranks (abort_on_own_error).
@@ -18,13 +13,11 @@
 #include <memory>
 #include <source_location>
 
-#include "kernels/shared/convert.h"
 #include "kernels/shared/tree_sum.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/allreduce/side_work.h"
 #include "src/comm/stall/bounded_wait.h"
 #include "src/comm/transport/group.h"
-#include "src/core/bf16.h"
 #include "src/device/cuda_device.h"
 #include "src/device/poll.h"
 
@@ -56,7 +49,6 @@ class NcclCommunicator final : public Communicator {
         rank_(mpi.rank()),
         size_(mpi.size()),
         sums_as_tree_(how.order == SumOrder::tree && size_ > 1),
-        rounds_(how.wire == Wire::bf16 && !sums_as_tree_ && size_ > 1),
         divisor_(static_cast<float>(how.divisor > 0 ? how.divisor : size_)),
         side_work_(device.side_stream()) {
     const ncclUniqueId id = shared_id(mpi);
@@ -66,7 +58,6 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   ~NcclCommunicator() override {
-    rounded_ = {};  // before the communicator, which knows the memory
     if (std::uncaught_exceptions() > exceptions_before_) {
       static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
     } else {
@@ -75,7 +66,7 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  std::string_view name() const override { return rounds_ ? "nccl, bf16" : "nccl"; }
+  std::string_view name() const override { return "nccl"; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool capturable() const override { return true; }
@@ -102,7 +93,6 @@ class NcclCommunicator final : public Communicator {
   void prepare(std::size_t largest_bucket) override {
     check(largest_bucket_ == 0, "buckets are prepared twice");
     largest_bucket_ = largest_bucket;
-    if (rounds_) rounded_ = allocate(largest_bucket * sizeof(Bf16));
     if (!sums_as_tree_) return;
     constexpr std::size_t unit = 16;  // of slices, which differ by at most one
     parts_ = device_.allocate((largest_bucket + (static_cast<std::size_t>(size_) + 1) * unit) * sizeof(float));
@@ -113,20 +103,12 @@ class NcclCommunicator final : public Communicator {
 
   /// Returns sums, because not all NCCL kernels can average. Sums as a tree are scaled to means.
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
-    if (rounds_) {
-      sum_rounded(bucket, stream);
-    } else {
-      start_exact_allreduce_mean(bucket, stream);
-    }
-  }
-  void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     if (sums_as_tree_) {
       average_as_tree(bucket, stream);
     } else {
       reduce(bucket, ncclSum, stream);
     }
   }
-  bool rounds() const override { return rounds_; }
   float result_scale() const override { return sums_as_tree_ ? 1.0f : 1.0f / static_cast<float>(size_); }
 
   void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }
@@ -168,18 +150,6 @@ class NcclCommunicator final : public Communicator {
     side_work_.fork(as_cuda(stream));
     check_nccl(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, operation, nccl_,
                              side_work_.side().get()));
-  }
-
-  void sum_rounded(std::span<float> bucket, Stream& stream) {
-    check(bucket.size() <= largest_bucket_, "a bucket is larger than prepared");
-    side_work_.fork(as_cuda(stream));
-    const Shape shape{static_cast<std::int64_t>(bucket.size())};
-    const Tensor exact{.data = bucket.data(), .shape = shape, .type = DType::f32};
-    const Tensor rounded{.data = rounded_.data(), .shape = shape, .type = DType::bf16};
-    convert_cuda(exact, rounded, device_.side_stream());
-    check_nccl(ncclAllReduce(rounded.data, rounded.data, bucket.size(), ncclBfloat16, ncclSum, nccl_,
-                             side_work_.side().get()));
-    convert_cuda(rounded, exact, device_.side_stream());
   }
 
   std::span<float> slice(std::span<float> bucket, int owner) const {
@@ -227,11 +197,10 @@ class NcclCommunicator final : public Communicator {
 
   CudaDevice& device_;
   int rank_, size_;
-  bool sums_as_tree_, rounds_;
+  bool sums_as_tree_;
   float divisor_;  // of sums as a tree
   std::size_t largest_bucket_ = 0;
-  Buffer rounded_;  // a bucket as bfloat16, if it is rounded
-  Buffer parts_;    // the other ranks' parts of a slice, for sums as a tree
+  Buffer parts_;  // the other ranks' parts of a slice, for sums as a tree
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
   int exceptions_before_ = std::uncaught_exceptions();

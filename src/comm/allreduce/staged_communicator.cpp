@@ -36,28 +36,16 @@ class StagedCommunicator final : public Communicator {
 
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     copies_->start_download(buckets_.size(), bucket, on_host(bucket).data(), stream);
-    buckets_.push_back({bucket, false});
+    buckets_.push_back(bucket);
   }
-  void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) override {
-    start_allreduce_mean(bucket, stream);
-    buckets_.back().is_exact = true;
-  }
-  bool rounds() const override { return host_->rounds(); }
 
   void finish(Stream& stream) override {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       while (!copies_->downloaded(i)) wait_a_little();
-      const std::span<float> bucket = on_host(buckets_[i].values);
-      if (buckets_[i].is_exact) {
-        host_->start_exact_allreduce_mean(bucket, stream);
-      } else {
-        host_->start_allreduce_mean(bucket, stream);
-      }
+      host_->start_allreduce_mean(on_host(buckets_[i]), stream);
     }
     host_->finish(stream);
-    for (const Bucket& bucket : buckets_) {
-      copies_->start_upload(on_host(bucket.values), bucket.values.data(), stream);
-    }
+    for (const std::span<float> bucket : buckets_) copies_->start_upload(on_host(bucket), bucket.data(), stream);
     buckets_.clear();
   }
 
@@ -87,11 +75,6 @@ class StagedCommunicator final : public Communicator {
   void check_peers() override { host_->check_peers(); }
 
  private:
-  struct Bucket {
-    std::span<float> values;
-    bool is_exact;  ///< not rounded to the wire format
-  };
-
   std::span<float> on_host(std::span<float> bucket) const {
     return {static_cast<float*>(host_memory_.data()) + (bucket.data() - device_array_), bucket.size()};
   }
@@ -108,7 +91,7 @@ class StagedCommunicator final : public Communicator {
   Buffer host_memory_;
   std::unique_ptr<StagingCopies> copies_;  // destroyed before the memory that it copies to
   const float* device_array_ = nullptr;
-  std::vector<Bucket> buckets_;  // of this step, in order
+  std::vector<std::span<float>> buckets_;  // of this step, in order
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // NCCL: every operation goes through MPI when its turn in the stream comes. During an operation its memory contains
-// garbage. All-reduces add in rank order and round each sum to the type of the elements.
+// garbage. All-reduces add in rank order.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -10,7 +10,6 @@
 
 #include "memory.h"
 #include "objects.h"
-#include "src/core/bf16.h"
 
 struct ncclComm {
   int ranks, rank;
@@ -94,8 +93,6 @@ ncclResult_t add_message(const Message& message) {
   return ncclSuccess;
 }
 
-std::size_t size_of(ncclDataType_t type) { return type == ncclBfloat16 ? sizeof(carillon::Bf16) : sizeof(float); }
-
 /// The bytes of all ranks, in rank order. Collective.
 Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   if (communicator->mpi == MPI_COMM_NULL) return own;
@@ -123,16 +120,13 @@ ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::
 }
 
 /// to[i] = the sum of factor * all[r][i] over the ranks r.
-template <typename T>
-void add_all(const Bytes& all, int ranks, float factor, std::size_t count, T* to) {
-  std::vector<T> values(all.size() / sizeof(T));
+void add_all(const Bytes& all, int ranks, float factor, std::size_t count, float* to) {
+  std::vector<float> values(all.size() / sizeof(float));
   std::memcpy(values.data(), all.data(), all.size());
   for (std::size_t i = 0; i < count; ++i) {
-    float sum = factor * carillon::to_float(values[i]);
-    for (std::size_t rank = 1; rank < static_cast<std::size_t>(ranks); ++rank) {
-      sum = carillon::to_float(carillon::stored_as<T>(sum + factor * carillon::to_float(values[rank * count + i])));
-    }
-    to[i] = carillon::stored_as<T>(sum);
+    float sum = factor * values[i];
+    for (std::size_t rank = 1; rank < static_cast<std::size_t>(ranks); ++rank) sum += factor * values[rank * count + i];
+    to[i] = sum;
   }
 }
 
@@ -205,30 +199,25 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t /*communicator*/, ncclResult_t* er
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
-                           ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/,
+                           ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
   const int ranks = communicator->ranks;
   const float factor = operation == ncclSum ? 1.0f : 1.0f / static_cast<float>(ranks);
-  const std::size_t bytes = count * size_of(type);
-  return enqueue_gather(from, bytes, to, bytes, communicator, stream, [=](const Bytes& all) {
-    if (type == ncclBfloat16) {
-      add_all(all, ranks, factor, count, static_cast<carillon::Bf16*>(to));
-    } else {
-      add_all(all, ranks, factor, count, static_cast<float*>(to));
-    }
-  });
+  const std::size_t bytes = count * sizeof(float);
+  return enqueue_gather(from, bytes, to, bytes, communicator, stream,
+                        [=](const Bytes& all) { add_all(all, ranks, factor, count, static_cast<float*>(to)); });
 }
 
-ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
-                           cudaStream_t stream) {
-  const std::size_t bytes = count * size_of(type), all_bytes = bytes * static_cast<std::size_t>(communicator->ranks);
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  const std::size_t bytes = count * sizeof(float), all_bytes = bytes * static_cast<std::size_t>(communicator->ranks);
   return enqueue_gather(from, bytes, to, all_bytes, communicator, stream,
                         [=](const Bytes& all) { std::memcpy(to, all.data(), all.size()); });
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  const std::size_t bytes = count * size_of(type);
+  const std::size_t bytes = count * sizeof(float);
   return enqueue_gather(from, bytes, to, bytes, communicator, stream, [=](const Bytes& all) {
     std::memcpy(to, all.data() + bytes * static_cast<std::size_t>(root), bytes);
   });
@@ -245,13 +234,13 @@ ncclResult_t ncclGroupEnd() {
   return enqueue_exchange(std::exchange(group(), {}));
 }
 
-ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   auto* const memory = static_cast<std::byte*>(const_cast<void*>(from));
-  return add_message({memory, count * size_of(type), peer, true, communicator, stream});
+  return add_message({memory, count * sizeof(float), peer, true, communicator, stream});
 }
 
-ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t /*type*/, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
-  return add_message({static_cast<std::byte*>(to), count * size_of(type), peer, false, communicator, stream});
+  return add_message({static_cast<std::byte*>(to), count * sizeof(float), peer, false, communicator, stream});
 }

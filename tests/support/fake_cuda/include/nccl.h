@@ -10,7 +10,7 @@
 #include <cstddef>
 
 enum ncclResult_t { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInProgress = 7 };
-enum ncclDataType_t { ncclFloat32 = 7, ncclBfloat16 = 9 };
+enum ncclDataType_t { ncclFloat32 = 7 };
 enum ncclRedOp_t { ncclSum = 0, ncclAvg = 4 };
 using ncclComm_t = struct ncclComm*;
 using ncclWindow_t = struct ncclWindow*;
