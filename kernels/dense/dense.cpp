@@ -11,7 +11,6 @@ class DenseDefinition final : public OpDefinition, public GradientSharing {
  public:
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
-  const DenseForm& form() const { return form_; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     if (activation != "relu" || !has_biases_) return nullptr;
@@ -65,11 +64,6 @@ const OpTraits dense_traits{
 };
 
 }  // namespace
-
-const DenseForm* dense_form(const OpDefinition& op) {
-  const auto* const definition = dynamic_cast<const DenseDefinition*>(&op);
-  return definition == nullptr ? nullptr : &definition->form();
-}
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params) {
   const Shape& shape = graph.shape(x);

@@ -39,9 +39,6 @@ struct DenseForm {
   bool per_position = false;
 };
 
-/// The form of a dense layer; null: another op.
-const DenseForm* dense_form(const OpDefinition& op);
-
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
 std::unique_ptr<Op> make_dense_cpu(const DenseForm& form, const OpContext& context, const OpTensors& tensors);
 /// `weights_copy`: the format of the compute copy of W, if there is one. The gradient of x may be in the memory of x.

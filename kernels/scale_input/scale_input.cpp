@@ -9,7 +9,6 @@ class ScaleInputDefinition final : public OpDefinition {
  public:
   explicit ScaleInputDefinition(ScaleInputParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "scale_input"; }
-  const ScaleInputParams& params() const { return params_; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
@@ -25,11 +24,6 @@ class ScaleInputDefinition final : public OpDefinition {
 };
 
 }  // namespace
-
-const ScaleInputParams* scale_input_params(const OpDefinition& op) {
-  const auto* const definition = dynamic_cast<const ScaleInputDefinition*>(&op);
-  return definition == nullptr ? nullptr : &definition->params();
-}
 
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params) {
   std::vector<std::int64_t> extents = params.sample.extents();

@@ -17,9 +17,6 @@ struct ScaleInputParams {
 /// `sample` has as many elements as a record has image bytes.
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
 
-/// The settings of a scale_input; null: another op.
-const ScaleInputParams* scale_input_params(const OpDefinition& op);
-
 std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
                                          const OpTensors& tensors);
 std::unique_ptr<Op> make_scale_input_cuda(const ScaleInputParams& params, const OpContext& context,

@@ -13,7 +13,6 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
  public:
   explicit SoftmaxCrossEntropyDefinition(const SoftmaxCrossEntropyParams& params) : params_(params) {}
   std::string_view type() const override { return "softmax_cross_entropy"; }
-  const SoftmaxCrossEntropyParams& params() const { return params_; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
@@ -38,11 +37,6 @@ const OpTraits softmax_cross_entropy_traits{
 bool is_weight(float value) { return std::isfinite(value) && value >= 0.0f; }
 
 }  // namespace
-
-const SoftmaxCrossEntropyParams* softmax_cross_entropy_params(const OpDefinition& op) {
-  const auto* const definition = dynamic_cast<const SoftmaxCrossEntropyDefinition*>(&op);
-  return definition == nullptr ? nullptr : &definition->params();
-}
 
 Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits, Value labels,
                             const SoftmaxCrossEntropyParams& params) {

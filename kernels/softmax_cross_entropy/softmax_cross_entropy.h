@@ -47,9 +47,6 @@ struct SoftmaxCrossEntropyParams {
 Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits, Value labels,
                             const SoftmaxCrossEntropyParams& params = {});
 
-/// The settings of a softmax_cross_entropy; null: another op.
-const SoftmaxCrossEntropyParams* softmax_cross_entropy_params(const OpDefinition& op);
-
 /// Tensors: inputs {z, labels}, outputs {loss}.
 std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const SoftmaxCrossEntropyParams& params, const OpContext& context,
                                                    const OpTensors& tensors);

@@ -89,7 +89,7 @@ void check_same_products(const OptimizerSettings& update, const std::string& isa
 }
 
 RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
-                        const PictureOptions& pictures, const Mpi& mpi, DeviceKind device, const std::string& isas) {
+                        const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
   const DataOptions& data = options.data;
   RunDescription description = set.values();
   if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
@@ -107,8 +107,6 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
     description.mark_without_effect(option);
   }
-  // Only GPUs have a fused step.
-  if (device == DeviceKind::cpu) description.mark_without_effect("fused-step");
   return description;
 }
 
@@ -285,7 +283,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   mpi.run_on_all([&] {
     if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
   });
-  RunDescription description = describe(set, program_spec, options, pictures, mpi, device->kind(), isas);
+  RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
   return abort_on_own_error(mpi, program, stall_detector, [&] { return trainer.run(); });
 }

@@ -16,10 +16,6 @@ void fail_unknown_rule(std::string_view name) {
   fail(ExitCode::usage, "unknown optimiser '{}'; choose one of: {}", name, fmt::join(names, ", "));
 }
 
-void Optimizer::apply_tiles(const GradientTiles& /*tiles*/, const StepEnd& /*end*/, Stream& /*stream*/) {
-  fail(ExitCode::failed, "this update needs stored gradients");
-}
-
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients) {
   parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
     optimizer.update_range(first + begin, gradients.subspan(begin, end - begin));

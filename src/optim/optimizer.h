@@ -26,8 +26,6 @@
 
 namespace carillon {
 
-struct GradientTiles;  // kernels/dense_classifier/gradient_tiles.h
-
 /// The slot of the variables' moving averages. It exists if OptimizerSettings::keeps_averages.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
@@ -49,12 +47,6 @@ class Optimizer {
   /// are means up to end.result_scale, which is 1 on a CPU. On a GPU the update also computes the L2 loss, in steps
   /// that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// Whether apply_tiles is supported: on a GPU, by rules that update each element independently, without clip_norm and
-  /// lookahead.
-  virtual bool can_apply_tiles() const { return false; }
-  /// As `apply`, with the gradients of `tiles`, which the same kernel computes. They are not stored. Requires
-  /// can_apply_tiles(). The default fails.
-  virtual void apply_tiles(const GradientTiles& tiles, const StepEnd& end, Stream& stream);
   /// On a CPU with OptimizerSettings::clip_norm: the norm that the last update clipped. 0 before the first update.
   virtual double gradient_norm() const { return 0.0; }
 };

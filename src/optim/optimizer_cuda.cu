@@ -9,7 +9,6 @@
 #include "src/optim/newton_schulz_cuda.h"
 #include "src/optim/newton_schulz_kernels.h"
 #include "src/optim/optimizers.h"
-#include "src/optim/tile_update.h"
 #include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
 
@@ -182,12 +181,12 @@ class OptimizerCuda final : public Optimizer {
       : variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         compute_copies_(uploaded(compute_copy_indices(parameters), device)),
-        block_sums_(device.allocate(UpdateKernel<Rule>::Finish::max_blocks * sizeof(double))),
+        block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
                 .factors = {static_cast<const std::uint32_t*>(variables_.data()),
                             static_cast<const UpdateFactors*>(factors_.data())},
-                .finish = {static_cast<double*>(block_sums_.data())},
+                .block_sums = static_cast<double*>(block_sums_.data()),
                 .table = inputs.table} {
     if (!parameters.compute_copies().empty())
       update_.compute_copies = static_cast<const ComputeCopyIndex*>(compute_copies_.data());
@@ -213,17 +212,6 @@ class OptimizerCuda final : public Optimizer {
     if constexpr (has_pass_before) before_->enqueue(end, stream);
     update_.end = end;
     launch(update_, stream);
-  }
-
-  bool can_apply_tiles() const override { return ElementwiseRule<Rule> && !clip_ && update_.slow == nullptr; }
-  void apply_tiles(const GradientTiles& tiles, const StepEnd& end, Stream& stream) override {
-    if constexpr (ElementwiseRule<Rule>) {
-      update_.end = end;
-      const TileUpdate<Rule> consumer{.update = update_, .finish = {update_.finish.block_sums}};
-      launch(TileKernel<TileUpdate<Rule>>{.tiles = tiles, .consumer = consumer}, stream);
-    } else {
-      Optimizer::apply_tiles(tiles, end, stream);
-    }
   }
 
  private:

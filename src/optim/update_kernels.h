@@ -11,7 +11,6 @@
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
 #include "src/optim/clipped_norm.h"
-#include "src/optim/step_finish.h"
 #include "src/optim/update_rule.h"
 
 namespace carillon {
@@ -104,18 +103,27 @@ inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& 
   return places;
 }
 
-/// The update of all parameters. The step's last kernel.
+/// The update of all parameters. The step's last kernel. It sums the L2 loss in double precision and a fixed order:
+/// packs of a thread, threads, blocks.
 template <typename Rule>
 struct UpdateKernel {
   static constexpr int threads = FlatShare::threads;
-  using Finish = StepFinish<threads>;
-  using Shared = typename Finish::Shared;
-  static constexpr int phases = 1 + Finish::phases;
+  static constexpr int update_phase = 0, fold_phase = 1, block_phase = 2, blocks_phase = 3, last_fold_phase = 4,
+                       end_phase = 5;
+  static constexpr int phases = end_phase + 1;
+  static constexpr int parts = 16;  ///< partial sums into which the threads' sums are folded
+  static constexpr int max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
   static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array needs an element
   using Values = Pack<float, FlatShare::pack>;
 
-  FlatShare share{.max_blocks = Finish::max_blocks};
+  struct Shared {
+    double sums[threads];  ///< of a thread: the sum of l2_factor * w^2 before the update, if reports_l2
+    double of_part[parts];
+    bool reports_l2, last_block;
+  };
+
+  FlatShare share{.max_blocks = max_blocks};
   const float* gradients = nullptr;  ///< [share.count], means up to end.result_scale
   float* values = nullptr;           ///< [share.count]
   float* averages = nullptr;         ///< [share.count]; null: no moving averages
@@ -126,42 +134,60 @@ struct UpdateKernel {
   const float* directions = nullptr;     ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
   const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
   const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: none
-  Finish finish;
+  double* block_sums = nullptr;                      ///< [max_blocks]
   StepTable table;
   StepEnd end;
 
-  CARILLON_HOST_DEVICE int blocks() const { return share.blocks(); }
+  int blocks() const { return share.blocks(); }
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    if constexpr (phase == 0) {
-      const StepHeader& header = table.header();
-      Finish::begin(shared, header, thread);
-      if (header.reports_l2 != 0) shared.sums[thread] = l2_of_thread(block, thread);
+    if constexpr (phase == update_phase) {
+      const bool reports_l2 = table.header().reports_l2 != 0;
+      if (thread == 0) shared.reports_l2 = reports_l2;  // no block may read the header after finish_block
+      if (reports_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
-    } else {
-      finish.template run<phase - 1>(shared, blocks(), block, thread, end,
-                                     clipped == nullptr ? nullptr : &clipped->norm);
+    } else if constexpr (phase == block_phase) {
+      if (thread != 0) return;
+      if (shared.reports_l2) block_sums[block] = total(shared);
+      shared.last_block = end.finish_block(share.blocks());
+    } else if constexpr (phase == end_phase) {
+      if (thread == 0 && shared.last_block) {
+        end.finish_step(shared.reports_l2 ? 0.5 * total(shared) : 0.0, clipped != nullptr ? clipped->norm : -1.0);
+      }
+    } else if (shared.reports_l2 && (phase == fold_phase || shared.last_block)) {
+      if constexpr (phase == blocks_phase) {
+        shared.sums[thread] = 0.0;
+        for (int i = thread; i < share.blocks(); i += threads) shared.sums[thread] += block_sums[i];
+      } else if (thread < parts) {
+        shared.of_part[thread] = 0.0;
+        for (int i = thread; i < threads; i += parts) shared.of_part[thread] += shared.sums[i];
+      }
     }
+  }
+
+  CARILLON_HOST_DEVICE static double total(const Shared& shared) {
+    double sum = 0.0;
+    for (const double of_part : shared.of_part) sum += of_part;
+    return sum;
   }
 
   /// This thread's part of the sum of l2_factor * w^2 over all parameters.
   CARILLON_HOST_DEVICE double l2_of_thread(int block, int thread) const {
     double sum = 0.0;
-    share.for_each_pack(block, thread, [&](std::size_t i) { sum += l2_of_pack(i); });
+    share.for_each_pack(block, thread, [&](std::size_t i) {
+      const double factor = factors.at(i).l2;
+      if (factor == 0.0) return;
+      double squares = 0.0;
+      for (const float v : load<FlatShare::pack>(values + i).at) squares += static_cast<double>(v) * v;
+      sum += factor * squares;
+    });
     return sum;
-  }
-  CARILLON_HOST_DEVICE double l2_of_pack(std::size_t i) const {
-    const double factor = factors.at(i).l2;
-    if (factor == 0.0) return 0.0;
-    double squares = 0.0;
-    for (const float v : load<FlatShare::pack>(values + i).at) squares += static_cast<double>(v) * v;
-    return factor * squares;
   }
 
   CARILLON_HOST_DEVICE void update(int block, int thread) const {
     const StepScalars of_step = table.header().scalars;
-    const bool ahead = looks_ahead_at(of_step);
+    const bool ahead = slow != nullptr && looks_ahead(of_step);
     const float clip = clip_factor(clipped);
     share.for_each_pack(block, thread, [&](std::size_t i) {
       UpdateFactors of_variable = factors.at(i);
@@ -185,10 +211,6 @@ struct UpdateKernel {
     Values kept[slot_places];
   };
 
-  CARILLON_HOST_DEVICE bool looks_ahead_at(const StepScalars& of_step) const {
-    return slow != nullptr && looks_ahead(of_step);
-  }
-
   CARILLON_HOST_DEVICE Elements load_elements(std::size_t i, bool ahead) const {
     constexpr int n = FlatShare::pack;
     Elements elements{.value = load<n>(values + i)};
@@ -198,7 +220,7 @@ struct UpdateKernel {
     return elements;
   }
 
-  /// `gradient`: that of Rule::update. `ahead`: looks_ahead_at(of_step).
+  /// `gradient`: that of Rule::update.
   CARILLON_HOST_DEVICE static void update_elements(Elements& elements, const Values& gradient,
                                                    const UpdateFactors& of_variable, const StepScalars& of_step,
                                                    bool ahead) {

@@ -26,9 +26,6 @@ void declare(OptionSet& set, DeviceOptions& o) {
   set.add("comm", o.comm, communicator_choices, "library that averages the gradients (GPUs); auto: nccl if possible");
   set.add("cuda-graph", o.cuda_graph,
           "replay each step, and each batch of an evaluation, as one captured CUDA graph (GPUs)");
-  set.add("fused-step", o.fused_step,
-          "compute a step of a small dense network in a few kernels, three on one GPU, not op by op (GPUs; fp32, tf32)",
-          Scope::result);
   set.add("bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,
           "KiB of gradients per all-reduce (GPUs, several hosts); 0: 1024 on GPUs, else 4096");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");

@@ -7,7 +7,6 @@
 #include "src/core/crc32c.h"
 #include "src/core/has_cuda.h"
 #include "src/core/printable.h"
-#include "src/step/gradients/cuda_classifier.h"
 #include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
 #include "src/step/gradients/whole_batch.h"
@@ -47,20 +46,9 @@ std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
   return settings.micro_batch > 0 ? step_sums_with(graph.buffers()) : step_sum_count;
 }
 
-/// The form of a step that a GPU computes in few kernels; nullopt: op by op.
-std::optional<ClassifierForm> fused_form(const GradientSourceContext& context, const TowerSettings& settings) {
-  if (context.device.kind() != DeviceKind::cuda || !settings.fuses_step) return std::nullopt;
-  return classifier_form(context.network.graph, context.network.loss);
-}
-
 std::unique_ptr<GradientSource> make_source(const GradientSourceContext& context, const TowerSettings& settings,
                                             int ranks, std::size_t image_bytes) {
-  if (settings.micro_batch == 0) {
-    if constexpr (has_cuda) {
-      if (const auto form = fused_form(context, settings)) return std::make_unique<CudaClassifier>(context, *form);
-    }
-    return std::make_unique<WholeBatch>(context);
-  }
+  if (settings.micro_batch == 0) return std::make_unique<WholeBatch>(context);
   const MicroBatchForm form = micro_batch_form(settings, ranks);
   if constexpr (has_cuda) {
     if (context.device.kind() == DeviceKind::cuda) return std::make_unique<CudaMicroBatches>(context, form);

@@ -43,7 +43,6 @@ struct TowerSettings {
   Wire wire = Wire::fp32;            ///< number format of gradients between hosts and GPUs
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
-  bool fuses_step = true;            ///< on a GPU: compute a small classifier in few kernels (classifier_step.h)
   bool checks_memory = false;  ///< on a CPU: finds data that change in memory between two updates (memory_checksums.h)
   MakeUpdateStrategy make_update = make_update_strategy;
 };

@@ -154,8 +154,6 @@ def _changed_arithmetic(context, data):
     highest = found["instruction set"]
     lines = train(2, "--isa", highest)
     yield _result("resuming with the values that auto selected warns of nothing", " | ".join(lines))
-    lines = train(2, "--fused-step=false")
-    yield _result("resuming on a CPU with another --fused-step warns of nothing", " | ".join(lines))
     lines = train(3, "--isa", "plain")
     expected = [] if highest == "plain" else [f'{WARNING}instruction set was "{highest}"']
     good = len(lines) == len(expected) and all(map(str.startswith, lines, expected))

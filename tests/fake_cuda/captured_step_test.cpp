@@ -14,15 +14,13 @@
 namespace carillon::testing {
 namespace {
 
-using ::testing::_;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 using CapturedStepTest = GpuTest;
 
-/// A single tower. The second form computes a small classifier in the fused step, as in the programs.
+/// A single tower.
 std::vector<std::string> nodes_of(const Training& training) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);
@@ -31,34 +29,23 @@ std::vector<std::string> nodes_of(const Training& training) {
 }
 std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4,
                                   const std::string& rule = "sgd") {
-  return nodes_of({.network = network, .steps = steps, .fuses_step = true, .arithmetic = arithmetic, .rule = rule});
+  return nodes_of({.network = network, .steps = steps, .arithmetic = arithmetic, .rule = rule});
 }
 
 Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
 
-TEST_F(CapturedStepTest, OfMnistIsThreeKernelsInFp32AndTf32) {
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32}) {
-    EXPECT_THAT(nodes_of(mnist(), arithmetic),
-                ElementsAre("HiddenProducts<4>", "LogitGradients", "TileKernel<TileUpdate<Sgd> >"));
-  }
-}
-
-TEST_F(CapturedStepTest, StoresTheGradientsOfMnistIfTheUpdateMustReadThem) {
-  const auto nodes =
-      ElementsAre("HiddenProducts<4>", "LogitGradients", "TileKernel<StoreGradients>", _, _, "UpdateKernel<Sgd>");
-  EXPECT_THAT(nodes_of({.network = mnist(), .steps = 4, .fuses_step = true, .clip_norm = 1.0}), nodes);
-  EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 4, "lars").at(2), "TileKernel<StoreGradients>");
-}
-
-TEST_F(CapturedStepTest, OfMnistOpByOp) {
-  EXPECT_THAT(nodes_of({.network = mnist(), .steps = 4, .fuses_step = false}),
+TEST_F(CapturedStepTest, OfMnistInFp32) {
+  EXPECT_THAT(nodes_of(mnist(), Arithmetic::fp32),
               ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product",
                           "SoftmaxKernel<float, 4, false>", "cublaslt_product", "cublaslt_product",
                           "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
 }
 
+/// The ReLU is a separate kernel, because cuBLASLt's loses a NaN in tf32.
+TEST_F(CapturedStepTest, OfMnistInTf32HasOneMoreKernel) { EXPECT_EQ(nodes_of(mnist(), Arithmetic::tf32).size(), 10u); }
+
 TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
-  EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 2 + 16).size(), 3u);
+  EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 2 + 16).size(), 9u);
 }
 
 TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic::bf16).size(), 10u); }

@@ -147,9 +147,7 @@ def main():
     parser.add_argument("--memcheck", type=int, default=0, help="failed tests that run again under memcheck")
     parser.add_argument("--batch", type=int, help="batch size of the phases speed, kernels, switches and pytorch")
     parser.add_argument("--steps", type=int, help="steps of these phases and of phase cpu")
-    parser.add_argument(
-        "--sanitize", default="TowerOnAGpu|ClassifierStepOnAGpu", help="regular expression: tests of phase sanitizer"
-    )
+    parser.add_argument("--sanitize", default="TowerOnAGpu", help="regular expression: tests of phase sanitizer")
     parser.add_argument("--tools", default="memcheck,racecheck,initcheck,synccheck")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

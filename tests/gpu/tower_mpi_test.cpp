@@ -45,33 +45,25 @@ TEST_F(TowersOnAGpu, AverageThroughTheHost) {
 }
 
 TEST_F(TowersOnAGpu, TrainAsTowersOnCpus) {
-  Training training{.batch_size = 4, .steps = 40};
-  const Trained cpu = on_cpu(training), start = on_cpu({.batch_size = 4, .steps = 0});
-  for (const bool fuses_step : {false, true}) {
-    SCOPED_TRACE(fuses_step ? "fused" : "op by op");
-    training.fuses_step = fuses_step;
-    const Trained gpu = on_gpu(training);
-    EXPECT_LT(distance(cpu.values, gpu.values), 1e-4 * distance(cpu.values, start.values));
-    ASSERT_EQ(cpu.results.size(), gpu.results.size());
-    for (std::size_t i = 0; i < cpu.results.size(); ++i) {
-      EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, 1e-4);
-    }
+  const Training training{.batch_size = 4, .steps = 40};
+  const Trained cpu = on_cpu(training), start = on_cpu({.batch_size = 4, .steps = 0}), gpu = on_gpu(training);
+  EXPECT_LT(distance(cpu.values, gpu.values), 1e-4 * distance(cpu.values, start.values));
+  ASSERT_EQ(cpu.results.size(), gpu.results.size());
+  for (std::size_t i = 0; i < cpu.results.size(); ++i) {
+    EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, 1e-4);
   }
 }
 
 TEST_F(TowersOnAGpu, AreEqualForAnyOrderOfWorkAndAnyBuckets) {
-  for (const bool fuses_step : {false, true}) {
-    SCOPED_TRACE(fuses_step ? "fused" : "op by op");
-    Training training{.batch_size = 4, .steps = 40, .fuses_step = fuses_step};
-    const Trained first = on_gpu(training);
-    training.bucket_bytes = 1;
-    expect_equal(first, on_gpu(training, 2));
-    training.bucket_bytes = Training{}.bucket_bytes;
-    training.resident = &records().dataset();
-    expect_equal(first, on_gpu(training, 3, "mpi"));
-    const std::string mine(reinterpret_cast<const char*>(first.values.data()), first.values.size() * sizeof(float));
-    for (const std::string& theirs : mpi_world().all_gather(mine)) EXPECT_TRUE(theirs == mine) << "towers differ";
-  }
+  Training training{.batch_size = 4, .steps = 40};
+  const Trained first = on_gpu(training);
+  training.bucket_bytes = 1;
+  expect_equal(first, on_gpu(training, 2));
+  training.bucket_bytes = Training{}.bucket_bytes;
+  training.resident = &records().dataset();
+  expect_equal(first, on_gpu(training, 3, "mpi"));
+  const std::string mine(reinterpret_cast<const char*>(first.values.data()), first.values.size() * sizeof(float));
+  for (const std::string& theirs : mpi_world().all_gather(mine)) EXPECT_TRUE(theirs == mine) << "towers differ";
 }
 
 TEST_F(TowersOnAGpu, KnowOfAPauseThatOneAsksFor) {

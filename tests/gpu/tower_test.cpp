@@ -51,16 +51,8 @@ class TowerOnAGpu : public GpuTest {
   }
 };
 
-/// Both ways to compute the step of a small classifier: op by op, and in few kernels (TowerSettings::fuses_step).
-class SmallTowerOnAGpu : public TowerOnAGpu, public ::testing::WithParamInterface<bool> {
- protected:
-  static bool fuses_step() { return GetParam(); }
-};
-INSTANTIATE_TEST_SUITE_P(OpByOp, SmallTowerOnAGpu, ::testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(Fused, SmallTowerOnAGpu, ::testing::Values(true));
-
-TEST_P(SmallTowerOnAGpu, TrainsAsOnTheCpu) {
-  const Training training{.steps = many_steps, .fuses_step = fuses_step()};
+TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
+  const Training training{.steps = many_steps};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
@@ -70,11 +62,9 @@ TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-TEST_P(SmallTowerOnAGpu, TrainsMnistAsOnTheCpu) {
+TEST_F(TowerOnAGpu, TrainsMnistAsOnTheCpu) {
   const Training training{
-      .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})),
-      .steps = 60,
-      .fuses_step = fuses_step()};
+      .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})), .steps = 60};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
@@ -212,27 +202,27 @@ TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   expect_near(training, cpu, on_gpu({.steps = 60, .arithmetic = Arithmetic::bf16}), 1e-1);
 }
 
-TEST_P(SmallTowerOnAGpu, CapturedStepsEqualEagerOnes) {
+TEST_F(TowerOnAGpu, CapturedStepsEqualEagerOnes) {
   const auto before = graph_launches();
-  const Trained eager = on_gpu({.steps = many_steps, .capture = false, .fuses_step = fuses_step()});
+  const Trained eager = on_gpu({.steps = many_steps, .capture = false});
   EXPECT_EQ(graph_launches(), before);
-  const Trained captured = on_gpu({.steps = many_steps, .fuses_step = fuses_step()});
+  const Trained captured = on_gpu({.steps = many_steps});
   if (before) {
     EXPECT_GT(graph_launches(), before);
   }
   expect_equal(eager, captured);
 }
 
-TEST_P(SmallTowerOnAGpu, TheOrderOfWorkChangesNothing) {
-  const Training training{.steps = many_steps, .fuses_step = fuses_step()};
+TEST_F(TowerOnAGpu, TheOrderOfWorkChangesNothing) {
+  const Training training{.steps = many_steps};
   const Trained first = on_gpu(training);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     expect_equal(first, on_gpu(training, {.seed = seed, .eagerness = static_cast<double>(seed % 3) / 2.0}));
   }
 }
 
-TEST_P(SmallTowerOnAGpu, ResidentRecordsEqualStagedOnes) {
-  Training training{.steps = many_steps, .fuses_step = fuses_step()};
+TEST_F(TowerOnAGpu, ResidentRecordsEqualStagedOnes) {
+  Training training{.steps = many_steps};
   const Trained staged = on_gpu(training);
   training.resident = &records().dataset();
   const Trained resident = on_gpu(training);
@@ -266,8 +256,8 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
-TEST_P(SmallTowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
-  Training training{.steps = many_steps, .fuses_step = fuses_step(), .l2_every = 7};
+TEST_F(TowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
+  Training training{.steps = many_steps, .l2_every = 7};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   for (int step = 0; step < many_steps; ++step) {
     const double expected = cpu.results.at(step).l2_loss;
@@ -281,9 +271,9 @@ TEST_P(SmallTowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
   EXPECT_TRUE(equal_bits(gpu.values, without.values));
 }
 
-TEST_P(SmallTowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
+TEST_F(TowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
-    Training training{.steps = 60, .fuses_step = fuses_step(), .explode_at = explode_at};
+    Training training{.steps = 60, .explode_at = explode_at};
     const Trained gpu = on_gpu(training);
     for (int step = 0; step < 60; ++step) {
       EXPECT_EQ(std::isfinite(gpu.results.at(step).loss), step <= explode_at) << step;
@@ -295,13 +285,13 @@ TEST_P(SmallTowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
   }
 }
 
-TEST_P(SmallTowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
-  const Trained trained = on_gpu({.steps = 60, .fuses_step = fuses_step(), .sync_at = 41});
+TEST_F(TowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
+  const Trained trained = on_gpu({.steps = 60, .sync_at = 41});
   for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 41) << step;
 }
 
-TEST_P(SmallTowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
-  Training training{.steps = 60, .fuses_step = fuses_step(), .observe_every = 13};
+TEST_F(TowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
+  Training training{.steps = 60, .observe_every = 13};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   ASSERT_EQ(cpu.observed.size(), gpu.observed.size());
   for (std::size_t i = 0; i < cpu.observed.size(); ++i) {
@@ -310,6 +300,20 @@ TEST_P(SmallTowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
   }
   training.observe_every = 0;
   expect_equal(gpu, on_gpu(training));
+}
+
+TEST_F(TowerOnAGpu, ResumesWithEqualBits) {
+  Training training{.steps = 14, .rule = "momentum"};
+  const Trained whole = on_gpu(training);
+  training.restored_at = 9;
+  expect_equal(whole, on_gpu(training));
+}
+
+TEST_F(TowerOnAGpu, UpdatesEquallyWithoutMovingAverages) {
+  Training training{.steps = 6};
+  const Trained with = on_gpu(training);
+  training.averages = false;
+  EXPECT_TRUE(equal_bits(with.values, on_gpu(training).values));
 }
 
 /// CIFAR-10's network, with its distortions.

@@ -146,8 +146,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
                                              .lookahead = training.lookahead},
                                .bucket_bytes = training.bucket_bytes,
                                .dataset = training.resident,
-                               .capture = training.capture,
-                               .fuses_step = training.fuses_step};
+                               .capture = training.capture};
   const auto make_tower = [&] {
     return std::make_unique<Tower>(training.network, task_of(training.network), settings, device, communicator);
   };

@@ -32,7 +32,6 @@ struct Training {
   int steps = 150;
   float learning_rate = 0.05f;
   bool capture = true;
-  bool fuses_step = false;  ///< as TowerSettings::fuses_step; false: op by op, with averages beside the backward pass
   Arithmetic arithmetic = Arithmetic::fp32;
   std::string rule = "sgd";
   double weight_decay = 0.0;

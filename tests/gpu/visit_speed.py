@@ -23,22 +23,21 @@ SPEEDS = {  # images and the batch size as in gpu_vs_pytorch.py: steps
     "mnist": 20000,
 }
 OFF = "CARILLON_GPU_OFF"  # unset: bias_gradient_epilogue (src/device/gpu_switches.h)
-SWITCHES = (  # network, variable, value, options
-    ("vit_small_patch16_224", OFF, "fused_attention", ()),
-    ("vit_small_patch16_224", OFF, "none", ()),
-    ("vit_small_patch16_224", OFF, "patch_products", ()),
-    ("vit_small_patch16_224", OFF, "shared_gradients", ()),
-    ("resnet50", OFF, "pointwise_products", ()),
-    ("resnet50", OFF, "shared_gradients", ()),
-    ("convnext_tiny", OFF, "none", ()),
-    ("convnext_tiny", OFF, "patch_products", ()),
-    ("convnext_tiny", OFF, "shared_gradients", ()),
-    ("airbench94", OFF, "measured_plans", ()),
-    ("resnet18_cifar", OFF, "measured_plans", ()),
-    ("resnet18_cifar", "CARILLON_EARLY_LAUNCH", "1", ()),
-    ("cifar10", "CARILLON_EARLY_LAUNCH", "1", ()),
-    ("mnist", "CARILLON_EARLY_LAUNCH", "1", ()),
-    ("mnist", "", "", ("--fused-step=false",)),
+SWITCHES = (  # network, variable, value
+    ("vit_small_patch16_224", OFF, "fused_attention"),
+    ("vit_small_patch16_224", OFF, "none"),
+    ("vit_small_patch16_224", OFF, "patch_products"),
+    ("vit_small_patch16_224", OFF, "shared_gradients"),
+    ("resnet50", OFF, "pointwise_products"),
+    ("resnet50", OFF, "shared_gradients"),
+    ("convnext_tiny", OFF, "none"),
+    ("convnext_tiny", OFF, "patch_products"),
+    ("convnext_tiny", OFF, "shared_gradients"),
+    ("airbench94", OFF, "measured_plans"),
+    ("resnet18_cifar", OFF, "measured_plans"),
+    ("resnet18_cifar", "CARILLON_EARLY_LAUNCH", "1"),
+    ("cifar10", "CARILLON_EARLY_LAUNCH", "1"),
+    ("mnist", "CARILLON_EARLY_LAUNCH", "1"),
 )
 PROFILES = ("vit_small_patch16_224", "resnet50", "convnext_tiny", "airbench94")
 ROWS = 14  # of a table of kernels that the summary shows; kernels.md has all
@@ -51,8 +50,8 @@ def speed(visit, until):
 
 
 def switches(visit, until):
-    for name, variable, value, options in SWITCHES:
-        if re.search(visit.options.networks, name) and re.search(visit.options.switches, value or options[0]):
+    for name, variable, value in SWITCHES:
+        if re.search(visit.options.networks, name) and re.search(visit.options.switches, value):
             program = command_of(visit, name, "")[0]
             if variable == OFF and value != "none" and value.encode() not in program.read_bytes():
                 visit.say(f"      speed: {name}: this build has no {value}")
@@ -61,9 +60,7 @@ def switches(visit, until):
                 _time(visit, until, name, SPEEDS[name])
             if variable == OFF and value != "none":
                 value += ",bias_gradient_epilogue"
-            more = {variable: value} if variable else {}
-            label = " ".join((*(f"{key}={each}" for key, each in more.items()), *options))
-            _time(visit, until, name, SPEEDS[name], label, more, options)
+            _time(visit, until, name, SPEEDS[name], f"{variable}={value}", {variable: value})
 
 
 def batch_of(visit, name):
@@ -79,12 +76,12 @@ def command_of(visit, name, train_dir, *more):
     ]  # fmt: skip
 
 
-def _time(visit, until, name, steps, variant="", environment=(), options=()):
+def _time(visit, until, name, steps, variant="", environment=()):
     title = f"{name}, batch {batch_of(visit, name)}" + (f", {variant}" if variant else "")
     steps = visit.options.steps or steps
     every = max(1, steps // 8)
     run = visit.directory("speed")
-    more = ("--max-steps", steps, "--log-every", every, "--log-device-placement", *options)
+    more = ("--max-steps", steps, "--log-every", every, "--log-device-placement")
     try:
         with visit.gpu():
             code, output, took = visit.run(

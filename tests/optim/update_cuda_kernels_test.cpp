@@ -123,7 +123,7 @@ class RulesInUpdateKernels : public UpdateKernels {
                               .values = arrays_.values.data(),
                               .averages = arrays_.averages.data(),
                               .factors = table(),
-                              .finish = {block_sums_.data()},
+                              .block_sums = block_sums_.data(),
                               .table = ring_.table(),
                               .end = {sums_.data(), ring_.progress()}};
     for (std::size_t s = 0; s < slot_count; ++s) kernel.slots[s] = slots[s].data();
@@ -171,7 +171,7 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
 }
 
 TEST_F(UpdateKernels, ComputeTheL2LossOfTheVariablesBeforeTheUpdate) {
-  const std::int64_t large = SgdKernel::Finish::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
+  const std::int64_t large = SgdKernel::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
   for (const std::vector<std::int64_t>& counts :
        {std::vector<std::int64_t>{}, {1}, {17, 3, 1}, {100, 257, 1000, 5}, {30000, 33, 17000}, {large, 33, 17}}) {
     std::vector<double> found;

@@ -81,7 +81,7 @@ class UpdateKernels : public ::testing::Test {
                      .values = arrays_.values.data(),
                      .averages = has_averages_ ? arrays_.averages.data() : nullptr,
                      .factors = table(),
-                     .finish = {block_sums_.data()},
+                     .block_sums = block_sums_.data(),
                      .table = ring_.table(),
                      .end = {sums_.data(), ring_.progress()}};
     kernel.share.count = layout_->total();
@@ -104,7 +104,7 @@ class UpdateKernels : public ::testing::Test {
   std::optional<ParameterLayout> layout_;
   std::vector<std::uint32_t> variables_;
   std::vector<UpdateFactors> factors_;
-  std::vector<double> block_sums_ = std::vector<double>(SgdKernel::Finish::max_blocks, NAN);
+  std::vector<double> block_sums_ = std::vector<double>(SgdKernel::max_blocks, NAN);
   std::vector<float> sums_ = std::vector<float>(step_sum_count);
   Arrays arrays_;
   StepRing ring_{1, capacity, 1, {0}, {0}};

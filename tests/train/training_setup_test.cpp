@@ -46,14 +46,11 @@ TEST(TrainingSetup, EvaluationsHaveTheOptionsOfTheTraining) {
   }
 }
 
-TEST(TrainingSetup, ATowerCapturesAndFusesStepsUnlessDisabled) {
-  EXPECT_TRUE(tower_settings(options()).capture && tower_settings(options()).fuses_step);
+TEST(TrainingSetup, ATowerCapturesStepsUnlessDisabled) {
+  EXPECT_TRUE(tower_settings(options()).capture);
   TrainOptions chosen = options();
   chosen.device.cuda_graph = false;
   EXPECT_FALSE(tower_settings(chosen).capture);
-  EXPECT_TRUE(tower_settings(chosen).fuses_step);
-  chosen.device.fused_step = false;
-  EXPECT_FALSE(tower_settings(chosen).fuses_step);
 }
 
 TEST(TrainingSetup, EvaluationsRepeatTheRanksPart) {

@@ -22,7 +22,6 @@ struct DeviceOptions {
   std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: those that a launcher started, or one
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
-  bool fused_step = true;             ///< a GPU computes the step of a small dense network in few kernels
   std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on
   Wire wire = Wire::fp32;             ///< number format of gradients between hosts and GPUs
   bool log_device_placement = false;  ///< list every op with its device and memory

@@ -1,15 +1,13 @@
 // GradientSource: computes the gradients and step sums of one rank's batch, before any averaging over the ranks.
 //
 //   source.enqueue(sink)                  forward, loss, backward
-//     sink.takes_tiles                    first, at most once per step, by sources of GradientTiles; true: the source
-//                                         calls neither of the next two
 //     sink.acquire                        before the source writes gradients or step sums
 //     sink.gradient_complete(parameter)   each parameter once, in ParameterLayout::order()
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: whole_batch.h (one pass over the batch); cuda_classifier.h (the same in few kernels, for a small
-// classifier on a GPU); the batch in parts: micro_batches.h (on CPUs), cuda_micro_batches.h (on a GPU).
+// Implementations: whole_batch.h (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
+// cuda_micro_batches.h (on a GPU).
 #pragma once
 
 #include <cstddef>
@@ -26,8 +24,6 @@
 
 namespace carillon {
 
-struct GradientTiles;  // kernels/dense_classifier/gradient_tiles.h
-
 /// Receives the progress of a GradientSource.
 class GradientSink {
  public:
@@ -37,10 +33,6 @@ class GradientSink {
   /// The work that completes `parameter`'s gradient is enqueued, and no later work of the pass reads its value. Before
   /// the first call of a step, the work that completes the step sums is enqueued.
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
-  /// Asked before all other calls of a step, and at most once per step. True: the update will compute the gradients
-  /// from `tiles`, which outlive the step. The source then stores no gradients, and calls neither acquire nor
-  /// gradient_complete in this step. The sink remembers the answer true until the next UpdateStrategy::begin_step.
-  virtual bool takes_tiles(const GradientTiles& /*tiles*/) { return false; }
 };
 
 /// Functions that ObservedSink calls before it forwards the same call to its sink. CPU only.
@@ -48,7 +40,6 @@ struct SinkObserver {
   std::function<void()> acquire;                         ///< may be empty
   std::function<void(int parameter)> gradient_complete;  ///< may be empty
 };
-/// Its answer to takes_tiles is false: the functions observe stored gradients.
 class ObservedSink final : public GradientSink {
  public:
   /// `sink` outlives this.

@@ -45,12 +45,6 @@ void ReplicatedUpdate::broadcast_from_first() {
   if (checksums_) checksums_->record(whole());
 }
 
-bool ReplicatedUpdate::takes_tiles(const GradientTiles& tiles) {
-  const bool is_alone = communicator_.size() == 1;  // several ranks average stored gradients
-  if (is_alone && gradients_ == MeanGradients::update_only && optimizer_->can_apply_tiles()) tiles_ = &tiles;
-  return tiles_ != nullptr;
-}
-
 void ReplicatedUpdate::gradient_complete(int parameter, Stream& stream) {
   // Before the last bucket: a rank that finds a change does not average it, so no rank completes the step.
   if (parameter == parameters_.layout().order().back()) check_memory();
@@ -58,7 +52,6 @@ void ReplicatedUpdate::gradient_complete(int parameter, Stream& stream) {
 }
 
 void ReplicatedUpdate::enqueue_means() {
-  if (tiles_ != nullptr) return;
   reducer_.finalize(device_.stream());
   end_.result_scale = communicator_.result_scale();
   if (gradients_ == MeanGradients::update_only || end_.result_scale == 1.0f) return;
@@ -70,11 +63,7 @@ void ReplicatedUpdate::enqueue_update() {
   if (gate_ != nullptr && device_.kind() == DeviceKind::cpu) gate_->enter();
   is_updating_ = true;
   check_memory();
-  if (tiles_ != nullptr) {
-    optimizer_->apply_tiles(*tiles_, end_, device_.stream());
-  } else {
-    optimizer_->apply(end_, device_.stream());
-  }
+  optimizer_->apply(end_, device_.stream());
   if (checksums_) checksums_->record(whole());
   is_updating_ = false;
 }

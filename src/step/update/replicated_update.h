@@ -4,9 +4,6 @@
 //   gradient_complete   starts the all-reduce of each bucket that is complete, during the backward pass
 //   enqueue_means       waits for all buckets
 //   enqueue_update      Optimizer::apply
-//
-// With a single rank, the update may compute the gradients of a small classifier (takes_tiles). Then enqueue_means does
-// nothing, and enqueue_update calls Optimizer::apply_tiles.
 #pragma once
 
 #include <functional>
@@ -35,11 +32,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
   void broadcast_from_first() override;
   void synchronize() override { check_memory(); }
 
-  void begin_step(MeanGradients gradients) override {
-    gradients_ = gradients;
-    tiles_ = nullptr;
-  }
-  bool takes_tiles(const GradientTiles& tiles) override;
+  void begin_step(MeanGradients gradients) override { gradients_ = gradients; }
   void acquire(Stream& stream) override { reducer_.begin(stream); }
   void gradient_complete(int parameter, Stream& stream) override;
   void enqueue_means() override;
@@ -60,7 +53,6 @@ class ReplicatedUpdate final : public UpdateStrategy {
   std::unique_ptr<Optimizer> optimizer_;
   StepEnd end_;
   MeanGradients gradients_ = MeanGradients::readable;
-  const GradientTiles* tiles_ = nullptr;  ///< the update of this step computes its gradients from them; null: no
   bool clips_;
   UpdateGate* gate_;
   std::optional<MemoryChecksums> checksums_;  ///< of variables and slots, if the memory is checked

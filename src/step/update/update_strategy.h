@@ -10,9 +10,7 @@
 // A step, in this order:
 //
 //   begin_step
-//   takes_tiles                      by some GradientSources; true: the strategy remembers the tiles until the next
-//                                    begin_step, and enqueue_update computes the gradients from them
-//   acquire, gradient_complete ...   called by the GradientSource (GradientSink), unless takes_tiles returned true
+//   acquire, gradient_complete ...   called by the GradientSource (GradientSink)
 //   enqueue_means                    then step_end().sums * step_end().result_scale are the mean step sums
 //   (an observer may read mean gradients and old variables after begin_step(MeanGradients::readable))
 //   enqueue_update                   then the variables are updated, if step_end() allows it

@@ -1,9 +1,8 @@
 // Replay: repeats the passes of a step op by op to find the first value that is infinite or NaN.
 //
 // It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
-// those of the training step. Exception: the fused step of a small classifier on a GPU (classifier_step.h) rounds
-// differently. An op with independent samples (OpTraits::samples_are_independent) computes equal values from the whole
-// batch, and random draws are functions of the stream position.
+// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
+// from the whole batch, and random draws are functions of the stream position.
 #pragma once
 
 #include <cstddef>

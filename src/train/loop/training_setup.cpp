@@ -23,7 +23,6 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .bucket_bytes = static_cast<std::size_t>(options.device.bucket_kib) * 1024,
           .wire = options.device.wire,
           .capture = options.device.cuda_graph,
-          .fuses_step = options.device.fused_step,
           .checks_memory = options.faults.check_memory};
 }
 
