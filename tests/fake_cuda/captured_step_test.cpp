@@ -34,14 +34,15 @@ std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic,
 
 Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
 
-TEST_F(CapturedStepTest, OfMnistIsNineOperationsInFp32AndTf32) {
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32}) {
-    EXPECT_THAT(nodes_of(mnist(), arithmetic),
-                ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product",
-                            "SoftmaxKernel<float, 4, false>", "cublaslt_product", "cublaslt_product",
-                            "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
-  }
+TEST_F(CapturedStepTest, OfMnistInFp32) {
+  EXPECT_THAT(nodes_of(mnist(), Arithmetic::fp32),
+              ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product",
+                          "SoftmaxKernel<float, 4, false>", "cublaslt_product", "cublaslt_product",
+                          "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
 }
+
+/// The ReLU is a separate kernel, because cuBLASLt's loses a NaN in tf32.
+TEST_F(CapturedStepTest, OfMnistInTf32HasOneMoreKernel) { EXPECT_EQ(nodes_of(mnist(), Arithmetic::tf32).size(), 10u); }
 
 TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
   EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 2 + 16).size(), 9u);
