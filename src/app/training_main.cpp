@@ -150,7 +150,7 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
       .shares_gpus = options.device.share_gpus,
       .gradients = parameters,
       .shared_bytes = shared_bytes(parameters, options.optimizer.settings(), device, communicator),
-      .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes),
+      .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes, mpi.hosts()),
       .divisor = divisor > 0 ? divisor : mpi.size()};
   return abort_on_own_error(mpi, program, stall_detector, [&] {
     preflight(subject, cpu, mpi, device, communicator);

@@ -78,6 +78,7 @@ CudaStream::CudaStream(const std::function<void()>* check) : check_(check) {
 void CudaStream::synchronize() {
   if (check_ == nullptr || !*check_) return check_cuda(cudaStreamSynchronize(get()));
   poll_until([&] { return is_over(cudaStreamQuery(get())); }, *check_);
+  (*check_)();  // work that a lost peer has cut short is over, too
 }
 
 CudaEvent::CudaEvent() {

@@ -1,20 +1,35 @@
 // NCCL's communicator on a fake of NCCL, which adds in rank order.
+#include <gmock/gmock.h>
+
 #include <array>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "carillon/core/error.h"
 #include "carillon/core/sum_in_order.h"
-
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"
+#include "support/fake_cuda/fake_nccl.h"
 #include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/towers.h"
 #include "tests/support/mpi_world.h"
+#include "tests/support/noise_batch.h"
 
 namespace carillon::testing {
 namespace {
 
 class NcclTest : public GpuTest {
  protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    for (const char* const name : {"NCCL_WIN_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_ALGO"}) unsetenv(name);
+    fake_cuda::nccl_variables();
+  }
+
   static constexpr std::array<float, 6> values_ = {1.0f, -2.0f, 3.5f, 0.0f, 0.25f, 1e6f};
 
   static std::array<float, 6> downloaded(CudaDevice& device, const Buffer& memory) {
@@ -22,14 +37,13 @@ class NcclTest : public GpuTest {
     device.download(memory.data(), found.data(), sizeof found);
     return found;
   }
-};
 
-TEST_F(NcclTest, LeavesSumsOfWhichTheFactorMakesMeans) {
-  for (const bool windows : {true, false}) {  // memory that is registered, or that cannot be
-    fake_cuda::configure({.nccl_windows = windows});
+  /// Expects `windows` registered windows.
+  static void expect_sums(int windows) {
     CudaDevice device(0);
     const auto nccl = make_nccl_communicator(mpi_world(), device);
     const Buffer memory = nccl->allocate(sizeof values_);
+    EXPECT_EQ(fake_cuda::nccl_windows(), windows);
     EXPECT_EQ(downloaded(device, memory), (std::array<float, 6>{}));
     device.upload(values_.data(), memory.data(), sizeof values_);
     nccl->start_allreduce_mean({static_cast<float*>(memory.data()), values_.size()}, device.stream());
@@ -42,6 +56,62 @@ TEST_F(NcclTest, LeavesSumsOfWhichTheFactorMakesMeans) {
       EXPECT_EQ(found[i] * nccl->result_scale(), values_[i]);
     }
   }
+
+  /// The text that the ranks write to stderr is `expected` on rank 0, and empty on the others.
+  static void expect_sums_without_windows(const std::string& expected) {
+    ::testing::internal::CaptureStderr();
+    expect_sums(0);
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), mpi_world().rank() == 0 ? expected : "");
+  }
+
+  static void set_windows(const char* value) { setenv("NCCL_WIN_ENABLE", value, 1); }
+};
+
+TEST_F(NcclTest, LeavesSumsOfWhichTheFactorMakesMeans) { expect_sums(0); }
+
+TEST_F(NcclTest, RegistersGradientsOnRequest) {
+  set_windows("1");
+  expect_sums(1);
+}
+
+TEST_F(NcclTest, RegistersNothingIfARankDoesNotRequestIt) {
+  if (mpi_world().rank() + 1 < mpi_world().size()) set_windows("1");
+  expect_sums_without_windows("");
+}
+
+TEST_F(NcclTest, AveragesWithoutWindowsIfOneRankCannotRegister) {
+  set_windows("1");
+  const int last = mpi_world().size() - 1;
+  fake_cuda::fail_nccl_windows(mpi_world().rank() == last);
+  expect_sums_without_windows(fmt::format(
+      "warning: NCCL has no window for gradients on rank {}; all ranks average without windows (NCCL_DEBUG=INFO for "
+      "details)\n",
+      last));
+  fake_cuda::fail_nccl_windows(false);
+}
+
+TEST_F(NcclTest, AveragesWithoutWindowsIfGpusDoNotReachEachOther) {
+  set_windows("1");
+  fake_cuda::configure({.nccl_windows = false});
+  ::testing::internal::CaptureStderr();
+  expect_sums(0);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::StartsWith(mpi_world().rank() == 0 ? "warning: NCCL has no window for gradients on rank" : ""));
+}
+
+TEST_F(NcclTest, NcclFindsSettingsWithAFixedOrderOfSums) {
+  CudaDevice device(0);
+  const auto nccl = make_nccl_communicator(mpi_world(), device);
+  EXPECT_THAT(fake_cuda::nccl_variables(), ::testing::Each("0 0 Ring"));
+}
+
+TEST_F(NcclTest, NcclFindsTheSettingsOfTheUser) {
+  set_windows("1");
+  setenv("NCCL_ALGO", "Tree", 1);
+  CudaDevice device(0);
+  const auto nccl = make_nccl_communicator(mpi_world(), device);
+  EXPECT_THAT(fake_cuda::nccl_variables(), ::testing::Each("1 0 Tree"));
 }
 
 TEST_F(NcclTest, MeansOfSmallArraysAreMeans) {
@@ -85,6 +155,61 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
     EXPECT_EQ(nccl->result_scale(), 1.0f);
     EXPECT_EQ(found, expected);
   }
+}
+
+/// A tower that has captured and replayed steps, when NCCL loses a peer.
+class LostNcclPeerTest : public NcclTest {
+ protected:
+  void TearDown() override {
+    tower_.reset();
+    nccl_.reset();
+    device_.reset();
+    NcclTest::TearDown();
+  }
+
+  void lose_peer() {
+    if (mpi_world().rank() == 0) tower_->initialize(1);
+    tower_->broadcast_from_first();
+    for (int step = 0; step < 4; ++step) take(step);
+    while (tower_->next_result(Results::all)) continue;
+    fake_cuda::lose_nccl_peer(device_->side_stream().get());
+    for (int step = 4; step < 24; ++step) take(step);
+  }
+
+  void take(int step) {
+    const NoiseBatch samples(static_cast<std::uint64_t>(step), 8, 784);
+    tower_->step({.step = step, .batch = samples.batch()});
+  }
+
+  std::string error_of_a_save() {
+    CheckpointState state;
+    try {
+      tower_->save(state);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "saved";
+  }
+
+  std::optional<CudaDevice> device_{0};
+  std::unique_ptr<Communicator> nccl_ = make_nccl_communicator(mpi_world(), *device_);
+  std::optional<Tower> tower_{std::in_place, small_network(), ten_classes(), settings(), *device_, *nccl_};
+
+ private:
+  static TowerSettings settings() {
+    return {.batch_size = 8, .optimizer = {.learning_rate = Schedule([](auto) { return 0.1; })}};
+  }
+};
+
+TEST_F(LostNcclPeerTest, EverySaveEndsWithTheLoss) {
+  lose_peer();
+  EXPECT_THAT(error_of_a_save(), ::testing::StartsWith("NCCL lost a peer or a link"));
+  EXPECT_THAT(error_of_a_save(), ::testing::StartsWith("NCCL lost a peer or a link"));
+}
+
+TEST_F(LostNcclPeerTest, TheTowerEndsWithItsStreamsBlocked) {
+  lose_peer();
+  tower_.reset();
 }
 
 }  // namespace

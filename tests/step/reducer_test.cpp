@@ -64,6 +64,17 @@ class ReducerTest : public ::testing::Test {
   }
 };
 
+TEST(BucketBytes, GpusHaveLargeBucketsBetweenHostsTheLargest) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const std::vector<int> one_host{0, 0}, two_hosts{0, 1};
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cuda, 0), 8 * mib);
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cuda, 0, one_host), 8 * mib);
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cuda, 0, two_hosts), 25 * mib);
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cpu, 0, one_host), 4 * mib);
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cpu, 0, two_hosts), 4 * mib);
+  EXPECT_EQ(bucket_bytes_on(DeviceKind::cuda, 1024, two_hosts), 1024);
+}
+
 TEST_F(ReducerTest, OneBucketStartsAfterTheLastGradientAndTakesTheStepSums) {
   EXPECT_EQ(calls_of_a_step(1 << 20),
             (std::vector<std::string>{"acquire", "complete 2", "complete 1", "complete 0", "start 0 64", "finish"}));

@@ -5,13 +5,19 @@
 // result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as in a ring.
 //
 // NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
-// ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels never finish; the error ends
-// all ranks (abort_on_own_error).
+// ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels finish only after
+// ncclCommAbort; the error ends all ranks (abort_on_own_error).
 #include <nccl.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <source_location>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "kernels/shared/tree_sum.h"
 #include "src/comm/allreduce/communicators.h"
@@ -30,6 +36,29 @@ void check_nccl(ncclResult_t status, const std::source_location& where = std::so
        ncclGetLastError(nullptr), where.file_name(), where.line());
 }
 
+/// NCCL reads these variables when it is initialized; values that the user has set remain. Symmetric kernels and NVLS
+/// may add in NVLink's switch, in an order that NVIDIA does not document. A ring has a fixed order. No test on several
+/// GPUs has shown yet that two runs are equal with the other settings.
+void set_nccl_defaults() {
+  for (const auto& [name, value] :
+       {std::pair("NCCL_WIN_ENABLE", "0"), {"NCCL_NVLS_ENABLE", "0"}, {"NCCL_ALGO", "Ring"}}) {
+    setenv(name, value, 0);
+  }
+}
+
+/// After set_nccl_defaults.
+bool has_windows_enabled() { return std::string_view(std::getenv("NCCL_WIN_ENABLE")) != "0"; }
+
+/// The ranks on which `here` is false. Collective.
+std::vector<int> ranks_without(const Mpi& mpi, bool here) {
+  std::vector<int> ranks;
+  const std::vector<std::string> all = mpi.all_gather(here ? "yes" : "no");
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == "no") ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
 /// The ID by which the ranks of a communicator find each other. Collective.
 ncclUniqueId shared_id(const Mpi& mpi) {
   ncclUniqueId id{};
@@ -45,12 +74,15 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Not in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it. Its error ends all ranks.
   NcclCommunicator(const Mpi& mpi, CudaDevice& device, Averaging how)
-      : device_(device),
+      : mpi_(mpi),
+        device_(device),
         rank_(mpi.rank()),
         size_(mpi.size()),
         sums_as_tree_(how.order == SumOrder::tree && size_ > 1),
         divisor_(static_cast<float>(how.divisor > 0 ? how.divisor : size_)),
         side_work_(device.side_stream()) {
+    set_nccl_defaults();
+    uses_windows_ = ranks_without(mpi, has_windows_enabled()).empty();
     const ncclUniqueId id = shared_id(mpi);
     check_nccl(ncclCommInitRank(&nccl_, size_, id, rank_));
   }
@@ -58,7 +90,9 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   ~NcclCommunicator() override {
-    if (std::uncaught_exceptions() > exceptions_before_) {
+    if (abort_.joinable()) {
+      abort_.join();  // it waited for captured graphs, which are gone now
+    } else if (std::uncaught_exceptions() > exceptions_before_) {
       static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
     } else {
       static_cast<void>(ncclCommFinalize(nccl_));
@@ -71,23 +105,8 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return size_; }
   bool capturable() const override { return true; }
 
-  /// Allocates memory that all ranks map if their GPUs can access each other, for NCCL's symmetric kernels (messages of
-  /// a few MiB). Otherwise NCCL registers nothing and uses it like any memory.
   Buffer allocate(std::size_t bytes) override {
-    void* data = nullptr;
-    if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
-      fail(ExitCode::failed, "out of GPU memory on {}: NCCL wants {} bytes for gradients, {} are free", device_.name(),
-           bytes, device_.free_bytes());
-    }
-    const auto window = std::make_shared<ncclWindow_t>();
-    Buffer buffer(data, bytes, [this, window](void* memory) {
-      if (*window != nullptr) static_cast<void>(ncclCommWindowDeregister(nccl_, *window));
-      static_cast<void>(ncclMemFree(memory));
-    });
-    check_cuda(cudaMemsetAsync(data, 0, bytes, device_.compute_stream().get()));
-    device_.stream().synchronize();
-    check_nccl(ncclCommWindowRegister(nccl_, data, bytes, window.get(), NCCL_WIN_COLL_SYMMETRIC));
-    return buffer;
+    return uses_windows_ ? allocate_with_window(bytes) : device_.allocate(bytes);
   }
 
   void prepare(std::size_t largest_bucket) override {
@@ -136,16 +155,54 @@ class NcclCommunicator final : public Communicator {
 
   void check_peers() override {
     progress_mpi();
-    ncclResult_t state = ncclSuccess;
-    check_nccl(ncclCommGetAsyncError(nccl_, &state));
-    if (state == ncclSuccess || state == ncclInProgress) return;
-    fail(ExitCode::failed,
-         "NCCL lost a peer or a link: {}: {}; start again to resume from the last checkpoint (NCCL_DEBUG=INFO for "
-         "details)",
-         ncclGetErrorString(state), ncclGetLastError(nullptr));
+    if (loss_.empty()) {
+      ncclResult_t state = ncclSuccess;
+      check_nccl(ncclCommGetAsyncError(nccl_, &state));
+      if (state == ncclSuccess || state == ncclInProgress) return;
+      loss_ = fmt::format(
+          "NCCL lost a peer or a link: {}: {}; start again to resume from the last checkpoint (NCCL_DEBUG=INFO for "
+          "details)",
+          ncclGetErrorString(state), ncclGetLastError(nullptr));
+      // Ends NCCL's kernels at once, but returns only after captured graphs are destroyed, so not on this thread.
+      abort_ = std::thread([this] { static_cast<void>(ncclCommAbort(nccl_)); });
+    }
+    fail(ExitCode::failed, "{}", loss_);
   }
 
  private:
+  /// Allocates memory that all ranks map, for NCCL's symmetric kernels (messages of a few MiB). If NCCL cannot register
+  /// it on a rank, no rank does, and NCCL uses it like any memory.
+  Buffer allocate_with_window(std::size_t bytes) {
+    void* data = nullptr;
+    if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
+      fail(ExitCode::failed, "out of GPU memory on {}: NCCL wants {} bytes for gradients, {} are free", device_.name(),
+           bytes, device_.free_bytes());
+    }
+    const auto window = std::make_shared<ncclWindow_t>();
+    Buffer buffer(data, bytes, [this, window](void* memory) {
+      if (loss_.empty()) deregister(*window);
+      static_cast<void>(ncclMemFree(memory));
+    });
+    check_cuda(cudaMemsetAsync(data, 0, bytes, device_.compute_stream().get()));
+    device_.stream().synchronize();
+    const ncclResult_t status = ncclCommWindowRegister(nccl_, data, bytes, window.get(), NCCL_WIN_COLL_SYMMETRIC);
+    if (status != ncclSuccess) *window = nullptr;
+    const std::vector<int> without = ranks_without(mpi_, *window != nullptr);
+    if (without.empty()) return buffer;
+    deregister(std::exchange(*window, nullptr));
+    if (rank_ == 0) {
+      print_text(STDERR_FILENO,
+                 fmt::format("warning: NCCL has no window for gradients on {}; all ranks average without "
+                             "windows (NCCL_DEBUG=INFO for details)\n",
+                             rank_list(without)));
+    }
+    return buffer;
+  }
+
+  void deregister(ncclWindow_t window) {
+    if (window != nullptr) static_cast<void>(ncclCommWindowDeregister(nccl_, window));
+  }
+
   void reduce(std::span<float> values, ncclRedOp_t operation, Stream& stream) {
     side_work_.fork(as_cuda(stream));
     check_nccl(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, operation, nccl_,
@@ -195,14 +252,18 @@ class NcclCommunicator final : public Communicator {
     poll_until([&] { return done.done(); }, [this] { check_peers(); });
   }
 
+  const Mpi& mpi_;
   CudaDevice& device_;
   int rank_, size_;
+  bool uses_windows_ = false;
   bool sums_as_tree_;
   float divisor_;  // of sums as a tree
   std::size_t largest_bucket_ = 0;
   Buffer parts_;  // the other ranks' parts of a slice, for sums as a tree
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
+  std::string loss_;   ///< of a peer or a link; empty: none
+  std::thread abort_;  ///< after a loss
   int exceptions_before_ = std::uncaught_exceptions();
 };
 

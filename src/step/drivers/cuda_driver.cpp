@@ -6,11 +6,13 @@
 #include "src/step/drivers/cuda_driver.h"
 
 #include <deque>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_capture.h"
+#include "src/device/poll.h"
 #include "src/step/drivers/queue.h"
 #include "src/step/input/cuda_input_stage.h"
 
@@ -23,6 +25,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
  public:
   CudaStepDriver(const DrivenTower& tower, const InputStageSpec& form, bool capture)
       : device_(as_cuda(tower.device)),
+        communicator_(tower.communicator),
         input_stage_(as_cuda(tower.input_stage)),
         step_(tower.step),
         form_(ring_of(form.slots)),
@@ -31,10 +34,10 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     check(form.slots == form_.capacity(), "the input stage has another number of slots than its driver");
   }
 
-  /// Waits: steps in flight use memory that is freed next. Ignores errors: they are reported elsewhere.
+  /// Waits: steps in flight use memory that is freed next.
   ~CudaStepDriver() override {
-    static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
-    static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
+    drain(device_.side_stream());
+    drain(device_.compute_stream());
   }
 
   void enqueue(const StepRequest& request) override {
@@ -63,6 +66,18 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     under_way_.push_back(std::move(spare_events_.back()));
     spare_events_.pop_back();
     under_way_.back().record(compute);
+  }
+
+  /// Ignores errors: they are reported elsewhere. If a peer is lost, check_peers ends the work that waits for it.
+  void drain(const CudaStream& stream) const {
+    poll_until([&] { return cudaStreamQuery(stream.get()) != cudaErrorNotReady; },
+               [this] {
+                 try {
+                   communicator_.check_peers();
+                 } catch (const std::exception&) {
+                 }
+               });
+    static_cast<void>(cudaGetLastError());
   }
 
   void enqueue_step(const std::function<void()>& before_update) const {
@@ -99,6 +114,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   StepOutcome outcome(std::uint32_t slot) const override { return input_stage_.outcome(slot); }
 
   CudaDevice& device_;
+  Communicator& communicator_;
   CudaInputStage& input_stage_;
   TrainingStep& step_;
   StepRingForm form_;

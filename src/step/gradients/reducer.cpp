@@ -25,9 +25,12 @@ std::size_t largest(const std::vector<std::size_t>& ends) {
 
 }  // namespace
 
-std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested) {
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested, std::span<const int> hosts) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
   if (requested > 0) return requested;
-  return std::size_t{1} << (device == DeviceKind::cuda ? 20 : 22);
+  if (device == DeviceKind::cpu) return 4 * mib;
+  const bool on_several_hosts = std::ranges::any_of(hosts, [&](int host) { return host != hosts.front(); });
+  return (on_several_hosts ? 25 : 8) * mib;
 }
 
 std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes, std::size_t sum_count) {

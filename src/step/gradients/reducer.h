@@ -14,8 +14,9 @@
 
 namespace carillon {
 
-/// The bucket size: `requested`, or a default for the device if that is 0.
-std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested);
+/// The bucket size: `requested`, or a default for the device if that is 0. `hosts`: [ranks] as Mpi::hosts; may be empty
+/// for one host. GPUs have few large buckets, because each one costs several launches.
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested, std::span<const int> hosts = {});
 
 /// Divides `layout` into buckets of at least `bucket_bytes` (the last one may be smaller). Returns the end of each
 /// bucket, in elements. The last bucket includes the step sums.

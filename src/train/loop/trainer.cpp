@@ -10,6 +10,7 @@
 #include "src/core/count_text.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
+#include "src/step/gradients/reducer.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/diagnosis/nonfinite_report.h"
@@ -40,6 +41,7 @@ ExitCode Trainer::run() {
   recorder_.open_directory();
   TowerSettings settings = tower_settings(options_);
   settings.dataset = dataset();
+  settings.bucket_bytes = bucket_bytes_on(device_.kind(), settings.bucket_bytes, mpi_.hosts());
   tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),

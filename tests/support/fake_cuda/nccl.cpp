@@ -3,11 +3,14 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "fake_nccl.h"
 #include "memory.h"
 #include "objects.h"
 
@@ -15,6 +18,7 @@ struct ncclComm {
   int ranks, rank;
   bool finalized = false;
   int windows = 0;
+  bool aborted = false;          ///< its work ends without results
   MPI_Comm mpi = MPI_COMM_NULL;  ///< of several ranks
 };
 
@@ -25,6 +29,34 @@ struct ncclWindow {
 using namespace fake_cuda;
 
 namespace {
+
+struct Faults {
+  bool no_windows = false;
+  std::vector<Stall> lost_peers;
+};
+Faults& faults() {
+  static Faults instance;
+  return instance;
+}
+
+std::vector<std::string>& variables_read() {
+  static std::vector<std::string> instance;
+  return instance;
+}
+
+void read_variables() {
+  std::string all;
+  for (const char* const name : {"NCCL_WIN_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_ALGO"}) {
+    const char* const value = std::getenv(name);
+    all += (all.empty() ? "" : " ") + std::string(value == nullptr ? "none" : value);
+  }
+  variables_read().push_back(all);
+}
+
+int& registered_windows() {
+  static int count = 0;
+  return count;
+}
 
 void require_on_device(const void* memory, std::size_t bytes) {
   if (place_of(memory, bytes) != Place::device) misuse("NCCL is given memory that is not the device's");
@@ -53,6 +85,7 @@ using Kept = std::vector<Bytes>;
 
 /// All messages are in flight at the same time.
 void exchange(const std::vector<Message>& messages, Kept& sent) {
+  if (messages.front().communicator->aborted) return;
   std::vector<MPI_Request> requests(messages.size());
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
@@ -95,6 +128,7 @@ ncclResult_t add_message(const Message& message) {
 
 /// The bytes of all ranks, in rank order. Collective.
 Bytes gathered(const Bytes& own, ncclComm_t communicator) {
+  if (communicator->aborted) return Bytes(own.size() * static_cast<std::size_t>(communicator->ranks), std::byte{0xff});
   if (communicator->mpi == MPI_COMM_NULL) return own;
   Bytes all(own.size() * static_cast<std::size_t>(communicator->ranks));
   const int bytes = static_cast<int>(own.size());
@@ -132,15 +166,26 @@ void add_all(const Bytes& all, int ranks, float factor, std::size_t count, float
 
 }  // namespace
 
+namespace fake_cuda {
+
+void fail_nccl_windows(bool fails) { faults().no_windows = fails; }
+int nccl_windows() { return registered_windows(); }
+std::vector<std::string> nccl_variables() { return std::exchange(variables_read(), {}); }
+void lose_nccl_peer(cudaStream_t stream) { faults().lost_peers.emplace_back(stream); }
+
+}  // namespace fake_cuda
+
 const char* ncclGetErrorString(ncclResult_t result) { return result == ncclSuccess ? "no error" : "an error"; }
 const char* ncclGetLastError(ncclComm_t /*communicator*/) { return "nothing"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  read_variables();
   *id = {};
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int rank) {
+  read_variables();
   ++library_objects();
   *communicator = new ncclComm{.ranks = ranks, .rank = rank};
   if (ranks > 1) MPI_Comm_dup(MPI_COMM_WORLD, &(*communicator)->mpi);
@@ -164,7 +209,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, std::
                                     int /*flags*/) {
   const Guard guard(api_mutex());
   if (place_of(memory, bytes) != Place::device) misuse("ncclCommWindowRegister of memory that is not the device's");
+  if (faults().no_windows) return ncclSystemError;
   if (!settings().nccl_windows) return ncclSuccess;
+  ++registered_windows();
   ++communicator->windows;
   *window = new ncclWindow{memory};
   return ncclSuccess;
@@ -173,6 +220,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, std::
 ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
   const Guard guard(api_mutex());
   if (place_of(window->memory, 1) != Place::device) misuse("ncclCommWindowDeregister of memory that is freed");
+  --registered_windows();
   --communicator->windows;
   delete window;
   return ncclSuccess;
@@ -188,14 +236,34 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
+/// Ends the communicator's work, then waits for captured graphs, as NCCL does.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  --library_objects();
-  delete communicator;
-  return ncclSuccess;
+  constexpr int most_waits = 20000;
+  {
+    const Guard guard(api_mutex());
+    communicator->aborted = true;
+    for (Stall& lost : std::exchange(faults().lost_peers, {})) lost.release();
+  }
+  for (int waits = 0;; ++waits) {
+    {
+      const Guard guard(api_mutex());
+      if (executables().all.empty()) {
+        timeline().run_all();
+        registered_windows() -= communicator->windows;
+        --library_objects();
+        delete communicator;
+        return ncclSuccess;
+      }
+    }
+    if (waits == most_waits) misuse("ncclCommAbort waits for captured graphs, which are still there");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t /*communicator*/, ncclResult_t* error) {
-  *error = ncclSuccess;
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
+  const Guard guard(api_mutex());
+  if (communicator->aborted) misuse("ncclCommGetAsyncError after ncclCommAbort");
+  *error = faults().lost_peers.empty() ? ncclSuccess : ncclSystemError;
   return ncclSuccess;
 }
 

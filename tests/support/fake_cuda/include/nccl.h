@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-enum ncclResult_t { ncclSuccess = 0, ncclInvalidArgument = 4, ncclInProgress = 7 };
+enum ncclResult_t { ncclSuccess = 0, ncclSystemError = 2, ncclInvalidArgument = 4, ncclInProgress = 7 };
 enum ncclDataType_t { ncclFloat32 = 7 };
 enum ncclRedOp_t { ncclSum = 0, ncclAvg = 4 };
 using ncclComm_t = struct ncclComm*;
