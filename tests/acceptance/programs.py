@@ -44,7 +44,7 @@ _BANNER = re.compile(
 # Progress of a long run; the warning on a machine with fewer GPUs than ranks; the warning if another program slows a rank
 # down.
 _ASIDE = re.compile(
-    r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU |^warning: rank \d+ on \S+ delays the other ranks"
+    r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
 
 # Further lines of a crash, after its reason.
