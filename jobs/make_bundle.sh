@@ -104,7 +104,7 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-compress=(xz -6 -T0)
+compress=(xz --lzma2=preset=6,dict=128MiB)  # the programs have much code in common
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
 mv "$out.part" "$out"
