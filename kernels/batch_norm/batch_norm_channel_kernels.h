@@ -134,7 +134,7 @@ struct NormaliseRows {
   const T* x = nullptr;       ///< [rows, columns]
   const T* addend = nullptr;  ///< [rows, columns], with has_addend
   T* y = nullptr;             ///< [rows, columns]
-  /// [rows, columns / n]: receives PositiveBits of y; null: not wanted. With has_addend.
+  /// [rows, columns / n]: receives positive_bits of y; null: not wanted. With has_addend.
   std::uint8_t* positive = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -157,8 +157,10 @@ struct NormaliseRows {
       }
       if constexpr (has_addend) {
         if (positive != nullptr) positive[element / n] = positive_bits(values);
+        store_to_tensor(values, y + element);
+      } else {
+        store(values, y + element);
       }
-      store(values, y + element);
     });
   }
 };

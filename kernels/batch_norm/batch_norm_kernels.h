@@ -117,7 +117,7 @@ struct SumGradients {
   CARILLON_HOST_DEVICE void store(const Row& row, std::int64_t at) const {
     Pack<T, n> dz;
     for (int i = 0; i < n; ++i) dz.at[i] = dz_of(row, i);
-    carillon::store(dz, dy + at);
+    store_to_tensor(dz, dy + at);
   }
   CARILLON_HOST_DEVICE void add(const Fixed& centre, const Row& row, int i, float& first, float& second_sum) const {
     const float dz = to_float(dz_of(row, i));

@@ -52,7 +52,7 @@ struct ScaleChannelsGradients {
     if (dx == nullptr) return;
     Pack<float, n> products = load<n>(gamma + static_cast<std::uint32_t>(at) % channels);
     for (int i = 0; i < n; ++i) products.at[i] *= to_float(row.dy.at[i]);
-    store_floats(products, dx + at);
+    store_to_tensor(pack_of<T>(products), dx + at);
   }
   CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& row, int i, float& first, float& second) const {
     const float dy_of_row = to_float(row.dy.at[i]);

@@ -112,7 +112,7 @@ struct GradientSums {
         if constexpr (has_function) of_row.at[i] = function(to_float(values[k].at[i]), of_row.at[i]);
         total.at[i] += of_row.at[i];
       }
-      if constexpr (has_function) store_floats(of_row, dz + first + k * stride);
+      if constexpr (has_function) store_to_tensor(pack_of<T>(of_row), dz + first + k * stride);
     }
   }
 

@@ -26,13 +26,19 @@ CARILLON_HOST_DEVICE inline Pack<T, n> load(const T* from) {
 
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
+  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+}
+
+/// Like `store`, for tensors only: the instruction writes global memory, and never shared memory. It writes 16 bytes at
+/// once. nvcc 13.0 splits `store` if the elements of the pack are also used otherwise, for example added to sums.
+template <typename T, int n>
+CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) {
 #ifdef __CUDA_ARCH__
-  // As one value: nvcc 13.0 splits the store of a pack if its elements are also used otherwise.
   if constexpr (sizeof(pack) == sizeof(uint4)) {
     return __stwb(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(&pack));
   }
 #endif
-  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+  store(pack, to);
 }
 
 /// Like `load`, converts f32 or bf16 to float.
@@ -44,12 +50,18 @@ CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   return floats;
 }
 
+/// Converts float to f32 or bf16.
+template <typename T, int n>
+CARILLON_HOST_DEVICE inline Pack<T, n> pack_of(const Pack<float, n>& floats) {
+  Pack<T, n> pack;
+  for (int i = 0; i < n; ++i) pack.at[i] = stored_as<T>(floats.at[i]);
+  return pack;
+}
+
 /// Like `store`, converts float to f32 or bf16.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
-  Pack<T, n> pack;
-  for (int i = 0; i < n; ++i) pack.at[i] = stored_as<T>(floats.at[i]);
-  store(pack, to);
+  store(pack_of<T>(floats), to);
 }
 
 /// Calls body(std::integral_constant<int, n>{}) with the largest power of two n such that n elements of type T fit into

@@ -3,15 +3,13 @@
 //
 // give_values_one_reader calls the passes in this order. Each handles what the passes before it left:
 //
-//   accumulate_input_gradients   The first reader adds its gradient to the others' (layer_norm and depthwise_conv2d on
-//   a
-//                                GPU, conv2d in bf16 on a CPU).
+//   accumulate_input_gradients   The first reader adds its gradient to the gradient of the others: layer_norm and
+//                                depthwise_conv2d on a GPU, conv2d in bf16 on a CPU.
 //   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers (the batch_norm
 //                                at the end of a residual block on a GPU).
 //   insert_forks                 A fork adds the gradients. This is always possible, and costs a pass over memory.
-//   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU they
-//   share
-//                                its memory, so that the addition copies nothing.
+//   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU it has
+//                                one memory, so that the addition copies nothing.
 //
 // The switch shared_gradients (src/device/gpu_switches.h) leaves insert_forks alone on a GPU.
 #pragma once

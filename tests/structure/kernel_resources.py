@@ -22,7 +22,7 @@ KNOWN = (
     (r"(WarpImages|NormalizeImages|MixImages|CifarDistort|Softmax|MeanLoss)Kernel<", 104, 32),
     # ptxas spills 4 bytes to stay at 80 registers (the second one for sm_80).
     (r"ColumnSums<\d, (BatchGradients<float, 4, Silu>|SumGradients<float, 1, false>), CombineGradients>", 8, 8),
-    (r"LrnBackward<float, 4, true>|DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
+    (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
 )
 KERNEL = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
