@@ -26,10 +26,16 @@ namespace carillon {
 
 struct AttentionParams {
   std::int64_t heads = 6;  ///< divides the width
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("heads", heads);
+  }
 };
 
 /// Errors: failed (qkv is not [batch, tokens, 3 * width], or heads does not divide width).
 Value attention(Graph& graph, const std::string& name, Value qkv, const AttentionParams& params = {});
+extern const OpType attention_op;
 
 /// The extents of the tensors.
 struct AttentionShape {

@@ -1,7 +1,6 @@
 #include "kernels/avg_pool/avg_pool.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -16,19 +15,12 @@ class AvgPoolDefinition final : public OpDefinition {
         context, [&] { return make_avg_pool_cpu(geometry_, context, tensors); },
         [&] { return make_avg_pool_cuda(geometry_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    if (operands.output.rank() == 2) {
-      return operators.add("Flatten", {operators.add("GlobalAveragePool", {operands.inputs.at(0)})});
-    }
-    return operators.add("AveragePool", {operands.inputs.at(0)},
-                         window_attributes(geometry_.vertical, geometry_.horizontal));
-  }
 
  private:
   AvgPoolGeometry geometry_;
 };
 
-const OpTraits avg_pool_traits{.samples_are_independent = true, .to_onnx = trait<&AvgPoolDefinition::to_onnx>};
+const OpTraits avg_pool_traits{.samples_are_independent = true};
 
 /// The shape of `x`, [batch, height, width, channels].
 Shape image_shape(const Graph& graph, const std::string& name, Value x) {
@@ -37,28 +29,33 @@ Shape image_shape(const Graph& graph, const std::string& name, Value x) {
   return shape;
 }
 
-Value add_pool(Graph& graph, const std::string& name, Value x, const AvgPoolGeometry& geometry, Shape output) {
-  return graph.add_op({.name = name,
-                       .definition = std::make_shared<AvgPoolDefinition>(geometry),
-                       .inputs = {x},
-                       .traits = avg_pool_traits},
-                      std::move(output));
+Graph::NewOp pool_op(const std::string& name, Value x, const AvgPoolGeometry& geometry, const OpType& type) {
+  return {.name = name,
+          .definition = std::make_shared<AvgPoolDefinition>(geometry),
+          .inputs = {x},
+          .traits = avg_pool_traits,
+          .type = &type};
 }
 
 }  // namespace
+
+const OpType avg_pool_op = op_type<AvgPoolParams, avg_pool>("avg_pool");
+const OpType global_avg_pool_op = op_type<global_avg_pool>("global_avg_pool");
 
 Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params) {
   const Shape input = image_shape(graph, name, x);
   const AvgPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
                                  .horizontal = slide(input[2], params.window, params.stride, params.padding)};
-  return add_pool(graph, name, x, geometry, {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
+  Graph::NewOp op = pool_op(name, x, geometry, avg_pool_op);
+  op.attributes = attributes_of(params);
+  return graph.add_op(std::move(op), {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
 }
 
 Value global_avg_pool(Graph& graph, const std::string& name, Value x) {
   const Shape input = image_shape(graph, name, x);
   const AvgPoolGeometry geometry{.vertical = slide(input[1], input[1], 1, Padding::valid),
                                  .horizontal = slide(input[2], input[2], 1, Padding::valid)};
-  return add_pool(graph, name, x, geometry, {input[0], input[3]});
+  return graph.add_op(pool_op(name, x, geometry, global_avg_pool_op), {input[0], input[3]});
 }
 
 }  // namespace carillon

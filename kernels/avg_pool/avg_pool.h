@@ -17,12 +17,21 @@ struct AvgPoolParams {
   std::int64_t window = 0;  ///< height and width
   std::int64_t stride = 1;
   Padding padding = Padding::same;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("window", window);
+    fields("stride", stride);
+    padding.visit(fields);
+  }
 };
 
 /// Errors: failed (x is not [batch, height, width, channels], the window does not fit).
 Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params);
+extern const OpType avg_pool_op;
 /// Errors: failed (x is not [batch, height, width, channels]).
 Value global_avg_pool(Graph& graph, const std::string& name, Value x);
+extern const OpType global_avg_pool_op;
 
 /// The pooling for tensors of known shapes.
 struct AvgPoolGeometry {

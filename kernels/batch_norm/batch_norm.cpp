@@ -2,7 +2,6 @@
 
 #include "kernels/elementwise/functions.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -56,21 +55,6 @@ class BatchNormDefinition final : public OpDefinition {
         },
         [&] { return make_batch_norm_cuda(form_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const bool has_gamma = form_.params.trains_scale;
-    const Tensor& beta = operands.parameters.at(has_gamma ? 1 : 0);
-    const std::int64_t channels = beta.shape[0];
-    const std::string gamma =
-        has_gamma ? constant_of(operators, operands.parameters[0])
-                  : operators.constant({channels}, std::vector<float>(static_cast<std::size_t>(channels), 1.0f));
-    std::string z =
-        operators.add("BatchNormalization",
-                      {operands.inputs.at(0), gamma, constant_of(operators, beta),
-                       constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
-                      {{"epsilon", form_.params.epsilon}});
-    if (form_.has_addend) z = operators.add("Add", {z, operands.inputs.at(1)});
-    return carillon::with_activation<float>(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
-  }
 
  private:
   BatchNormForm form_;
@@ -82,10 +66,11 @@ const OpTraits batch_norm_traits{
     .synchronized = trait<&BatchNormDefinition::synchronized>,
     .frozen = trait<&BatchNormDefinition::frozen>,
     .summing_gradients = trait<&BatchNormDefinition::summing_gradients>,
-    .to_onnx = trait<&BatchNormDefinition::to_onnx>,
 };
 
 }  // namespace
+
+const OpType batch_norm_op = op_type<BatchNormParams, batch_norm>("batch_norm");
 
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params) {
   const Shape shape = graph.shape(x);
@@ -106,7 +91,9 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
                        .inputs = {x},
                        .parameters = parameters,
                        .buffers = {mean, variance},
-                       .traits = batch_norm_traits},
+                       .traits = batch_norm_traits,
+                       .type = &batch_norm_op,
+                       .attributes = attributes_of(params)},
                       shape);
 }
 

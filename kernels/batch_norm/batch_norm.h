@@ -61,12 +61,21 @@ struct BatchNormParams {
   float momentum = 0.1f;  ///< share of the new batch in the moving statistics, 0 to 1
   bool trains_scale = true;
   float initial_scale = 1.0f;  ///< initial gamma, with trains_scale
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("epsilon", epsilon);
+    fields("momentum", momentum);
+    fields("trains_scale", trains_scale);
+    fields("initial_scale", initial_scale);
+  }
 };
 
 /// Adds the variables `name`/gamma (with trains_scale) and `name`/beta (0), and the buffers `name`/moving_mean (0) and
 /// `name`/moving_variance (1), which are averaged over the ranks. Errors: failed (x has fewer than 2 extents, a
 /// parameter is out of range).
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
+extern const OpType batch_norm_op;
 
 /// The op's settings for tensors of known shapes.
 struct BatchNormForm {

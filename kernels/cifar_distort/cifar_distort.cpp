@@ -16,29 +16,26 @@ class CifarDistortDefinition final : public OpDefinition {
         context, [&] { return make_cifar_distort_cpu(params_, context, tensors); },
         [&] { return make_cifar_distort_cuda(params_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const std::int64_t height = params_.source[1], width = params_.source[2];
-    const std::int64_t top = (height - params_.crop_height) / 2, left = (width - params_.crop_width) / 2;
-    const std::string begin = operators.constant({top, left});
-    const std::string end = operators.constant({top + params_.crop_height, left + params_.crop_width});
-    const std::string crop = operators.add("Slice", {operands.inputs.at(0), begin, end, operators.constant({2, 3})});
-    const auto mean = [&](const std::string& x) {
-      return operators.add("ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{1, 2, 3}}});
-    };
-    const std::string centred = operators.add("Sub", {crop, mean(crop)});
-    const std::string deviation = operators.add("Sqrt", {mean(operators.add("Mul", {centred, centred}))});
-    const auto count = static_cast<double>(params_.source[0] * params_.crop_height * params_.crop_width);
-    const std::string least = operators.constant({}, {static_cast<float>(1.0 / std::sqrt(count))});
-    return operators.add("Div", {centred, operators.add("Max", {deviation, least})});
-  }
 
  private:
   CifarDistortParams params_;
 };
 
-const OpTraits cifar_distort_traits{.pads_channels = true, .to_onnx = trait<&CifarDistortDefinition::to_onnx>};
+const OpTraits cifar_distort_traits{.pads_channels = true};
 
 }  // namespace
+
+const OpType cifar_distort_op{
+    .name = "cifar_distort",
+    .input_count = 0,
+    .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
+      auto params = params_of<CifarDistortParams>(attributes);
+      const GraphContext& context = graph.context();
+      params.source = {context.image.channels, context.image.height, context.image.width};
+      params.distort = context.distort && context.training;
+      params.seed = context.seed;
+      return cifar_distort(graph, name, params);
+    }};
 
 Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortParams& params) {
   const Shape& source = params.source;
@@ -50,7 +47,9 @@ Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortPar
   return graph.add_op({.name = name,
                        .definition = std::make_shared<CifarDistortDefinition>(params),
                        .inputs = {},
-                       .traits = cifar_distort_traits},
+                       .traits = cifar_distort_traits,
+                       .type = &cifar_distort_op,
+                       .attributes = attributes_of(params)},
                       {graph.batch_size(), params.crop_height, params.crop_width, source[0]});
 }
 

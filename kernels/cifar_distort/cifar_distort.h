@@ -17,15 +17,23 @@
 namespace carillon {
 
 struct CifarDistortParams {
+  // From GraphContext, no attributes: source, distort, seed.
   Shape source = {3, 32, 32};     ///< channels (1 to max_image_channels), height, width of a record
   std::int64_t crop_height = 24;  ///< 1 to the source height
   std::int64_t crop_width = 24;
   bool distort = true;
   std::uint64_t seed = 0;  ///< seed of the draws
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("crop_height", crop_height);
+    fields("crop_width", crop_width);
+  }
 };
 
 /// Errors: failed (a parameter is out of range).
 Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortParams& params);
+extern const OpType cifar_distort_op;
 
 /// Tensors: outputs {y}.
 std::unique_ptr<Op> make_cifar_distort_cpu(const CifarDistortParams& params, const OpContext& context,

@@ -1,7 +1,6 @@
 #include "kernels/conv2d/conv2d.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -48,25 +47,6 @@ class Conv2dDefinition final : public OpDefinition {
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_conv2d_cuda(geometry_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    check(!geometry_.accumulates_dx, "only the convolutions of an evaluation can be exported");
-    const Shape& shape = operands.parameters.at(0).shape;  // height, width, in, out
-    const std::int64_t area = shape[0] * shape[1], in = shape[2], out = shape[3];
-    const std::span<const float> weights = operands.parameters[0].floats();
-    std::vector<float> turned;  // out, in, height, width
-    turned.reserve(weights.size());
-    for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t i = 0; i < in; ++i) {
-        for (std::int64_t at = 0; at < area; ++at) turned.push_back(weights[(at * in + i) * out + o]);
-      }
-    }
-    std::vector<std::string> inputs{operands.inputs.at(0),
-                                    operators.constant({out, in, shape[0], shape[1]}, std::move(turned))};
-    if (has_biases_) inputs.push_back(constant_of(operators, operands.parameters.at(1)));
-    const std::string y =
-        operators.add("Conv", std::move(inputs), window_attributes(geometry_.vertical, geometry_.horizontal));
-    return geometry_.relu ? operators.add("Relu", {y}) : y;
-  }
 
  private:
   static bool can_accumulate(DeviceKind device, DType type) { return device == DeviceKind::cpu && type == DType::bf16; }
@@ -83,7 +63,6 @@ const OpTraits conv2d_traits{
     .compute_copy_format =
         [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::same_layout; },
     .samples_are_independent = true,
-    .to_onnx = trait<&Conv2dDefinition::to_onnx>,
 };
 
 bool is_tiled(const SlidingWindow& axis) { return axis.stride == axis.window && axis.before == 0 && axis.after == 0; }
@@ -93,6 +72,8 @@ bool is_tiled(const SlidingWindow& axis) { return axis.stride == axis.window && 
 bool windows_tile_input(const Conv2dGeometry& geometry) {
   return is_tiled(geometry.vertical) && is_tiled(geometry.horizontal);
 }
+
+const OpType conv2d_op = op_type<Conv2dParams, conv2d>("conv2d");
 
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params) {
   const Shape input = graph.shape(x);
@@ -110,7 +91,9 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
                        .definition = std::make_shared<Conv2dDefinition>(geometry, params.biases.has_value()),
                        .inputs = {x},
                        .parameters = parameters,
-                       .traits = conv2d_traits},
+                       .traits = conv2d_traits,
+                       .type = &conv2d_op,
+                       .attributes = attributes_of(params)},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 

@@ -30,10 +30,23 @@ struct Conv2dParams {
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("filters", filters);
+    fields("kernel", kernel);
+    fields("stride", stride);
+    padding.visit(fields);
+    fields("weights", weights);
+    fields("biases", biases);
+    fields("l2_factor", l2_factor);
+    fields("trains_weights", trains_weights);
+  }
 };
 
 /// Errors: failed (x is not [batch, height, width, in], the kernel does not fit).
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params);
+extern const OpType conv2d_op;
 
 /// The convolution for tensors of known shapes.
 struct Conv2dGeometry {

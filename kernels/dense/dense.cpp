@@ -1,7 +1,6 @@
 #include "kernels/dense/dense.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -26,31 +25,8 @@ class DenseDefinition final : public OpDefinition {
         context, [&] { return make_dense_cpu(form_, context, tensors); },
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    if (form_.per_position) return per_position_to_onnx(operators, operands);
-    std::string x = operands.inputs.at(0);
-    if (operands.input.rank() == 4) {  // the rows of the weights are in the order height, width, channels
-      x = operators.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
-    }
-    if (operands.input.rank() != 2) x = operators.add("Flatten", {x});
-    std::vector<std::string> inputs{x, constant_of(operators, operands.parameters.at(0))};
-    if (has_biases_) inputs.push_back(constant_of(operators, operands.parameters.at(1)));
-    const std::string y = operators.add(has_biases_ ? "Gemm" : "MatMul", std::move(inputs));
-    return form_.relu ? operators.add("Relu", {y}) : y;
-  }
 
  private:
-  /// Gemm requires matrices.
-  std::string per_position_to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const bool has_images = operands.input.rank() == 4;
-    std::string y = operands.inputs.at(0);
-    if (has_images) y = operators.add("Transpose", {y}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
-    y = operators.add("MatMul", {y, constant_of(operators, operands.parameters.at(0))});
-    if (has_biases_) y = operators.add("Add", {y, constant_of(operators, operands.parameters.at(1))});
-    if (form_.relu) y = operators.add("Relu", {y});
-    return has_images ? operators.add("Transpose", {y}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}}) : y;
-  }
-
   DenseForm form_;
   bool has_biases_;
 };
@@ -60,10 +36,11 @@ const OpTraits dense_traits{
     .keeps_output_gradient = trait<&DenseDefinition::keeps_output_gradient>,
     .compute_copy_format = [](int /*parameter*/) { return ComputeCopyFormat::same_layout; },
     .column_summed_parameter = trait<&DenseDefinition::column_summed_parameter>,
-    .to_onnx = trait<&DenseDefinition::to_onnx>,
 };
 
 }  // namespace
+
+const OpType dense_op = op_type<DenseParams, dense>("dense");
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params) {
   const Shape& shape = graph.shape(x);
@@ -81,7 +58,9 @@ Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& p
                        .definition = std::make_shared<DenseDefinition>(form, params.biases.has_value()),
                        .inputs = {x},
                        .parameters = parameters,
-                       .traits = dense_traits},
+                       .traits = dense_traits,
+                       .type = &dense_op,
+                       .attributes = attributes_of(params)},
                       Shape(std::move(output)));
 }
 

@@ -28,9 +28,20 @@ struct DenseParams {
   float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero
   bool per_position = false;                          ///< x: [batch, ..., in], y: [batch, ..., out]
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("units", units);
+    fields("weights", weights);
+    fields("biases", biases);
+    fields("l2_factor", l2_factor);
+    fields("input_density", input_density);
+    fields("per_position", per_position);
+  }
 };
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params);
+extern const OpType dense_op;
 
 /// The op's settings for tensors of known shapes.
 struct DenseForm {

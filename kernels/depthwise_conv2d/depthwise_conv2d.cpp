@@ -1,7 +1,6 @@
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -30,23 +29,6 @@ class DepthwiseConv2dDefinition final : public OpDefinition {
         context, [&] { return make_depthwise_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_depthwise_conv2d_cuda(geometry_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    check(!geometry_.accumulates_dx, "only the convolutions of an evaluation can be exported");
-    const Shape& shape = operands.parameters.at(0).shape;  // height, width, 1, channels
-    const std::int64_t area = shape[0] * shape[1], channels = shape[3];
-    const std::span<const float> weights = operands.parameters[0].floats();
-    std::vector<float> turned;  // channels, 1, height, width
-    turned.reserve(weights.size());
-    for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t at = 0; at < area; ++at) turned.push_back(weights[at * channels + c]);
-    }
-    std::vector<std::string> inputs{operands.inputs.at(0),
-                                    operators.constant({channels, 1, shape[0], shape[1]}, std::move(turned))};
-    if (operands.parameters.size() > 1) inputs.push_back(constant_of(operators, operands.parameters[1]));
-    std::vector<OperatorAttribute> attributes = window_attributes(geometry_.vertical, geometry_.horizontal);
-    attributes.push_back({"group", channels});
-    return operators.add("Conv", std::move(inputs), std::move(attributes));
-  }
 
  private:
   bool can_accumulate(DeviceKind device) const { return device == DeviceKind::cuda && geometry_.vertical.stride == 1; }
@@ -55,10 +37,11 @@ class DepthwiseConv2dDefinition final : public OpDefinition {
 };
 
 const OpTraits depthwise_conv2d_traits{.accumulating = trait<&DepthwiseConv2dDefinition::accumulating>,
-                                       .samples_are_independent = true,
-                                       .to_onnx = trait<&DepthwiseConv2dDefinition::to_onnx>};
+                                       .samples_are_independent = true};
 
 }  // namespace
+
+const OpType depthwise_conv2d_op = op_type<DepthwiseConv2dParams, depthwise_conv2d>("depthwise_conv2d");
 
 Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const DepthwiseConv2dParams& params) {
   const Shape input = graph.shape(x);
@@ -74,7 +57,9 @@ Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const Dep
                        .definition = std::make_shared<DepthwiseConv2dDefinition>(geometry),
                        .inputs = {x},
                        .parameters = parameters,
-                       .traits = depthwise_conv2d_traits},
+                       .traits = depthwise_conv2d_traits,
+                       .type = &depthwise_conv2d_op,
+                       .attributes = attributes_of(params)},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, channels});
 }
 

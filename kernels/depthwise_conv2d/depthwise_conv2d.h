@@ -27,10 +27,21 @@ struct DepthwiseConv2dParams {
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("kernel", kernel);
+    fields("stride", stride);
+    padding.visit(fields);
+    fields("weights", weights);
+    fields("biases", biases);
+    fields("l2_factor", l2_factor);
+  }
 };
 
 /// Errors: failed (x is not [batch, height, width, channels], the kernel does not fit).
 Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const DepthwiseConv2dParams& params);
+extern const OpType depthwise_conv2d_op;
 
 /// The convolution for tensors of known shapes.
 struct DepthwiseGeometry {

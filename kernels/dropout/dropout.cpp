@@ -22,20 +22,37 @@ class DropoutDefinition final : public OpDefinition {
   DropoutDraws draws_;
 };
 
-const OpTraits dropout_traits{
-    .to_onnx = [](const OpDefinition&, OperatorGraph&, const OpOperands& operands) { return operands.inputs.at(0); },
-};
-
 Value add_dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params, bool whole_samples) {
   check(params.rate >= 0.0f && params.rate < 1.0f, "dropout requires a rate from 0 to below 1");
   if (!params.training || params.rate == 0.0f) return x;
   const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate, whole_samples};
-  return graph.add_op(
-      {.name = name, .definition = std::make_shared<DropoutDefinition>(draws), .inputs = {x}, .traits = dropout_traits},
-      graph.shape(x));
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<DropoutDefinition>(draws),
+                       .inputs = {x},
+                       .type = whole_samples ? &drop_path_op : &dropout_op,
+                       .attributes = attributes_of(params)},
+                      graph.shape(x));
+}
+
+DropoutParams read_params(const Graph& graph, const Attributes& attributes) {
+  auto params = params_of<DropoutParams>(attributes);
+  params.training = graph.context().training;
+  params.seed = graph.context().seed;
+  return params;
 }
 
 }  // namespace
+
+const OpType dropout_op{
+    .name = "dropout",
+    .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+      return dropout(graph, name, inputs[0], read_params(graph, attributes));
+    }};
+const OpType drop_path_op{
+    .name = "drop_path",
+    .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+      return drop_path(graph, name, inputs[0], read_params(graph, attributes));
+    }};
 
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
   return add_dropout(graph, name, x, params, false);

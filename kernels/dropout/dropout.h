@@ -18,13 +18,20 @@ namespace carillon {
 
 struct DropoutParams {
   float rate = 0.5f;       ///< from 0 to below 1
-  bool training = true;    ///< if false, or if rate is 0, no op is added: y is x
-  std::uint64_t seed = 0;  ///< seed of the draws
+  bool training = true;    ///< if false, or if rate is 0, no op is added: y is x; from GraphContext, no attribute
+  std::uint64_t seed = 0;  ///< seed of the draws; from GraphContext, no attribute
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("rate", rate);
+  }
 };
 
 /// Errors: failed (the rate is out of range).
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
+extern const OpType dropout_op;
 Value drop_path(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
+extern const OpType drop_path_op;
 
 /// Key and rate of one op's draws.
 struct DropoutDraws {

@@ -72,9 +72,6 @@ class UnaryDefinition final : public OpDefinition {
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
     return reads_input && kind == DeviceKind::cuda;
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    return function_.to_onnx(operators, operands.inputs.at(0));
-  }
 
  private:
   ElementwiseMap gradient_map(const OpTensors& tensors) const {
@@ -90,14 +87,18 @@ class UnaryDefinition final : public OpDefinition {
 };
 
 template <typename F>
-Value add_unary(Graph& graph, const std::string& name, Value x, const F& function) {
+Value add_unary(Graph& graph, const std::string& name, Value x, const OpType& type, const F& function,
+                const Attributes& attributes = {}) {
   using Definition = UnaryDefinition<F>;
+  constexpr bool is_activation = !std::is_same_v<F, Scale>;
   return graph.add_op({.name = name,
                        .definition = std::make_shared<Definition>(function),
                        .inputs = {x},
-                       .traits = {.sums_input_gradient = &Definition::sums_input_gradient,
-                                  .samples_are_independent = Definition::reads_input,
-                                  .to_onnx = trait<&Definition::to_onnx>}},
+                       .traits = {.activation = is_activation ? F::type : std::string_view(),
+                                  .sums_input_gradient = &Definition::sums_input_gradient,
+                                  .samples_are_independent = Definition::reads_input},
+                       .type = &type,
+                       .attributes = attributes},
                       graph.shape(x));
 }
 
@@ -129,10 +130,6 @@ class AddDefinition final : public OpDefinition {
     }
     return make_op(context, maps);
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const std::string sum = operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
-    return with_relu_ ? operators.add("Relu", {sum}) : sum;
-  }
 
  private:
   bool with_relu_, shares_gradients_;
@@ -152,16 +149,25 @@ class ForkDefinition final : public OpDefinition {
     }
     return make_op(context, maps);
   }
-  std::string to_onnx(OperatorGraph& /*operators*/, const OpOperands& operands) const { return operands.inputs.at(0); }
 };
 
 }  // namespace
 
-Value relu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Relu{}); }
-Value gelu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Gelu{}); }
-Value silu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Silu{}); }
+const OpType relu_op = op_type<relu>(Relu::type);
+const OpType gelu_op = op_type<gelu>(Gelu::type);
+const OpType silu_op = op_type<silu>(Silu::type);
+const OpType scale_op{
+    .name = Scale::type,
+    .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+      return scale(graph, name, inputs[0], params_of<ScaleParams>(attributes).factor);
+    }};
+const OpType add_op = op_type<add>("add");
+
+Value relu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, relu_op, Relu{}); }
+Value gelu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, gelu_op, Gelu{}); }
+Value silu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, silu_op, Silu{}); }
 Value scale(Graph& graph, const std::string& name, Value x, float factor) {
-  return add_unary(graph, name, x, Scale{factor});
+  return add_unary(graph, name, x, scale_op, Scale{factor}, attributes_of(ScaleParams{factor}));
 }
 
 Value add(Graph& graph, const std::string& name, Value a, Value b) {
@@ -172,17 +178,15 @@ Value add(Graph& graph, const std::string& name, Value a, Value b) {
   return graph.add_op({.name = name,
                        .definition = std::make_shared<AddDefinition>(),
                        .inputs = {a, b},
-                       .traits = {.with_activation = trait<&AddDefinition::with_activation>,
-                                  .sharing_gradients = trait<&AddDefinition::sharing_gradients>,
-                                  .to_onnx = trait<&AddDefinition::to_onnx>}},
+                       .traits = {.is_addition = true,
+                                  .with_activation = trait<&AddDefinition::with_activation>,
+                                  .sharing_gradients = trait<&AddDefinition::sharing_gradients>},
+                       .type = &add_op},
                       shape);
 }
 
 Graph::NewOp fork_op() {
-  return {.name = {},
-          .definition = std::make_shared<ForkDefinition>(),
-          .inputs = {},
-          .traits = {.to_onnx = trait<&ForkDefinition::to_onnx>}};
+  return {.name = {}, .definition = std::make_shared<ForkDefinition>(), .inputs = {}, .traits = {}};
 }
 
 ActivationKind activation_named(std::string_view type) {

@@ -35,6 +35,16 @@ Value silu(Graph& graph, const std::string& name, Value x);
 Value scale(Graph& graph, const std::string& name, Value x, float factor);
 /// Errors: failed (a and b have different shapes).
 Value add(Graph& graph, const std::string& name, Value a, Value b);
+/// The attributes of scale_op; the other ops have none.
+struct ScaleParams {
+  float factor = 1.0f;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("factor", factor);
+  }
+};
+extern const OpType relu_op, gelu_op, silu_op, scale_op, add_op;
 
 /// The op that insert_forks (src/graph/gradient_passes.h) inserts after a value with several readers.
 Graph::NewOp fork_op();

@@ -6,19 +6,15 @@
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
 //   float value(float x) const;                                   y
 //   float gradient(float read, float dy) const;                   dx; absent if backward_reads is nothing
-//   std::string to_onnx(OperatorGraph&, const std::string& x);    OpTraits::to_onnx
 //
 // The arithmetic has no branches and no calls, so that a compiler vectorises it. batch_norm applies the activations to
 // its output.
 #pragma once
 
-#include <numbers>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "carillon/core/host_device.h"
-#include "carillon/graph/operators.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/exp_below_zero.h"
 #include "kernels/shared/unroll.h"
@@ -38,7 +34,6 @@ struct Identity {
   static constexpr bool is_expensive = false;
   CARILLON_HOST_DEVICE static float value(float x) { return x; }
   CARILLON_HOST_DEVICE static float gradient(float /*x*/, float dy) { return dy; }
-  static std::string to_onnx(OperatorGraph& /*operators*/, const std::string& x) { return x; }
 };
 
 /// y > 0 exactly if x > 0, so that `gradient` accepts either. NaN stays NaN.
@@ -48,7 +43,6 @@ struct Relu {
   static constexpr bool is_expensive = false;
   CARILLON_HOST_DEVICE static float value(float x) { return x < 0.0f ? 0.0f : x; }
   CARILLON_HOST_DEVICE static float gradient(float x_or_y, float dy) { return x_or_y > 0.0f ? dy : 0.0f; }
-  static std::string to_onnx(OperatorGraph& operators, const std::string& x) { return operators.add("Relu", {x}); }
 };
 
 struct GeluForBf16;
@@ -66,12 +60,6 @@ struct Gelu {
     return of.below + x * of.density;
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
-  static std::string to_onnx(OperatorGraph& operators, const std::string& x) {
-    const auto constant = [&](float value) { return operators.constant({}, {value}); };
-    const std::string scaled = operators.add("Mul", {x, constant(static_cast<float>(1.0 / std::numbers::sqrt2))});
-    const std::string twice = operators.add("Add", {operators.add("Erf", {scaled}), constant(1.0f)});
-    return operators.add("Mul", {operators.add("Mul", {x, constant(0.5f)}), twice});
-  }
 
  private:
   /// The standard normal distribution at x: Phi(x) and phi(x).
@@ -147,9 +135,6 @@ struct Silu {
     return sigma.of_x * (1.0f + x * sigma.of_minus_x);
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
-  static std::string to_onnx(OperatorGraph& operators, const std::string& x) {
-    return operators.add("Mul", {x, operators.add("Sigmoid", {x})});
-  }
 
  private:
   /// sigma(x) and sigma(-x), which sum to 1.
@@ -171,9 +156,6 @@ struct Scale {
   static constexpr bool is_expensive = false;
   float factor = 1.0f;
   CARILLON_HOST_DEVICE float value(float x) const { return factor * x; }
-  std::string to_onnx(OperatorGraph& operators, const std::string& x) const {
-    return operators.add("Mul", {x, operators.constant({}, {factor})});
-  }
 };
 
 /// The functor for results of type T (float or Bf16).

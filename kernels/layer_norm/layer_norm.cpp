@@ -1,7 +1,6 @@
 #include "kernels/layer_norm/layer_norm.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -28,19 +27,6 @@ class LayerNormDefinition final : public OpDefinition {
         context, [&] { return make_layer_norm_cpu(params_, context, tensors); },
         [&] { return make_layer_norm_cuda(params_, accumulates_dx_, context, tensors); });
   }
-  /// ONNX images are [batch, channels, height, width], and LayerNormalization applies to the last extents.
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    check(!accumulates_dx_, "only the layer norms of an evaluation can be exported");
-    using Extents = std::vector<std::int64_t>;
-    const bool is_image = operands.input.rank() == 4;
-    std::string x = operands.inputs.at(0);
-    if (is_image) x = operators.add("Transpose", {x}, {{"perm", Extents{0, 2, 3, 1}}});
-    const std::string gamma = constant_of(operators, operands.parameters.at(0));
-    const std::string beta = constant_of(operators, operands.parameters.at(1));
-    const std::string y = operators.add("LayerNormalization", {x, gamma, beta},
-                                        {{"axis", std::int64_t{-1}}, {"epsilon", params_.epsilon}});
-    return is_image ? operators.add("Transpose", {y}, {{"perm", Extents{0, 3, 1, 2}}}) : y;
-  }
 
  private:
   LayerNormParams params_;
@@ -49,10 +35,11 @@ class LayerNormDefinition final : public OpDefinition {
 
 const OpTraits layer_norm_traits{.accumulating = trait<&LayerNormDefinition::accumulating>,
                                  .keeps_output_gradient = [](const OpDefinition&) { return true; },
-                                 .samples_are_independent = true,
-                                 .to_onnx = trait<&LayerNormDefinition::to_onnx>};
+                                 .samples_are_independent = true};
 
 }  // namespace
+
+const OpType layer_norm_op = op_type<LayerNormParams, layer_norm>("layer_norm");
 
 Value layer_norm(Graph& graph, const std::string& name, Value x, const LayerNormParams& params) {
   const Shape shape = graph.shape(x);
@@ -65,7 +52,9 @@ Value layer_norm(Graph& graph, const std::string& name, Value x, const LayerNorm
                        .definition = std::make_shared<LayerNormDefinition>(params),
                        .inputs = {x},
                        .parameters = {gamma, beta},
-                       .traits = layer_norm_traits},
+                       .traits = layer_norm_traits,
+                       .type = &layer_norm_op,
+                       .attributes = attributes_of(params)},
                       shape);
 }
 

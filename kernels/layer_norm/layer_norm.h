@@ -24,11 +24,17 @@ namespace carillon {
 
 struct LayerNormParams {
   float epsilon = 1e-6f;  ///< > 0
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("epsilon", epsilon);
+  }
 };
 
 /// Adds the variables `name`/gamma (1) and `name`/beta (0). Errors: failed (x has fewer than 2 extents, epsilon is out
 /// of range).
 Value layer_norm(Graph& graph, const std::string& name, Value x, const LayerNormParams& params = {});
+extern const OpType layer_norm_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta}.
 std::unique_ptr<Op> make_layer_norm_cpu(const LayerNormParams& params, const OpContext& context,

@@ -15,29 +15,27 @@ class LrnDefinition final : public OpDefinition {
         context, [&] { return make_lrn_cpu(params_, context, tensors); },
         [&] { return make_lrn_cuda(params_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const std::int64_t size = 2 * std::int64_t{params_.depth_radius} + 1;  // ONNX divides alpha by it
-    return operators.add("LRN", {operands.inputs.at(0)},
-                         {{"size", size},
-                          {"alpha", params_.alpha * static_cast<float>(size)},
-                          {"beta", params_.beta},
-                          {"bias", params_.bias}});
-  }
 
  private:
   LrnParams params_;
 };
 
-const OpTraits lrn_traits{.samples_are_independent = true, .to_onnx = trait<&LrnDefinition::to_onnx>};
+const OpTraits lrn_traits{.samples_are_independent = true};
 
 }  // namespace
+
+const OpType lrn_op = op_type<LrnParams, lrn>("lrn");
 
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
   check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
         "lrn requires depth_radius >= 0, bias > 0 and alpha >= 0");
-  return graph.add_op(
-      {.name = name, .definition = std::make_shared<LrnDefinition>(params), .inputs = {x}, .traits = lrn_traits},
-      graph.shape(x));
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<LrnDefinition>(params),
+                       .inputs = {x},
+                       .traits = lrn_traits,
+                       .type = &lrn_op,
+                       .attributes = attributes_of(params)},
+                      graph.shape(x));
 }
 
 }  // namespace carillon

@@ -18,10 +18,19 @@ struct LrnParams {
   float bias = 1.0f;            ///< > 0
   float alpha = 0.001f / 9.0f;  ///< >= 0
   float beta = 0.75f;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("depth_radius", depth_radius);
+    fields("bias", bias);
+    fields("alpha", alpha);
+    fields("beta", beta);
+  }
 };
 
 /// Errors: failed (a parameter is out of range).
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params = {});
+extern const OpType lrn_op;
 
 /// Tensors: inputs {x}, outputs {y}.
 std::unique_ptr<Op> make_lrn_cpu(const LrnParams& params, const OpContext& context, const OpTensors& tensors);

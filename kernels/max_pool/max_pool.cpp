@@ -1,7 +1,6 @@
 #include "kernels/max_pool/max_pool.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -28,12 +27,6 @@ class MaxPoolDefinition final : public OpDefinition {
         context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },
         [&] { return make_max_pool_cuda(geometry_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    check(!has_biases_, "max_pool takes over biases on a GPU only");
-    std::string x = operands.inputs.at(0);
-    if (geometry_.relu) x = operators.add("Relu", {x});
-    return operators.add("MaxPool", {x}, window_attributes(geometry_.vertical, geometry_.horizontal));
-  }
 
  private:
   MaxPoolGeometry geometry_;
@@ -44,22 +37,28 @@ const OpTraits max_pool_traits{
     .with_relu_before = trait<&MaxPoolDefinition::with_relu_before>,
     .with_biases_before = trait<&MaxPoolDefinition::with_biases_before>,
     .samples_are_independent = true,
-    .to_onnx = trait<&MaxPoolDefinition::to_onnx>,
 };
 
 }  // namespace
 
+const OpType max_pool_op = op_type<MaxPoolParams, max_pool>("max_pool");
+
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params) {
   const Shape input = graph.shape(x);
   if (input.rank() != 4) fail(ExitCode::failed, "max_pool {}: input {} is not [n, h, w, c]", name, input.text());
-  if (params.window > 16) fail(ExitCode::failed, "max_pool {}: window {} is larger than 16", name, params.window);
-  const MaxPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
-                                 .horizontal = slide(input[2], params.window, params.stride, params.padding),
-                                 .relu = false};
+  const auto slide_along = [&](std::int64_t extent) {
+    if (params.window == 0) return slide(extent, extent, extent, Padding::valid);
+    return slide(extent, params.window, params.stride, params.padding);
+  };
+  const MaxPoolGeometry geometry{.vertical = slide_along(input[1]), .horizontal = slide_along(input[2]), .relu = false};
+  const std::int64_t window = std::max(geometry.vertical.window, geometry.horizontal.window);
+  if (window > 16) fail(ExitCode::failed, "max_pool {}: window {} is larger than 16", name, window);
   return graph.add_op({.name = name,
                        .definition = std::make_shared<MaxPoolDefinition>(geometry),
                        .inputs = {x},
-                       .traits = max_pool_traits},
+                       .traits = max_pool_traits,
+                       .type = &max_pool_op,
+                       .attributes = attributes_of(params)},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
 }
 

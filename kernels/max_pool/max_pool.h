@@ -23,13 +23,21 @@
 namespace carillon {
 
 struct MaxPoolParams {
-  std::int64_t window = 0;  ///< height and width, at most 16
+  std::int64_t window = 0;  ///< height and width, at most 16; 0: the whole image, without padding
   std::int64_t stride = 1;
   Padding padding = Padding::same;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("window", window);
+    fields("stride", stride);
+    padding.visit(fields);
+  }
 };
 
 /// Errors: failed (x is not [batch, height, width, channels], the window is too large).
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params);
+extern const OpType max_pool_op;
 
 /// The pooling for tensors of known shapes.
 struct MaxPoolGeometry {

@@ -20,23 +20,27 @@ class NormalizeImagesDefinition final : public OpDefinition {
         context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
         [&] { return make_normalize_images_cuda(params_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const NormalizeImagesMap map(params_);
-    const std::int64_t channels = params_.source[0];
-    const auto by_channel = [&](const float* values) {
-      return operators.constant({1, channels, 1, 1}, {values, values + channels});
-    };
-    const std::string scaled = operators.add("Mul", {operands.inputs.at(0), by_channel(map.factor)});
-    return operators.add("Add", {scaled, by_channel(map.offset)});
-  }
 
  private:
   NormalizeImagesParams params_;
 };
 
-const OpTraits normalize_images_traits{.pads_channels = true, .to_onnx = trait<&NormalizeImagesDefinition::to_onnx>};
+const OpTraits normalize_images_traits{.pads_channels = true};
 
 }  // namespace
+
+const OpType normalize_images_op{
+    .name = "normalize_images",
+    .input_count = 0,
+    .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
+      auto params = params_of<NormalizeImagesParams>(attributes);
+      const GraphContext& context = graph.context();
+      params.source = {context.image.channels, context.image.height, context.image.width};
+      params.record_count = context.record_count;
+      params.distort = context.distort && context.training;
+      params.seed = context.seed;
+      return normalize_images(graph, name, params);
+    }};
 
 Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params) {
   const Shape& source = params.source;
@@ -51,7 +55,9 @@ Value normalize_images(Graph& graph, const std::string& name, const NormalizeIma
   return graph.add_op({.name = name,
                        .definition = std::make_shared<NormalizeImagesDefinition>(params),
                        .inputs = {},
-                       .traits = normalize_images_traits},
+                       .traits = normalize_images_traits,
+                       .type = &normalize_images_op,
+                       .attributes = attributes_of(params)},
                       {graph.batch_size(), source[1], source[2], source[0]});
 }
 

@@ -35,6 +35,7 @@ enum class ImageMirroring {
 };
 
 struct NormalizeImagesParams {
+  // From GraphContext, no attributes: source, record_count, distort, seed.
   Shape source = {3, 32, 32};                            ///< channels (1 to 4), height, width of a record
   std::array<float, max_normalized_channels> mean = {};  ///< by channel, for pixels from 0 to 1
   std::array<float, max_normalized_channels> deviation = {1.0f, 1.0f, 1.0f, 1.0f};
@@ -45,10 +46,21 @@ struct NormalizeImagesParams {
   std::int64_t cutout = 0;         ///< side of the square in pixels; 0: no square
   bool distort = true;
   std::uint64_t seed = 0;  ///< seed of the draws
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("mean", mean);
+    fields("deviation", deviation);
+    fields("padding", padding);
+    fields.one_of("padding_mode", padding_mode, {"zero", "reflect"});
+    fields.one_of("mirroring", mirroring, {"none", "random", "alternating"});
+    fields("cutout", cutout);
+  }
 };
 
 /// Errors: failed (a parameter is out of range).
 Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params);
+extern const OpType normalize_images_op;
 
 /// Tensors: outputs {y}.
 std::unique_ptr<Op> make_normalize_images_cpu(const NormalizeImagesParams& params, const OpContext& context,

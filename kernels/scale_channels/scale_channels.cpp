@@ -1,7 +1,6 @@
 #include "kernels/scale_channels/scale_channels.h"
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -15,20 +14,16 @@ class ScaleChannelsDefinition final : public OpDefinition {
         context, [&] { return make_scale_channels_cpu(context, tensors); },
         [&] { return make_scale_channels_cuda(context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    Tensor gamma = operands.parameters.at(0);
-    if (operands.input.rank() == 4) gamma.shape = {gamma.shape[0], 1, 1};  // ONNX images are [batch, channels, ...]
-    return operators.add("Mul", {operands.inputs.at(0), constant_of(operators, gamma)});
-  }
 };
 
 const OpTraits scale_channels_traits{
     .keeps_output_gradient = [](const OpDefinition&) { return true; },
     .sums_input_gradient = [](DeviceKind kind, const Shape&) { return kind == DeviceKind::cuda; },
-    .samples_are_independent = true,
-    .to_onnx = trait<&ScaleChannelsDefinition::to_onnx>};
+    .samples_are_independent = true};
 
 }  // namespace
+
+const OpType scale_channels_op = op_type<ScaleChannelsParams, scale_channels>("scale_channels");
 
 Value scale_channels(Graph& graph, const std::string& name, Value x, const ScaleChannelsParams& params) {
   const Shape shape = graph.shape(x);
@@ -39,7 +34,9 @@ Value scale_channels(Graph& graph, const std::string& name, Value x, const Scale
                        .definition = std::make_shared<ScaleChannelsDefinition>(),
                        .inputs = {x},
                        .parameters = {gamma},
-                       .traits = scale_channels_traits},
+                       .traits = scale_channels_traits,
+                       .type = &scale_channels_op,
+                       .attributes = attributes_of(params)},
                       shape);
 }
 

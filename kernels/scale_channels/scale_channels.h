@@ -15,10 +15,16 @@ namespace carillon {
 
 struct ScaleChannelsParams {
   float initial_factor = 1e-6f;  ///< of every channel
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("initial_factor", initial_factor);
+  }
 };
 
 /// Adds the variable `name`/gamma. Errors: failed (x has fewer than 2 extents).
 Value scale_channels(Graph& graph, const std::string& name, Value x, const ScaleChannelsParams& params = {});
+extern const OpType scale_channels_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma}.
 std::unique_ptr<Op> make_scale_channels_cpu(const OpContext& context, const OpTensors& tensors);

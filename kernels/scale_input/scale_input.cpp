@@ -15,9 +15,6 @@ class ScaleInputDefinition final : public OpDefinition {
         context, [&] { return make_scale_input_cpu(params_, context, tensors); },
         [&] { return make_scale_input_cuda(params_, context, tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    return operators.add("Mul", {operands.inputs.at(0), operators.constant({}, {params_.scale})});
-  }
 
  private:
   ScaleInputParams params_;
@@ -25,13 +22,27 @@ class ScaleInputDefinition final : public OpDefinition {
 
 }  // namespace
 
+const OpType scale_input_op{
+    .name = "scale_input",
+    .input_count = 0,
+    .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
+      auto params = params_of<ScaleInputParams>(attributes);
+      const ImageShape& image = graph.context().image;
+      params.sample = {image.height, image.width, image.channels};
+      return scale_input(graph, name, params);
+    }};
+
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params) {
   std::vector<std::int64_t> extents = params.sample.extents();
   extents.insert(extents.begin(), graph.batch_size());
-  const OpTraits traits{.pads_channels = params.sample.rank() == 3, .to_onnx = trait<&ScaleInputDefinition::to_onnx>};
-  return graph.add_op(
-      {.name = name, .definition = std::make_shared<ScaleInputDefinition>(params), .inputs = {}, .traits = traits},
-      Shape(std::move(extents)));
+  const OpTraits traits{.pads_channels = params.sample.rank() == 3};
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<ScaleInputDefinition>(params),
+                       .inputs = {},
+                       .traits = traits,
+                       .type = &scale_input_op,
+                       .attributes = attributes_of(params)},
+                      Shape(std::move(extents)));
 }
 
 }  // namespace carillon

@@ -10,12 +10,18 @@
 namespace carillon {
 
 struct ScaleInputParams {
-  Shape sample;  ///< extents of one image, for example {28, 28, 1}
+  Shape sample;  ///< extents of one image, for example {28, 28, 1}; from GraphContext, no attribute
   float scale = 1.0f;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("scale", scale);
+  }
 };
 
 /// `sample` has as many elements as a record has image bytes.
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
+extern const OpType scale_input_op;
 
 std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
                                          const OpTensors& tensors);

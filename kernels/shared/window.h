@@ -25,6 +25,13 @@ class Padding {
   /// Padding before and after; only for symmetric padding.
   constexpr std::int64_t extent() const { return extent_; }
   constexpr bool operator==(const Padding&) const = default;
+  /// The attribute "padding": "same", or the symmetric padding.
+  template <typename Fields>
+  void visit(Fields& fields) {
+    std::int64_t value = is_same() ? -1 : extent_;
+    fields.number_or_word("padding", value, "same");
+    *this = value < 0 ? Padding(Kind::same, 0) : symmetric(value);
+  }
 
  private:
   enum class Kind { same, symmetric };

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -19,17 +18,6 @@ class EmbedTokensDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_embed_tokens_cpu(tensors); }, [&] { return make_embed_tokens_cuda(tensors); });
   }
-  /// Pads the patches by one token of zeros, and adds one table.
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const Tensor &class_token = operands.parameters.at(0), &positions = operands.parameters.at(1);
-    const std::int64_t channels = class_token.shape[2];
-    std::vector<float> table(positions.floats().begin(), positions.floats().end());
-    std::ranges::transform(class_token.floats(), table, table.begin(), std::plus<>());
-    std::string x = operators.add("Reshape", {operands.inputs.at(0), operators.constant(Extents{0, channels, -1})});
-    x = operators.add("Transpose", {x}, {{"perm", Extents{0, 2, 1}}});
-    x = operators.add("Pad", {x, operators.constant(Extents{0, 1, 0, 0, 0, 0})});
-    return operators.add("Add", {x, operators.constant(positions.shape.extents(), std::move(table))});
-  }
 };
 
 class FirstTokenDefinition final : public OpDefinition {
@@ -40,17 +28,15 @@ class FirstTokenDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_first_token_cpu(tensors); }, [&] { return make_first_token_cuda(tensors); });
   }
-  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    const std::string x =
-        operators.add("Gather", {operands.inputs.at(0), operators.constant(Extents{0})}, {{"axis", std::int64_t{1}}});
-    return operators.add("Reshape", {x, operators.constant(Extents{0, -1})});
-  }
 };
 
-const OpTraits embed_tokens_traits{.samples_are_independent = true, .to_onnx = trait<&EmbedTokensDefinition::to_onnx>};
-const OpTraits first_token_traits{.samples_are_independent = true, .to_onnx = trait<&FirstTokenDefinition::to_onnx>};
+const OpTraits embed_tokens_traits{.samples_are_independent = true};
+const OpTraits first_token_traits{.samples_are_independent = true};
 
 }  // namespace
+
+const OpType embed_tokens_op = op_type<EmbedTokensParams, embed_tokens>("embed_tokens");
+const OpType first_token_op = op_type<first_token>("first_token");
 
 Value embed_tokens(Graph& graph, const std::string& name, Value x, const EmbedTokensParams& params) {
   const Shape& shape = graph.shape(x);
@@ -69,7 +55,9 @@ Value embed_tokens(Graph& graph, const std::string& name, Value x, const EmbedTo
                        .definition = std::make_shared<EmbedTokensDefinition>(),
                        .inputs = {x},
                        .parameters = parameters,
-                       .traits = embed_tokens_traits},
+                       .traits = embed_tokens_traits,
+                       .type = &embed_tokens_op,
+                       .attributes = attributes_of(params)},
                       output);
 }
 
@@ -80,7 +68,8 @@ Value first_token(Graph& graph, const std::string& name, Value x) {
   return graph.add_op({.name = name,
                        .definition = std::make_shared<FirstTokenDefinition>(),
                        .inputs = {x},
-                       .traits = first_token_traits},
+                       .traits = first_token_traits,
+                       .type = &first_token_op},
                       output);
 }
 

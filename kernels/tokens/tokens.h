@@ -20,12 +20,20 @@ namespace carillon {
 
 struct EmbedTokensParams {
   Initializer class_token = {}, positions = {};
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("class_token", class_token);
+    fields("positions", positions);
+  }
 };
 
 /// Errors: failed (x has no image shape).
 Value embed_tokens(Graph& graph, const std::string& name, Value x, const EmbedTokensParams& params);
+extern const OpType embed_tokens_op;
 /// Errors: failed (x is not [batch, tokens, channels]).
 Value first_token(Graph& graph, const std::string& name, Value x);
+extern const OpType first_token_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {class, positions}.
 std::unique_ptr<Op> make_embed_tokens_cpu(const OpTensors& tensors);

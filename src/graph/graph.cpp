@@ -6,7 +6,8 @@
 
 namespace carillon {
 
-Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic) : batch_size_(batch_size), arithmetic_(arithmetic) {
+Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic, const GraphContext& context)
+    : batch_size_(batch_size), arithmetic_(arithmetic), context_(context) {
   check(batch_size > 0, "a graph requires a batch size above 0");
 }
 
@@ -64,7 +65,9 @@ Value Graph::add_op(NewOp op, Shape output_shape) {
             .outputs = {static_cast<int>(values_.size())},
             .parameters = std::move(op.parameters),
             .buffers = std::move(op.buffers),
-            .traits = op.traits};
+            .traits = op.traits,
+            .type = op.type,
+            .attributes = std::move(op.attributes)};
   bool wants_gradient = !node.parameters.empty();
   for (const Value input : op.inputs) {
     ValueInfo& info = values_.at(input.index);

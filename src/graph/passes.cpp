@@ -54,10 +54,10 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
 /// Fuses the activation `nodes[fused]` into a neighbour; returns whether one took it. `nodes` are the graph's, some
 /// already changed or without a definition.
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
-  const std::string_view type = nodes[fused].definition->type();
+  const std::string_view activation = nodes[fused].traits.activation;
   const int before = nodes[fused].inputs.front(), after = nodes[fused].outputs.front();
   if (graph.values()[before].is_input) return false;
-  if (const int reader = only_reader(graph, after, results); type == "relu" && reader >= 0) {
+  if (const int reader = only_reader(graph, after, results); activation == "relu" && reader >= 0) {
     if (auto with_relu = with_relu_before(nodes[reader])) {
       nodes[reader].definition = std::move(with_relu);
       std::replace(nodes[reader].inputs.begin(), nodes[reader].inputs.end(), after, before);
@@ -66,7 +66,7 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
   }
   Graph::Node& producer = nodes[graph.values()[before].producer];
   if (only_reader(graph, before, results) < 0 || producer.definition == nullptr) return false;
-  auto activated = with_activation(producer, type);
+  auto activated = with_activation(producer, activation);
   if (!activated) return false;
   producer.definition = std::move(activated);
   producer.outputs = {after};
@@ -92,7 +92,7 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
 void fuse_additions(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].definition->type() == "add") fuse_addition(graph, nodes, i, results);
+    if (nodes[i].traits.is_addition) fuse_addition(graph, nodes, i, results);
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
   graph.replace_nodes(std::move(nodes));
@@ -101,7 +101,7 @@ void fuse_additions(Graph& graph, std::span<const Value> results) {
 void fuse_activations(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].inputs.size() != 1 || !nodes[i].parameters.empty()) continue;  // not an activation
+    if (nodes[i].traits.activation.empty()) continue;
     if (fuse(graph, nodes, i, results)) nodes[i].definition = nullptr;
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });

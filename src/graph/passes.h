@@ -10,8 +10,8 @@
 
 namespace carillon {
 
-/// Fuses additions (type "add") into an op before them (OpTraits::with_addend). The op moves to the place of the
-/// addition, so the addition stays if an op between the two has parameters, whose order is fixed.
+/// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
+/// the addition, so the addition stays if an op between the two has parameters, whose order is fixed.
 void fuse_additions(Graph& graph, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). The next op takes a ReLU

@@ -37,7 +37,7 @@ ValuesOfData whitening_values(NormalizeImagesParams input, const ImageShape& ima
 }
 
 Value logits_of_largest(Graph& graph, Value x, const NetworkSettings& settings) {
-  x = pool(graph, "pool", x, graph.shape(x)[1]);
+  x = max_pool(graph, "pool", x, {});
   x = dense(graph, "logits", x,
             {.units = settings.outputs,
              .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
@@ -58,8 +58,8 @@ void check_takes_images(const std::string& network, const NetworkSettings& setti
 }  // namespace
 
 Network airbench_network(const AirbenchParams& params, const NetworkSettings& settings) {
-  const auto layers = [params, settings](Graph& graph, Purpose purpose) {
-    Value x = normalized_input(graph, input_form(params), settings, purpose);
+  const auto layers = [params, settings](Graph& graph) {
+    Value x = normalized_input(graph, input_form(params), settings);
     x = whiten(graph, x);
     x = params.group(graph, "group1", x, params.filters[0]);
     x = params.group(graph, "group2", x, params.filters[1]);
@@ -67,10 +67,9 @@ Network airbench_network(const AirbenchParams& params, const NetworkSettings& se
     return logits_of_largest(graph, x, settings);
   };
   check_takes_images(params.name, settings);
-  return {.name = params.name,
-          .image = settings.image,
-          .build_layers = layers,
-          .values_of_data = {whitening_values(with_normalization(input_form(params), settings), settings.image)}};
+  Network network = make_network(params.name, settings, layers);
+  network.values_of_data = {whitening_values(with_normalization(input_form(params), settings), settings.image)};
+  return network;
 }
 
 Value dirac_conv(Graph& graph, const std::string& name, Value x, std::int64_t filters, float l2_factor) {

@@ -35,16 +35,13 @@ Network cifar10_network(const NetworkSettings& settings) {
     fail(ExitCode::usage, "the network cifar10 requires images of at least {} x {}; these images are {} x {}", crop,
          crop, settings.image.height, settings.image.width);
   }
-  const auto layers = [settings](Graph& graph, Purpose purpose) {
+  const auto layers = [settings](Graph& graph) {
     const float decay = settings.regularization;
     const ImageShape& image = settings.image;
 
-    Value x = cifar_distort(graph, "input",
-                            {.source = {image.channels, image.height, image.width},
-                             .crop_height = crop,
-                             .crop_width = crop,
-                             .distort = settings.distort && purpose != Purpose::evaluation,
-                             .seed = settings.seed});
+    Value x =
+        cifar_distort(graph, "input",
+                      {.source = {image.channels, image.height, image.width}, .crop_height = crop, .crop_width = crop});
     x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f, 0), .biases = constant(0.0f)});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2});
@@ -62,7 +59,7 @@ Network cifar10_network(const NetworkSettings& settings) {
     return dense(graph, "softmax_linear", x,
                  {.units = settings.outputs, .weights = normal(1.0f / 192.0f, 8), .biases = constant(0.0f)});
   };
-  return {.name = "cifar10", .image = settings.image, .build_layers = layers};
+  return make_network("cifar10", settings, layers);
 }
 
 }  // namespace carillon

@@ -59,7 +59,7 @@ Value area_conv(Graph& graph, const std::string& name, Value x, std::int64_t fil
 }
 
 Value convnext_block(Graph& graph, const std::string& name, Value x, const BlockPlace& place,
-                     const NetworkSettings& settings, Purpose purpose) {
+                     const NetworkSettings& settings) {
   const std::int64_t channels = graph.shape(x)[3];
   Value y = depthwise_conv2d(graph, name + "/depthwise", x,
                              {.kernel = depthwise_kernel,
@@ -71,12 +71,11 @@ Value convnext_block(Graph& graph, const std::string& name, Value x, const Block
   y = gelu(graph, name + "/gelu", y);
   y = position_dense(graph, name + "/project", y, channels, settings);
   y = scale_channels(graph, name + "/scale", y, {.initial_factor = 1e-6f});
-  y = drop_branch(graph, name, y, place, settings, purpose);
+  y = drop_branch(graph, name, y, place, settings);
   return add(graph, name + "/sum", y, x);
 }
 
-Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const NetworkSettings& settings,
-                      Purpose purpose) {
+Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const NetworkSettings& settings) {
   const std::array<int, 4>& counts = form.block_counts;
   BlockPlace place{.count = std::accumulate(counts.begin(), counts.end(), 0)};
   for (int stage = 1; stage <= 4; ++stage) {
@@ -86,7 +85,7 @@ Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const Net
       x = area_conv(graph, name + "/downsample", x, form.width << (stage - 1), 2, settings);
     }
     for (int block = 1; block <= counts[static_cast<std::size_t>(stage - 1)]; ++block) {
-      x = convnext_block(graph, fmt::format("{}/block{}", name, block), x, place, settings, purpose);
+      x = convnext_block(graph, fmt::format("{}/block{}", name, block), x, place, settings);
       ++place.index;
     }
   }
@@ -94,17 +93,17 @@ Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const Net
 }
 
 Network convnext(std::string_view name, const ConvNextForm& form, const NetworkSettings& settings) {
-  const auto layers = [form, settings](Graph& graph, Purpose purpose) {
-    Value x = imagenet_input(graph, settings, purpose);
+  const auto layers = [form, settings](Graph& graph) {
+    Value x = imagenet_input(graph, settings);
     x = area_conv(graph, "stem", x, form.width, 4, settings);
     x = norm(graph, "stem/norm", x);
-    x = convnext_stages(graph, x, form, settings, purpose);
+    x = convnext_stages(graph, x, form, settings);
     x = norm(graph, "average/norm", global_avg_pool(graph, "average", x));
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
   };
   check_imagenet_images(name, settings);
-  return {.name = std::string(name), .image = settings.image, .build_layers = layers};
+  return make_network(std::string(name), settings, layers);
 }
 
 }  // namespace

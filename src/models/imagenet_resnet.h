@@ -25,15 +25,15 @@ inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, s
 }
 
 /// Adds the input, normalised with ImageNet's means and deviations.
-inline Value imagenet_input(Graph& graph, const NetworkSettings& settings, Purpose purpose) {
+inline Value imagenet_input(Graph& graph, const NetworkSettings& settings) {
   const NormalizeImagesParams input_form{
       .mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f, 1.0f}, .padding = 4};
-  return normalized_input(graph, input_form, settings, purpose);
+  return normalized_input(graph, input_form, settings);
 }
 
 /// Adds the input, the 7x7 stem and the first pooling: [224, 224, 3] -> [56, 56, 64].
-inline Value imagenet_stem(Graph& graph, const NetworkSettings& settings, Purpose purpose) {
-  Value x = imagenet_input(graph, settings, purpose);
+inline Value imagenet_stem(Graph& graph, const NetworkSettings& settings) {
+  Value x = imagenet_input(graph, settings);
   x = conv_norm_relu(graph, "stem", x, imagenet_conv(64, 7, 2, settings.regularization));
   return max_pool(graph, "pool", x, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)});
 }

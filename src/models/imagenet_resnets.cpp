@@ -38,12 +38,12 @@ Network imagenet_resnet(std::string_view name, const NetworkSettings& settings) 
                               .has_bottlenecks = blocks.has_bottlenecks,
                               .conv = imagenet_conv,
                               .last_scale = 0.0f};
-  const auto layers = [stages, settings](Graph& graph, Purpose purpose) {
-    const Value x = imagenet_stem(graph, settings, purpose);
-    return imagenet_logits(graph, residual_stages(graph, x, stages, settings, purpose), settings);
+  const auto layers = [stages, settings](Graph& graph) {
+    const Value x = imagenet_stem(graph, settings);
+    return imagenet_logits(graph, residual_stages(graph, x, stages, settings), settings);
   };
   check_imagenet_images(name, settings);
-  return {.name = std::string(name), .image = settings.image, .build_layers = layers};
+  return make_network(std::string(name), settings, layers);
 }
 
 }  // namespace

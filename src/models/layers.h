@@ -44,14 +44,10 @@ inline NormalizeImagesParams with_normalization(NormalizeImagesParams form, cons
   return form;
 }
 
-/// Adds the input op: normalised images, distorted if `settings.distort` is set and the purpose is not evaluation.
-inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const NetworkSettings& settings,
-                              Purpose purpose) {
+/// Adds the input op: normalised images.
+inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const NetworkSettings& settings) {
   form = with_normalization(form, settings);
   form.source = {settings.image.channels, settings.image.height, settings.image.width};
-  form.distort = settings.distort && purpose != Purpose::evaluation;
-  form.record_count = settings.record_count;
-  form.seed = settings.seed;
   return normalize_images(graph, "input", form);
 }
 
@@ -97,11 +93,9 @@ struct BlockPlace {
 /// Adds stochastic depth, `<name>/drop_path`, to the branch of a residual block. The rate grows in equal steps from 0
 /// in the first block to NetworkSettings::drop_path in the last one, as in timm.
 inline Value drop_branch(Graph& graph, const std::string& name, Value branch, const BlockPlace& place,
-                         const NetworkSettings& settings, Purpose purpose) {
+                         const NetworkSettings& settings) {
   const float share = place.count > 1 ? static_cast<float>(place.index) / static_cast<float>(place.count - 1) : 1.0f;
-  return drop_path(
-      graph, name + "/drop_path", branch,
-      {.rate = settings.drop_path * share, .training = purpose != Purpose::evaluation, .seed = settings.seed});
+  return drop_path(graph, name + "/drop_path", branch, {.rate = settings.drop_path * share});
 }
 
 /// Adds the end of a residual block: relu(y + x), or relu(y + conv_norm(x)) if a projection is given. The ops are

@@ -18,7 +18,7 @@
 namespace carillon {
 
 Network lenet_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+  const auto layers = [settings](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f, 0};
     const auto small = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.04f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.1f};
@@ -37,7 +37,7 @@ Network lenet_network(const NetworkSettings& settings) {
     x = relu(graph, "fc1/relu", x);
     return dense(graph, "fc2", x, {.units = settings.outputs, .weights = small(6), .biases = biases, .l2_factor = l2});
   };
-  return {.name = "lenet", .image = settings.image, .build_layers = layers};
+  return make_network("lenet", settings, layers);
 }
 
 }  // namespace carillon

@@ -11,7 +11,7 @@
 namespace carillon {
 
 Network mnist_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+  const auto layers = [settings](Graph& graph) {
     const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.0f};
     const float l2 = settings.regularization;
@@ -26,7 +26,7 @@ Network mnist_network(const NetworkSettings& settings) {
     return dense(graph, "layer2", x,
                  {.units = settings.outputs, .weights = weights(2), .biases = biases, .l2_factor = l2});
   };
-  return {.name = "mnist", .image = settings.image, .build_layers = layers};
+  return make_network("mnist", settings, layers);
 }
 
 }  // namespace carillon

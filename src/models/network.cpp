@@ -19,7 +19,7 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
     if (node.parameters.empty()) continue;
     int output = node.outputs.front();
     const std::vector<int>& readers = graph.values()[output].readers;
-    if (readers.size() == 1 && graph.nodes()[readers.front()].definition->type() == "relu") {
+    if (readers.size() == 1 && graph.nodes()[readers.front()].traits.activation == "relu") {
       output = graph.nodes()[readers.front()].outputs.front();
     }
     layers.push_back({node.name, Value{output}});
@@ -92,10 +92,18 @@ void exclude_from_l2(Graph& graph, const std::vector<std::string>& patterns) {
 
 /// `task`: null: no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
-  BuiltNetwork built{
-      .graph = Graph(settings.batch_size, settings.arithmetic), .input = {}, .output = {}, .loss = {}, .layers = {}};
+  const GraphContext context{.image = network.image,
+                             .training = settings.purpose != Purpose::evaluation,
+                             .distort = network.distort,
+                             .record_count = network.record_count,
+                             .seed = network.seed};
+  BuiltNetwork built{.graph = Graph(settings.batch_size, settings.arithmetic, context),
+                     .input = {},
+                     .output = {},
+                     .loss = {},
+                     .layers = {}};
   Graph& graph = built.graph;
-  built.output = network.build_layers(graph, settings.purpose);
+  built.output = add_network(graph, network);
   built.input = {graph.nodes().front().outputs.front()};
   if (settings.purpose != Purpose::evaluation) built.input = warp_input(graph, built.input, network.warp);
   const MixingParams mixing = mixing_of(network, graph.shape(built.input));
@@ -125,6 +133,15 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
 }
 
 }  // namespace
+
+Network make_network(const std::string& name, const NetworkSettings& settings,
+                     const std::function<Value(Graph& graph)>& add_layers) {
+  Network network{describe_network(name, settings.image, add_layers)};
+  network.distort = settings.distort;
+  network.record_count = settings.record_count;
+  network.seed = settings.seed;
+  return network;
+}
 
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings) {
   return build(network, &task, settings);

@@ -16,7 +16,7 @@ struct Block {
 };
 
 Value residual_block(Graph& graph, Value x, const Block& block, const ResidualStages& stages,
-                     const NetworkSettings& settings, Purpose purpose) {
+                     const NetworkSettings& settings) {
   const auto conv = [&](std::int64_t filters, std::int64_t kernel, std::int64_t stride) {
     return stages.conv(filters, kernel, stride, settings.regularization);
   };
@@ -32,7 +32,7 @@ Value residual_block(Graph& graph, Value x, const Block& block, const ResidualSt
     y = conv_norm_relu(graph, block.name + "/conv1", y, conv(block.filters, 3, block.stride));
     y = conv_norm(graph, block.name + "/conv2", y, last);
   }
-  y = drop_branch(graph, block.name, y, block.place, settings, purpose);
+  y = drop_branch(graph, block.name, y, block.place, settings);
   std::optional<ConvNormParams> projection;
   if (block.stride != 1 || graph.shape(x)[3] != wide) projection = conv(wide, 1, block.stride);
   return end_of_residual_block(graph, block.name, x, y, projection);
@@ -40,8 +40,7 @@ Value residual_block(Graph& graph, Value x, const Block& block, const ResidualSt
 
 }  // namespace
 
-Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const NetworkSettings& settings,
-                      Purpose purpose) {
+Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const NetworkSettings& settings) {
   const std::array<int, 4>& counts = stages.block_counts;
   BlockPlace place{.count = std::accumulate(counts.begin(), counts.end(), 0)};
   for (int stage = 1; stage <= 4; ++stage) {
@@ -51,7 +50,7 @@ Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const
                           .filters = std::int64_t{32} << stage,
                           .stride = stage > 1 && block == 1 ? 2 : 1,
                           .place = place},
-                         stages, settings, purpose);
+                         stages, settings);
       ++place.index;
     }
   }

@@ -24,7 +24,6 @@ struct ResidualStages {
 };
 
 /// Adds the stages to the graph. `x`: the output of the stem.
-Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const NetworkSettings& settings,
-                      Purpose purpose);
+Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const NetworkSettings& settings);
 
 }  // namespace carillon

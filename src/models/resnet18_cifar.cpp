@@ -31,18 +31,18 @@ ConvNormParams cifar_conv(std::int64_t filters, std::int64_t kernel, std::int64_
 }  // namespace
 
 Network resnet18_cifar_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose purpose) {
+  const auto layers = [settings](Graph& graph) {
     const float decay = settings.regularization;
-    Value x = normalized_input(graph, cifar_input, settings, purpose);
+    Value x = normalized_input(graph, cifar_input, settings);
     x = conv_norm_relu(graph, "stem", x, cifar_conv(64, 3, 1, decay));
-    x = residual_stages(graph, x, {.block_counts = {2, 2, 2, 2}, .conv = cifar_conv}, settings, purpose);
+    x = residual_stages(graph, x, {.block_counts = {2, 2, 2, 2}, .conv = cifar_conv}, settings);
     x = global_avg_pool(graph, "average", x);
     const Initializer initial = fan_in_uniform(graph.shape(x).elements_per_sample());
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = initial, .biases = initial, .l2_factor = decay});
   };
   check_has_colours("resnet18_cifar", settings);
-  return {.name = "resnet18_cifar", .image = settings.image, .build_layers = layers};
+  return make_network("resnet18_cifar", settings, layers);
 }
 
 }  // namespace carillon

@@ -34,7 +34,7 @@ const NormalizeImagesParams input_form{.mean = cifar10_mean,
 }  // namespace
 
 Network resnet9_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose purpose) {
+  const auto layers = [settings](Graph& graph) {
     const auto conv = [&](const std::string& name, Value x, std::int64_t filters) {
       return conv_norm_relu(graph, name, x, {.filters = filters, .l2_factor = settings.regularization});
     };
@@ -44,15 +44,15 @@ Network resnet9_network(const NetworkSettings& settings) {
     const auto residual = [&](const std::string& name, Value x, int index) {
       const std::int64_t filters = graph.shape(x)[3];
       Value y = conv(name + "/residual2", conv(name + "/residual1", x, filters), filters);
-      y = drop_branch(graph, name, y, {.index = index, .count = 2}, settings, purpose);
+      y = drop_branch(graph, name, y, {.index = index, .count = 2}, settings);
       return add(graph, name + "/sum", y, x);
     };
-    Value x = normalized_input(graph, input_form, settings, purpose);
+    Value x = normalized_input(graph, input_form, settings);
     x = conv("prep", x, 64);
     x = residual("layer1", pool("layer1/pool", conv("layer1", x, 128), 2), 0);
     x = pool("layer2/pool", conv("layer2", x, 256), 2);
     x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2), 1);
-    x = pool("pool", x, graph.shape(x)[1]);
+    x = max_pool(graph, "pool", x, {});
     x = dense(graph, "logits", x,
               {.units = settings.outputs,
                .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
@@ -66,7 +66,7 @@ Network resnet9_network(const NetworkSettings& settings) {
     fail(ExitCode::usage, "the network resnet9 requires square images of 8 x 8 to 135 x 135; these images are {} x {}",
          height, width);
   }
-  return {.name = "resnet9", .image = settings.image, .build_layers = layers};
+  return make_network("resnet9", settings, layers);
 }
 
 }  // namespace carillon

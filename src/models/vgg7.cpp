@@ -20,7 +20,7 @@
 namespace carillon {
 
 Network vgg7_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+  const auto layers = [settings](Graph& graph) {
     const ImageShape& image = settings.image;
     const auto conv = [&](const std::string& name, Value x, std::int64_t filters) {
       return conv_norm_relu(graph, name, x, {.filters = filters, .l2_factor = settings.regularization});
@@ -33,7 +33,7 @@ Network vgg7_network(const NetworkSettings& settings) {
     x = pool("pool2", conv("conv2", conv("conv1", x, 32), 32), 2);
     x = pool("pool4", conv("conv4", conv("conv3", x, 64), 64), 2);
     x = conv("conv6", conv("conv5", x, 128), 128);
-    x = pool("pool6", x, graph.shape(x)[1]);
+    x = max_pool(graph, "pool6", x, {});
     return dense(graph, "logits", x,
                  {.units = settings.outputs,
                   .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
@@ -43,7 +43,7 @@ Network vgg7_network(const NetworkSettings& settings) {
     fail(ExitCode::usage, "the network vgg7 requires square images of at least 4 x 4; these images are {} x {}",
          settings.image.height, settings.image.width);
   }
-  return {.name = "vgg7", .image = settings.image, .build_layers = layers};
+  return make_network("vgg7", settings, layers);
 }
 
 }  // namespace carillon

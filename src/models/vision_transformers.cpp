@@ -40,12 +40,11 @@ struct TransformerForm {
 constexpr std::int64_t block_count = 12, width_of_head = 64, expansion = 4;
 constexpr float epsilon = 1e-6f;  ///< of the layer norms
 
-Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings,
-                        Purpose purpose) {
+Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings) {
   const std::string name = fmt::format("block{}", place.index + 1);
   const std::int64_t width = graph.shape(x)[2];
   const auto end_branch = [&](const std::string& part, Value y) {
-    y = drop_branch(graph, part, y, place, settings, purpose);
+    y = drop_branch(graph, part, y, place, settings);
     return add(graph, part + "/sum", y, x);
   };
   Value y = layer_norm(graph, name + "/norm1", x, {.epsilon = epsilon});
@@ -61,10 +60,10 @@ Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const Ne
   return end_branch(name + "/mlp", y);
 }
 
-Value patch_tokens(Graph& graph, const TransformerForm& form, const NetworkSettings& settings, Purpose purpose) {
+Value patch_tokens(Graph& graph, const TransformerForm& form, const NetworkSettings& settings) {
   const NormalizeImagesParams input_form{
       .mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f, 1.0f}, .padding = 4};
-  Value x = normalized_input(graph, input_form, settings, purpose);
+  Value x = normalized_input(graph, input_form, settings);
   const Initializer fan_in = fan_in_uniform(form.patch_side * form.patch_side * 3);
   x = conv2d(graph, "patches", x,
              {.filters = form.width,
@@ -86,17 +85,17 @@ void check_sides(std::string_view name, std::int64_t patch_side, const ImageShap
 Network vision_transformer(std::string_view name, const TransformerForm& form, const NetworkSettings& settings) {
   check_has_colours(name, settings);
   check_sides(name, form.patch_side, settings.image);
-  const auto layers = [form, settings](Graph& graph, Purpose purpose) {
-    Value x = patch_tokens(graph, form, settings, purpose);
+  const auto layers = [form, settings](Graph& graph) {
+    Value x = patch_tokens(graph, form, settings);
     for (int index = 0; index < block_count; ++index) {
-      x = transformer_block(graph, x, {.index = index, .count = block_count}, settings, purpose);
+      x = transformer_block(graph, x, {.index = index, .count = block_count}, settings);
     }
     x = first_token(graph, "class", x);  // the norm works on each token alone, so the others need none
     x = layer_norm(graph, "norm", x, {.epsilon = epsilon});
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
   };
-  return {.name = std::string(name), .image = settings.image, .build_layers = layers};
+  return make_network(std::string(name), settings, layers);
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace carillon::testing {
 namespace {
 
 Network linear_network(const NetworkSettings& settings) {
-  return {.name = "linear", .image = settings.image, .build_layers = [settings](Graph& graph, Purpose /*purpose*/) {
-            const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
-            return dense(graph, "output", x, {.units = settings.outputs});
-          }};
+  return make_network("linear", settings, [settings](Graph& graph) {
+    const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
+    return dense(graph, "output", x, {.units = settings.outputs});
+  });
 }
 
 std::unique_ptr<RecordDecoder> pixels_and_number(const RecordSchema& schema, RecordUse /*use*/) {

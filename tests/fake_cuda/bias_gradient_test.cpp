@@ -66,16 +66,16 @@ TEST_F(BiasGradientOnAGpu, HasItsOwnKernelInFloat32AndTf32) {
 
 /// Dense layers before a GELU, before scale_channels, and before another dense layer.
 Network dense_network() {
-  return {.name = "dense", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
-              return dense(graph, name, x, {.units = units, .weights = weights});
-            };
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = layer("expand", gelu(graph, "gelu", layer("first", x, 24)), 16);
-            x = scale_channels(graph, "scale", x, {.initial_factor = 0.5f});
-            return layer("logits", layer("last", x, 8), 10);
-          }};
+  return make_network("dense", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+      return dense(graph, name, x, {.units = units, .weights = weights});
+    };
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = layer("expand", gelu(graph, "gelu", layer("first", x, 24)), 16);
+    x = scale_channels(graph, "scale", x, {.initial_factor = 0.5f});
+    return layer("logits", layer("last", x, 8), 10);
+  });
 }
 
 Trained trained(const Training& training) {

@@ -13,23 +13,23 @@ namespace {
 
 /// One block of ConvNeXt, then one of a vision transformer. Rows of 16 channels fill all lanes of a layer norm.
 Network residual_blocks() {
-  return {.name = "blocks", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            const Initializer weights = fan_in_uniform(16);
-            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
-              return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
-            };
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = conv2d(graph, "patches", x,
-                       {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
-            Value y = depthwise_conv2d(graph, "depthwise", x, {.kernel = 3, .weights = weights});
-            y = gelu(graph, "gelu", layer("expand", layer_norm(graph, "norm1", y), 32));
-            y = scale_channels(graph, "scale", layer("project", y, 16), {.initial_factor = 0.5f});
-            x = embed_tokens(graph, "tokens", add(graph, "sum1", y, x), {.class_token = weights, .positions = weights});
-            y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x), 48), {.heads = 2});
-            x = add(graph, "sum2", layer("out", y, 16), x);
-            x = add(graph, "sum3", layer("mlp", layer_norm(graph, "norm3", x), 16), x);
-            return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
-          }};
+  return make_network("blocks", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights = fan_in_uniform(16);
+    const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+      return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
+    };
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "patches", x,
+               {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+    Value y = depthwise_conv2d(graph, "depthwise", x, {.kernel = 3, .weights = weights});
+    y = gelu(graph, "gelu", layer("expand", layer_norm(graph, "norm1", y), 32));
+    y = scale_channels(graph, "scale", layer("project", y, 16), {.initial_factor = 0.5f});
+    x = embed_tokens(graph, "tokens", add(graph, "sum1", y, x), {.class_token = weights, .positions = weights});
+    y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x), 48), {.heads = 2});
+    x = add(graph, "sum2", layer("out", y, 16), x);
+    x = add(graph, "sum3", layer("mlp", layer_norm(graph, "norm3", x), 16), x);
+    return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
+  });
 }
 
 class ResidualGradients : public GpuTest {

@@ -60,9 +60,8 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
 
 /// Two residual blocks: the output of the first one has two readers, and its batch norm adds their gradients.
 Network two_residual_blocks() {
-  Network network = residual_network();
-  network.build_layers = [](Graph& graph, Purpose /*purpose*/) {
-    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3});
+  return make_network("two_blocks", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
+    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 4});
     for (const std::string name : {"block1", "block2"}) {
       const Value y = conv_norm(graph, name + "/a", x, {.filters = 8});
@@ -70,8 +69,7 @@ Network two_residual_blocks() {
     }
     return dense(graph, "logits", global_avg_pool(graph, "average", x),
                  {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
-  };
-  return network;
+  });
 }
 
 std::ptrdiff_t gradient_forks(DeviceKind device) {

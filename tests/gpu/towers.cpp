@@ -58,13 +58,13 @@ class PassingBatch {
 }  // namespace
 
 Network small_network() {
-  return {.name = "small", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = dense(graph, "layer1", x, {.units = 20, .weights = weights, .l2_factor = 1e-4f});
-            x = relu(graph, "layer1/relu", x);
-            return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = 1e-4f});
-          }};
+  return make_network("small", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = dense(graph, "layer1", x, {.units = 20, .weights = weights, .l2_factor = 1e-4f});
+    x = relu(graph, "layer1/relu", x);
+    return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = 1e-4f});
+  });
 }
 
 NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode cache) {

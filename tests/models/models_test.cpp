@@ -168,11 +168,11 @@ TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
 }
 
 TEST(Models, AValueThatNobodyReadsIsRefused) {
-  const Network network{.name = "loose", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose) {
-                          const Value x = scale_input(graph, "input", {.sample = {28, 28, 1}});
-                          dense(graph, "loose", x, {.units = 3});
-                          return dense(graph, "logits", x, {.units = 10});
-                        }};
+  const Network network = make_network("loose", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Value x = scale_input(graph, "input", {.sample = {28, 28, 1}});
+    dense(graph, "loose", x, {.units = 3});
+    return dense(graph, "logits", x, {.units = 10});
+  });
   EXPECT_THROW(build_network(network, {}), Error);
 }
 
@@ -271,14 +271,12 @@ TEST(Models, L2LeavesExcludedVariablesOut) {
 
 /// Logits that show the mixed images: each image has one white pixel at the position of its class.
 Network telling_network(const MixingSettings& mixing) {
-  return {.name = "telling",
-          .image = {1, 1, 10},
-          .build_layers =
-              [](Graph& graph, Purpose) {
-                const Value x = scale_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
-                return dense(graph, "logits", x, {.units = 10, .biases = std::nullopt});
-              },
-          .mixing = mixing};
+  Network network = make_network("telling", {.image = {1, 1, 10}}, [](Graph& graph) {
+    const Value x = scale_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
+    return dense(graph, "logits", x, {.units = 10, .biases = std::nullopt});
+  });
+  network.mixing = mixing;
+  return network;
 }
 
 /// If image and label have the same lambda and the logits are 20 p, the loss is -sum p log softmax(20 p).

@@ -1,6 +1,7 @@
 // Networks exported to ONNX, run by a second implementation: tests/acceptance/onnx_numpy.py, or onnxruntime if the
 // environment variable CARILLON_ONNXRUNTIME names a Python interpreter that has it.
 #include "src/onnx/onnx_export.h"
+#include "src/onnx/operator_table.h"
 
 #include <gmock/gmock.h>
 
@@ -12,6 +13,7 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
+#include "kernels/shared/op_types.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "src/checkpoint/npz.h"
 #include "src/device/cpu_device.h"
@@ -101,14 +103,14 @@ class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
 
 /// A block of images like ConvNeXt's.
 Network row_normalized_network() {
-  return {.name = "row_normalized", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
-            x = gelu(graph, "gelu", layer_norm(graph, "norm", x));
-            x = global_avg_pool(graph, "average", scale_channels(graph, "scale", x));
-            x = layer_norm(graph, "last/norm", x, {.epsilon = 0.1f});
-            return dense(graph, "logits", scale_channels(graph, "last/scale", x), {.units = 10});
-          }};
+  return make_network("row_normalized", {.image = {28, 28, 1}}, [](Graph& graph) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
+    x = gelu(graph, "gelu", layer_norm(graph, "norm", x));
+    x = global_avg_pool(graph, "average", scale_channels(graph, "scale", x));
+    x = layer_norm(graph, "last/norm", x, {.epsilon = 0.1f});
+    return dense(graph, "logits", scale_channels(graph, "last/scale", x), {.units = 10});
+  });
 }
 
 std::vector<Network> exported_networks() {
@@ -274,17 +276,8 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   expect_failure("verify --onnx out.onnx scale.h5", ExitCode::usage, "--onnx does not apply to verify");
 }
 
-TEST(OnnxModels, OfTrainingsOpsAreRefused) {
-  Network network = lenet_network(mnist_images());
-  const auto layers = network.build_layers;
-  network.build_layers = [layers](Graph& graph, Purpose purpose) {
-    return softmax_cross_entropy(graph, "loss", layers(graph, purpose),
-                                 graph.add_target({.type = DType::i32, .shape = {}}));
-  };
-  Filled filled = fill(lenet_network(mnist_images()));
-  filled.network = network;
-  const Error error = error_of([&] { onnx_model(filled.network, {}, filled.variables, filled.buffers, {}); });
-  EXPECT_THAT(error.what(), HasSubstr("the op softmax_cross_entropy has no ONNX form"));
+TEST(OnnxModels, KnowAllOpTypes) {
+  for (const OpType* type : op_types()) EXPECT_NE(onnx_operators(*type), nullptr) << type->name;
 }
 
 }  // namespace

@@ -197,44 +197,45 @@ INSTANTIATE_TEST_SUITE_P(Updates, InterruptedUpdateTest,
                                   (of.param.clip_norm > 0.0 ? "_clipped" : "");
                          });
 
-/// Counts the training batches in a buffer. Then throws in the forward pass if `throws`.
+bool count_and_throw_throws = false;
+
+/// Counts the training batches in a buffer. Then throws in the forward pass if `count_and_throw_throws`.
 class CountAndThrow final : public OpDefinition {
  public:
-  explicit CountAndThrow(const bool& throws) : throws_(throws) {}
   std::string_view type() const override { return "count_and_throw"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
   std::unique_ptr<Op> instantiate(const OpContext& /*context*/, const OpTensors& tensors) const override {
     struct Count final : Op {
-      Count(const Tensor& given, const bool& set) : count(given), throws(set) {}
+      explicit Count(const Tensor& given) : count(given) {}
       void forward(Stream&) override {
         ++count.floats()[0];
-        if (throws) throw ProcessEnds();
+        if (count_and_throw_throws) throw ProcessEnds();
       }
       void backward(Stream&) override {}
       Tensor count;
-      const bool& throws;
     };
-    return std::make_unique<Count>(tensors.buffers[0], throws_);
+    return std::make_unique<Count>(tensors.buffers[0]);
   }
-
- private:
-  const bool& throws_;
 };
 
+Value count_and_throw(Graph& graph, const std::string& name, Value x) {
+  static constexpr OpType type = op_type<count_and_throw>("count_and_throw");
+  const int count = graph.add_buffer({.name = name, .shape = {1}});
+  return graph.add_op(
+      {.name = name, .definition = std::make_shared<CountAndThrow>(), .inputs = {x}, .buffers = {count}, .type = &type},
+      graph.shape(x));
+}
+
 TEST(InterruptedForwardPass, LeavesTheLastWholeStepWithItsBuffers) {
-  bool throws = false;
-  const Network counting{
-      .name = "counting", .image = {28, 28, 1}, .build_layers = [&](Graph& graph, Purpose) {
-        Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-        x = dense(graph, "first", x, {.units = 4});
-        const int count = graph.add_buffer({.name = "count", .shape = {1}});
-        x = graph.add_op(
-            {.name = "count", .definition = std::make_shared<CountAndThrow>(throws), .inputs = {x}, .buffers = {count}},
-            graph.shape(x));
-        return dense(graph, "second", x, {.units = 10});
-      }};
+  count_and_throw_throws = false;
+  const Network counting = make_network("counting", {.image = {28, 28, 1}}, [](Graph& graph) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = dense(graph, "first", x, {.units = 4});
+    x = count_and_throw(graph, "count", x);
+    return dense(graph, "second", x, {.units = 10});
+  });
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi_world(), device);
   TowerSettings own = settings();
@@ -252,7 +253,7 @@ TEST(InterruptedForwardPass, LeavesTheLastWholeStepWithItsBuffers) {
   }
   const float counted = tower.buffers().tensor(0).floats()[0];
   mpi_world().barrier();
-  throws = true;
+  count_and_throw_throws = true;
   EXPECT_THROW(tower.step({.step = 2, .batch = samples_of(2).batch()}), ProcessEnds);
   EXPECT_NE(tower.buffers().tensor(0).floats()[0], counted) << "the step has begun";
   EXPECT_TRUE(equal_bits(whole_step(tower), before));

@@ -166,36 +166,39 @@ TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
   EXPECT_EQ(tower.parameters().slot(1)[5], 19.0f);
 }
 
+std::function<void()> in_backward;
+
 /// Passes its input through. Calls `in_backward` when the gradients of all later ops are complete and those of earlier
 /// ops have not started.
 struct BackwardProbe final : OpDefinition {
-  explicit BackwardProbe(std::function<void()> call) : in_backward(std::move(call)) {}
   std::string_view type() const override { return "backward probe"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
   std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors&) const override {
     struct Call final : Op {
-      explicit Call(const std::function<void()>& given) : call(given) {}
       void forward(Stream&) override {}
-      void backward(Stream&) override { call(); }
-      std::function<void()> call;
+      void backward(Stream&) override { in_backward(); }
     };
-    return std::make_unique<Call>(in_backward);
+    return std::make_unique<Call>();
   }
-  std::function<void()> in_backward;
 };
 
-Network watched_network(const std::function<void()>& in_backward) {
-  return {.name = "watched", .image = {28, 28, 1}, .build_layers = [in_backward](Graph& graph, Purpose) {
-            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = dense(graph, "first", x, {.units = 12, .weights = weights});
-            x = graph.add_op(
-                {.name = "backward probe", .definition = std::make_shared<BackwardProbe>(in_backward), .inputs = {x}},
-                graph.shape(x));
-            return dense(graph, "second", x, {.units = 10, .weights = weights});
-          }};
+Value backward_probe(Graph& graph, const std::string& name, Value x) {
+  static constexpr OpType type = op_type<backward_probe>("backward_probe");
+  return graph.add_op({.name = name, .definition = std::make_shared<BackwardProbe>(), .inputs = {x}, .type = &type},
+                      graph.shape(x));
+}
+
+Network watched_network(const std::function<void()>& call) {
+  in_backward = call;
+  return make_network("watched", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = dense(graph, "first", x, {.units = 12, .weights = weights});
+    x = backward_probe(graph, "backward probe", x);
+    return dense(graph, "second", x, {.units = 10, .weights = weights});
+  });
 }
 
 TEST_F(ShardedUpdateTest, RequiresAnElementwiseRuleAndSharedMemory) {

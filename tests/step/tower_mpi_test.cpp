@@ -116,20 +116,26 @@ class CountBatches final : public OpDefinition {
   }
 };
 
+Value count_batches(Graph& graph, const std::string& name, Value x) {
+  static constexpr OpType type = op_type<count_batches>("count_batches");
+  const int of_first = graph.add_buffer({.name = name + "/first", .shape = {1}, .initial_value = 1.0f});
+  const int mean = graph.add_buffer(
+      {.name = name + "/mean", .shape = {1}, .initial_value = 1.0f, .across_ranks = AcrossRanks::mean});
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<CountBatches>(),
+                       .inputs = {x},
+                       .buffers = {of_first, mean},
+                       .type = &type},
+                      graph.shape(x));
+}
+
 Network counting_network() {
-  return {.name = "counting", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose) {
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = dense(graph, "first", x, {.units = 4});
-            const int of_first = graph.add_buffer({.name = "count/first", .shape = {1}, .initial_value = 1.0f});
-            const int mean = graph.add_buffer(
-                {.name = "count/mean", .shape = {1}, .initial_value = 1.0f, .across_ranks = AcrossRanks::mean});
-            x = graph.add_op({.name = "count",
-                              .definition = std::make_shared<CountBatches>(),
-                              .inputs = {x},
-                              .buffers = {of_first, mean}},
-                             graph.shape(x));
-            return dense(graph, "second", x, {.units = 10});
-          }};
+  return make_network("counting", {.image = {28, 28, 1}}, [](Graph& graph) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = dense(graph, "first", x, {.units = 4});
+    x = count_batches(graph, "count", x);
+    return dense(graph, "second", x, {.units = 10});
+  });
 }
 
 TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {

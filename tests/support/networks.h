@@ -32,66 +32,60 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
 
 /// A residual block: two ops read one value, and another op joins their outputs.
 inline Network branching_network() {
-  return {.name = "branching", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = relu(graph, "stem/relu", dense(graph, "stem", x, {.units = 24, .weights = weights}));
-            Value y =
-                relu(graph, "a/relu", dense(graph, "a", x, {.units = 24, .weights = weights, .l2_factor = 1e-4f}));
-            y = dense(graph, "b", y, {.units = 24, .weights = weights});
-            x = relu(graph, "sum/relu", add(graph, "sum", x, y));
-            return dense(graph, "logits", x, {.units = 10, .weights = weights});
-          }};
+  return make_network("branching", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = relu(graph, "stem/relu", dense(graph, "stem", x, {.units = 24, .weights = weights}));
+    Value y = relu(graph, "a/relu", dense(graph, "a", x, {.units = 24, .weights = weights, .l2_factor = 1e-4f}));
+    y = dense(graph, "b", y, {.units = 24, .weights = weights});
+    x = relu(graph, "sum/relu", add(graph, "sum", x, y));
+    return dense(graph, "logits", x, {.units = 10, .weights = weights});
+  });
 }
 
 /// Batch norms after convolutions without biases, in a residual block.
 inline Network normalized_network() {
-  return {.name = "normalized", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose purpose) {
-            NormalizeImagesParams input{.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3};
-            input.distort = purpose != Purpose::evaluation;
-            Value x = normalize_images(graph, "input", input);
-            x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
-            const Value y = conv_norm(graph, "branch", x, {.filters = 8});
-            x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
-            x = global_avg_pool(graph, "average", x);
-            return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
-          }};
+  return make_network("normalized", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
+    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
+    x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
+    const Value y = conv_norm(graph, "branch", x, {.filters = 8});
+    x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
+    x = global_avg_pool(graph, "average", x);
+    return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
+  });
 }
 
 /// A residual block: its batch norms take over a ReLU, nothing, or an addition with its ReLU.
 inline Network residual_network() {
-  Network network = normalized_network();
-  network.name = "residual";
-  network.build_layers = [](Graph& graph, Purpose /*purpose*/) {
-    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3});
+  return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
+    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 2});
     Value y = conv_norm_relu(graph, "a", x, {.filters = 12, .stride = 2});
     y = conv_norm(graph, "b", y, {.filters = 12});
     x = end_of_residual_block(graph, "block", x, y, ConvNormParams{.filters = 12, .kernel = 1, .stride = 2});
     x = global_avg_pool(graph, "average", x);
     return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(12), .biases = std::nullopt});
-  };
-  return network;
+  });
 }
 
 /// Layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
 inline Network attending_network() {
-  return {.name = "attending", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
-            const Initializer weights = fan_in_uniform(16);
-            const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
-              return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
-            };
-            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
-            x = conv2d(graph, "patches", x,
-                       {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
-            Value y = depthwise_conv2d(graph, "depthwise", layer_norm(graph, "norm1", x, {}),
-                                       {.kernel = 3, .padding = Padding::symmetric(1), .weights = weights});
-            x = add(graph, "sum1", scale_channels(graph, "scale", y, {.initial_factor = 0.5f}), x);
-            x = embed_tokens(graph, "tokens", x, {.class_token = weights, .positions = weights});
-            y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x, {}), 48), {.heads = 2});
-            x = add(graph, "sum2", gelu(graph, "gelu", layer("project", y, 16)), x);
-            return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
-          }};
+  return make_network("attending", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights = fan_in_uniform(16);
+    const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
+      return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
+    };
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "patches", x,
+               {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+    Value y = depthwise_conv2d(graph, "depthwise", layer_norm(graph, "norm1", x, {}),
+                               {.kernel = 3, .padding = Padding::symmetric(1), .weights = weights});
+    x = add(graph, "sum1", scale_channels(graph, "scale", y, {.initial_factor = 0.5f}), x);
+    x = embed_tokens(graph, "tokens", x, {.class_token = weights, .positions = weights});
+    y = attention(graph, "attention", layer("qkv", layer_norm(graph, "norm2", x, {}), 48), {.heads = 2});
+    x = add(graph, "sum2", gelu(graph, "gelu", layer("project", y, 16)), x);
+    return dense(graph, "logits", first_token(graph, "class", x), {.units = 10, .weights = weights});
+  });
 }
 
 /// The branching network on samples that are warped and mixed.

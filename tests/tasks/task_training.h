@@ -70,11 +70,11 @@ class TaskTraining {
 
  private:
   static Network network_of(std::int64_t outputs) {
-    return {.name = "small", .image = {4, 4, 1}, .build_layers = [outputs](Graph& graph, Purpose /*purpose*/) {
-              Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
-              x = relu(graph, "hidden/relu", dense(graph, "hidden", x, {.units = 6}));
-              return dense(graph, "output", x, {.units = outputs});
-            }};
+    return make_network("small", {.image = {4, 4, 1}}, [outputs](Graph& graph) {
+      Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
+      x = relu(graph, "hidden/relu", dense(graph, "hidden", x, {.units = 6}));
+      return dense(graph, "output", x, {.units = outputs});
+    });
   }
 
   static Dataset dataset_of(const TargetSpec& spec, std::span<const std::byte> targets) {

@@ -15,12 +15,12 @@ using ::testing::MatchesRegex;
 
 /// A batch norm after the pixels, which are infinite if settings.pixel_scale is.
 Network network_with_a_norm(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+  const auto layers = [settings](Graph& graph) {
     Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
     x = global_avg_pool(graph, "average", conv_norm_relu(graph, "stem", x, {.filters = 4, .stride = 2}));
     return dense(graph, "logits", x, {.units = settings.outputs, .weights = fan_in_uniform(4)});
   };
-  return {.name = "with_a_norm", .image = settings.image, .build_layers = layers};
+  return make_network("with_a_norm", settings, layers);
 }
 
 /// A communicator that sends the last rank variables with a NaN.

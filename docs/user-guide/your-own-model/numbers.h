@@ -121,10 +121,10 @@ inline carillon::Task number_task(const carillon::RecordSchema& /*schema*/, cons
 /// One number from all pixels.
 inline carillon::Network linear_network(const carillon::NetworkSettings& settings) {
   using namespace carillon;
-  return {.name = "linear", .image = settings.image, .build_layers = [settings](Graph& graph, Purpose /*purpose*/) {
-            const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = settings.pixel_scale});
-            return dense(graph, "output", x, {.units = settings.outputs});
-          }};
+  return make_network("linear", settings, [settings](Graph& graph) {
+    const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = settings.pixel_scale});
+    return dense(graph, "output", x, {.units = settings.outputs});
+  });
 }
 
 /// What --help shows as defaults.

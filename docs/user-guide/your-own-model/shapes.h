@@ -18,7 +18,7 @@ inline const carillon::RecordSchema shape_records{.keys = {.image = "pixels", .l
 /// Two convolutions with batch norm, of 16 and 32 filters, and a fully connected layer.
 inline carillon::Network shapes_network(const carillon::NetworkSettings& settings) {
   using namespace carillon;
-  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+  const auto layers = [settings](Graph& graph) {
     const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
     const ImageShape& image = settings.image;
     Value x = scale_input(graph, "input",
@@ -33,7 +33,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
     x = global_avg_pool(graph, "pool", x);
     return dense(graph, "logits", x, {.units = settings.outputs, .weights = weights(9)});
   };
-  return {.name = "shapes", .image = settings.image, .build_layers = layers};
+  return make_network("shapes", settings, layers);
 }
 
 /// What --help shows as defaults.

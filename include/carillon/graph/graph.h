@@ -1,6 +1,6 @@
 // Graph: a network as a flat list of ops in forward order, with fixed shapes, before any memory or device exists.
 //
-// Network::build_layers adds ops with functions from `kernels/`, for example
+// A network's function adds ops with functions from `kernels/`, for example
 // dense(graph, "layer1", x, {.units = 500}). build_network (models/network.h) then runs passes, which prepare the graph
 // for the device, for example by fusing ops. A value that several ops read starts branches; an op with several
 // inputs, such as add, joins them.
@@ -10,10 +10,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "carillon/core/image_shape.h"
 #include "carillon/core/target_spec.h"
 #include "carillon/core/tensor.h"
+#include "carillon/graph/attributes.h"
 #include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
 #include "carillon/graph/op_traits.h"
@@ -25,6 +29,18 @@ namespace carillon {
 struct Value {
   int index = -1;  ///< index in Graph::values(); -1: no value
   bool operator==(const Value&) const = default;
+};
+
+struct OpType;
+
+/// The facts of a training or an evaluation that some ops read. They are no attributes of an op, so one description of
+/// a network serves trainings and evaluations.
+struct GraphContext {
+  ImageShape image = {};           ///< shape of the records' images
+  bool training = true;            ///< false: nothing is drawn, and dropout adds no ops
+  bool distort = false;            ///< input ops distort training images at random, if they can
+  std::uint64_t record_count = 0;  ///< training set size
+  std::uint64_t seed = 0;          ///< seed of the draws
 };
 
 class Graph {
@@ -45,6 +61,8 @@ class Graph {
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
     OpTraits traits = {};              ///< traits of the op's type
+    const OpType* type = nullptr;      ///< as in NewOp
+    Attributes attributes = {};        ///< before any pass
   };
   struct NewOp {
     std::string name;
@@ -53,14 +71,19 @@ class Graph {
     std::vector<int> parameters = {};
     std::vector<int> buffers = {};
     OpTraits traits = {};
+    /// The type and the attributes that add the same op again. Null: the op cannot be part of a NetworkDescription, as
+    /// losses and ops that passes add.
+    const OpType* type = nullptr;
+    Attributes attributes = {};
   };
 
   /// `batch_size`: samples that the graph processes at once; the first extent of every value, except for scalars.
   /// Scalars are float32, a target has the type of its TargetSpec, and all other values have the activation type of
   /// `arithmetic`. Errors: failed (batch_size is not above 0).
-  explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32);
+  explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32, const GraphContext& context = {});
 
   std::int64_t batch_size() const { return batch_size_; }
+  const GraphContext& context() const { return context_; }
   Arithmetic arithmetic() const { return arithmetic_; }
 
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
@@ -111,6 +134,7 @@ class Graph {
 
   std::int64_t batch_size_;
   Arithmetic arithmetic_;
+  GraphContext context_;
   std::vector<ValueInfo> values_;
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
@@ -119,5 +143,42 @@ class Graph {
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
 };
+
+/// A type of op, by which a NetworkDescription names its ops. An op's header declares a constant of it, and
+/// kernels/shared/op_types.h lists them all.
+struct OpType {
+  std::string_view name;  ///< "dense"
+  int input_count = 1;    ///< 0: the op reads the records
+  /// Adds the op. Errors: data (unknown attributes), failed (unsuitable inputs or attributes).
+  Value (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes);
+};
+
+/// The type of an op with one input, which `builder` adds: builder(graph, name, x, params).
+template <typename Params, auto builder>
+constexpr OpType op_type(std::string_view type) {
+  return {
+      .name = type,
+      .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+        return builder(graph, name, inputs[0], params_of<Params>(attributes));
+      }};
+}
+
+/// The type of an op without attributes and with one or two inputs: builder(graph, name, a) or builder(graph, name, a,
+/// b).
+template <auto builder>
+constexpr OpType op_type(std::string_view type) {
+  constexpr bool is_binary = std::is_invocable_v<decltype(builder), Graph&, const std::string&, Value, Value>;
+  return {
+      .name = type,
+      .input_count = is_binary ? 2 : 1,
+      .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+        AttributeReader(attributes).finish();
+        if constexpr (is_binary) {
+          return builder(graph, name, inputs[0], inputs[1]);
+        } else {
+          return builder(graph, name, inputs[0]);
+        }
+      }};
+}
 
 }  // namespace carillon

@@ -1,11 +1,10 @@
-// OpTraits: what graph passes, the executable, batch tiling and ONNX export may do with ops of one type.
+// OpTraits: what graph passes, the executable and batch tiling may do with ops of one type.
 //
-// The passes, tiling and export read these traits, so that a new op needs no change in them.
+// The passes and tiling read these traits, so that a new op needs no change in them.
 //
 // The op's folder holds one constant of this struct per op type. Its graph function passes the constant to
 // Graph::add_op with the definition, and the graph keeps both in the node. Every member is optional, except
-// writes_step_sums for a loss that runs on a GPU. An op without traits runs, but it is never fused, padded or tiled,
-// and it cannot be exported.
+// writes_step_sums for a loss that runs on a GPU. An op without traits runs, but it is never fused, padded or tiled.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,6 @@
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
 #include "carillon/graph/compute_copy.h"
-#include "carillon/graph/operators.h"
 
 namespace carillon {
 
@@ -27,10 +25,15 @@ class OpDefinition;
 struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
+  // What the op computes, for the ops that passes fuse into others.
+  /// The activation that the op applies to its only input: "relu", "gelu" or "silu". Empty: the op is no activation.
+  std::string_view activation = {};
+  bool is_addition = false;  ///< output = input 0 + input 1
+
   // Fusion: passes merge an activation, an addition or a bias into a neighbouring op. Each function returns another
   // definition of the same C++ class, because the node keeps its traits. It returns null if this op does not support
   // the change.
-  /// The definition of this op with an activation of type `activation` ("relu", "gelu") applied to its output.
+  /// The definition of this op with an activation (OpTraits::activation) applied to its output.
   Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
   /// The definition of this op with a ReLU applied to its input, or null if that is not cheaper than a ReLU in the op
   /// that produces the input.
@@ -93,12 +96,6 @@ struct OpTraits {
   /// - It does not read StepInputs, because it does not know the numbers of its samples in the batch.
   /// - It accepts activations that are not aligned to tensor_alignment_bytes.
   bool samples_are_independent = false;
-
-  // Export to ONNX.
-  /// Adds the ONNX operators that compute the op in evaluation. Returns the name of the ONNX output. If the op has
-  /// several outputs, they must be equal, and this one replaces them all. Null: a network with this op in its
-  /// evaluation cannot be exported.
-  std::string (*to_onnx)(const OpDefinition& op, OperatorGraph& operators, const OpOperands& operands) = nullptr;
 };
 
 template <auto member>

@@ -1,7 +1,8 @@
-// Network: a description of a neural network that can add its layers to a graph.
+// Network: the description of a neural network, with the settings of its training.
 //
 // A network is a value. It does not depend on ranks, devices or programs. Each program lists the networks that it can
-// train. build_network() turns a network into a graph that is ready to run.
+// train. A checkpoint stores the description, so evaluations need no list. build_network() turns a network into a graph
+// that is ready to run.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "carillon/core/image_shape.h"
 #include "carillon/graph/graph.h"
+#include "carillon/graph/network_description.h"
 #include "carillon/tasks/task.h"
 
 namespace carillon {
@@ -23,10 +25,8 @@ struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// The settings that a network is made from. They come from the data, the task and the options.
-///
-/// An evaluation sets only image, density, outputs, pixel_scale and normalization. The names and shapes of the
-/// variables must depend only on image and outputs.
+/// The settings that a network is made from. They come from the data, the task and the options. The names and shapes of
+/// the variables must depend only on image and outputs.
 struct NetworkSettings {
   ImageShape image;             ///< shape of the records
   float density = 1.0f;         ///< fraction, 0 to 1, of image bytes that are not 0; a hint for speed; 1: unknown
@@ -72,12 +72,11 @@ struct MixingSettings {
   std::uint64_t seed = 0;
 };
 
-struct Network {
-  std::string name;  ///< for messages; users select a network by its name in the program's list
-  ImageShape image;  ///< shape of the input records
-  /// Adds all layers to the graph and returns the output [batch, outputs]. The first op reads the records and returns
-  /// the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
-  std::function<Value(Graph& graph, Purpose purpose)> build_layers;
+/// Users select a network by NetworkDescription::name in the program's list. The first op reads the records and returns
+/// the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
+struct Network : NetworkDescription {
+  bool distort = false;  ///< as in NetworkSettings, as are the next two
+  std::uint64_t record_count = 0, seed = 0;
   std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn
   WarpSettings warp = {};                         ///< warps the images after the first op
   MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
@@ -89,8 +88,14 @@ struct Network {
   std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
 
+/// Makes the network whose layers `add_layers` adds to a graph: it adds ops with the functions of kernels/<op>/<op>.h
+/// and returns the output [batch, outputs]. It is called once, with a graph of one sample; build_network adds the same
+/// ops to graphs of any batch size. Errors: as describe_network.
+Network make_network(const std::string& name, const NetworkSettings& settings,
+                     const std::function<Value(Graph& graph)>& add_layers);
+
 /// Makes a network. Errors: usage (images of an unsupported shape; the message names it).
-using MakeNetwork = Network (*)(const NetworkSettings& settings);
+using MakeNetwork = std::function<Network(const NetworkSettings& settings)>;
 
 /// A network's graph, ready to run.
 struct BuiltNetwork {

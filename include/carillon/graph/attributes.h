@@ -1,0 +1,125 @@
+// Attributes: the settings of an op as named values, so that a network can be stored and read as data.
+//
+// A params struct lists its fields once: void visit(Fields& fields) { fields("units", units); ... }. attributes_of
+// writes these fields, and params_of reads them. An absent attribute keeps the default of its field. The writer omits
+// values that equal the defaults.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/graph/parameters.h"
+
+namespace carillon {
+
+class Attributes {
+ public:
+  using Value = std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
+
+  /// Replaces a value of that name.
+  void set(std::string_view name, Value value);
+  /// Null: there is no such attribute.
+  const Value* find(std::string_view name) const;
+  /// In the order in which they were set.
+  const std::vector<std::pair<std::string, Value>>& values() const { return values_; }
+  bool operator==(const Attributes&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, Value>> values_;
+};
+
+/// Largest magnitude of an integer attribute: products of two extents then fit into 64 bits.
+inline constexpr std::int64_t max_attribute = std::int64_t{1} << 31;
+
+/// Writes the fields of a params struct.
+class AttributeWriter {
+ public:
+  explicit AttributeWriter(Attributes& attributes) : attributes_(attributes) {}
+
+  void operator()(std::string_view name, bool value) { attributes_.set(name, value); }
+  void operator()(std::string_view name, int value) { attributes_.set(name, std::int64_t{value}); }
+  void operator()(std::string_view name, std::int64_t value) { attributes_.set(name, value); }
+  void operator()(std::string_view name, float value) { attributes_.set(name, value); }
+  void operator()(std::string_view name, const Initializer& value);
+  void operator()(std::string_view name, const std::optional<Initializer>& value);
+  template <std::size_t count>
+  void operator()(std::string_view name, const std::array<float, count>& values) {
+    attributes_.set(name, std::vector<float>(values.begin(), values.end()));
+  }
+  /// An enumerator whose value is its position in `names`.
+  template <typename Enum>
+  void one_of(std::string_view name, Enum value, std::initializer_list<std::string_view> names) {
+    attributes_.set(name, std::string(*(names.begin() + static_cast<std::ptrdiff_t>(value))));
+  }
+  /// -1 is written as `word`.
+  void number_or_word(std::string_view name, std::int64_t value, std::string_view word);
+
+ private:
+  Attributes& attributes_;
+};
+
+/// Reads the fields of a params struct. Errors: data (a value of another type or out of range).
+class AttributeReader {
+ public:
+  explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
+
+  void operator()(std::string_view name, bool& value);
+  void operator()(std::string_view name, int& value);
+  void operator()(std::string_view name, std::int64_t& value);
+  void operator()(std::string_view name, float& value);
+  void operator()(std::string_view name, Initializer& value);
+  void operator()(std::string_view name, std::optional<Initializer>& value);
+  template <std::size_t count>
+  void operator()(std::string_view name, std::array<float, count>& values) {
+    read_floats(name, values);
+  }
+  template <typename Enum>
+  void one_of(std::string_view name, Enum& value, std::initializer_list<std::string_view> names) {
+    value = static_cast<Enum>(read_word(name, static_cast<std::size_t>(value), {names.begin(), names.size()}));
+  }
+  void number_or_word(std::string_view name, std::int64_t& value, std::string_view word);
+  /// Errors: data (an attribute that no field has).
+  void finish() const;
+
+ private:
+  const Attributes::Value* take(std::string_view name);
+  void read_floats(std::string_view name, std::span<float> values);
+  std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
+
+  const Attributes& attributes_;
+  std::size_t taken_ = 0;
+};
+
+template <typename Params>
+Attributes attributes_of(Params params) {
+  Attributes all, defaults, different;
+  AttributeWriter writer(all), default_writer(defaults);
+  params.visit(writer);
+  Params{}.visit(default_writer);
+  for (const auto& [name, value] : all.values()) {
+    const Attributes::Value* const usual = defaults.find(name);
+    if (usual == nullptr || *usual != value) different.set(name, value);
+  }
+  return different;
+}
+
+/// Errors: data (an unknown attribute, or a value of another type or out of range).
+template <typename Params>
+Params params_of(const Attributes& attributes) {
+  Params params;
+  AttributeReader reader(attributes);
+  params.visit(reader);
+  reader.finish();
+  return params;
+}
+
+}  // namespace carillon

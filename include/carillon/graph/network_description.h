@@ -1,0 +1,54 @@
+// NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
+//
+// A description lists the ops of a network with their types and attributes. Variables, buffers and shapes follow from
+// them. The description holds nothing of a training (seed, augmentation, batch size): GraphContext has these facts.
+//
+// Its JSON text, which checkpoints store:
+//   {"name": "mnist",
+//    "inputs": [{"name": "image", "type": "uint8", "shape": [28, 28, 1]}],            height, width, channels
+//    "ops": [{"name": "input", "type": "scale_input", "inputs": ["image"], "attributes": {"scale": 0.00390625}},
+//            {"name": "layer1", "type": "dense", "inputs": ["input"], "attributes": {"units": 500, ...}}, ...],
+//    "outputs": ["layer2"]}
+// Attributes that equal the default of their op type are omitted, so these defaults must never change.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "carillon/core/image_shape.h"
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct OpDescription {
+  std::string name;                 ///< unique in the network; its variables are `<name>/weights`, ...
+  const OpType* type = nullptr;     ///< never null
+  std::vector<std::string> inputs;  ///< names of the ops that it reads; empty: it reads the records
+  Attributes attributes;
+  bool operator==(const OpDescription&) const = default;
+};
+
+struct NetworkDescription {
+  std::string name;                ///< "mnist"
+  ImageShape image;                ///< shape of the input, the uint8 images of the records
+  std::vector<OpDescription> ops;  ///< in forward order
+  std::string output;              ///< name of the op that computes the output, [batch, outputs]
+  bool operator==(const NetworkDescription&) const = default;
+};
+
+/// Describes the ops that `add_layers` adds to a graph with one sample. `add_layers` returns the output. Errors: failed
+/// (an op has no OpType; two ops have the same name), and those of `add_layers`.
+NetworkDescription describe_network(const std::string& name, const ImageShape& image,
+                                    const std::function<Value(Graph& graph)>& add_layers);
+
+/// Adds all ops of the network to an empty graph whose context has the network's image shape, and returns the output.
+/// Errors: data (unsuitable attributes; sizes beyond 2^40 elements), and those of the ops.
+Value add_network(Graph& graph, const NetworkDescription& network);
+
+std::string description_text(const NetworkDescription& network);
+/// Reads the JSON text. `types`: all known op types. Errors: data (not such a text; an unknown op type).
+NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types);
+
+}  // namespace carillon

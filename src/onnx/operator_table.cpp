@@ -1,0 +1,368 @@
+#include "src/onnx/operator_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "kernels/attention/attention.h"
+#include "kernels/avg_pool/avg_pool.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/lrn/lrn.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/normalize_images/normalize_images.h"
+#include "kernels/scale_channels/scale_channels.h"
+#include "kernels/scale_input/scale_input.h"
+#include "kernels/tokens/tokens.h"
+
+namespace carillon {
+namespace {
+
+std::string to_channels_last(OnnxWriter& writer, const std::string& x) {
+  return writer.add("Transpose", {x}, {{"perm", Extents{0, 2, 3, 1}}});
+}
+std::string to_channels_first(OnnxWriter& writer, const std::string& x) {
+  return writer.add("Transpose", {x}, {{"perm", Extents{0, 3, 1, 2}}});
+}
+
+// Input ops
+
+std::string write_scale_input(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<ScaleInputParams>(op.attributes);
+  return writer.add("Mul", {op.inputs.at(0), writer.constant({}, {params.scale})});
+}
+
+/// y = v * factor + offset, by channel.
+std::string write_normalize_images(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<NormalizeImagesParams>(op.attributes);
+  const std::int64_t channels = op.output[3];
+  std::vector<float> factors, offsets;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    factors.push_back(static_cast<float>(1.0 / (255.0 * params.deviation[c])));
+    offsets.push_back(static_cast<float>(-static_cast<double>(params.mean[c]) / params.deviation[c]));
+  }
+  const std::string scaled = writer.add("Mul", {op.inputs.at(0), writer.constant({1, channels, 1, 1}, factors)});
+  return writer.add("Add", {scaled, writer.constant({1, channels, 1, 1}, offsets)});
+}
+
+std::string write_cifar_distort(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<CifarDistortParams>(op.attributes);
+  const std::int64_t height = op.input[1], width = op.input[2];
+  const std::int64_t top = (height - params.crop_height) / 2, left = (width - params.crop_width) / 2;
+  const std::string begin = writer.constant(Extents{top, left});
+  const std::string end = writer.constant(Extents{top + params.crop_height, left + params.crop_width});
+  const std::string crop = writer.add("Slice", {op.inputs.at(0), begin, end, writer.constant(Extents{2, 3})});
+  const auto mean = [&](const std::string& x) { return writer.add("ReduceMean", {x}, {{"axes", Extents{1, 2, 3}}}); };
+  const std::string centred = writer.add("Sub", {crop, mean(crop)});
+  const std::string deviation = writer.add("Sqrt", {mean(writer.add("Mul", {centred, centred}))});
+  const auto count = static_cast<double>(op.output.elements_per_sample());
+  const std::string least = writer.constant({}, {static_cast<float>(1.0 / std::sqrt(count))});
+  return writer.add("Div", {centred, writer.add("Max", {deviation, least})});
+}
+
+// Layers
+
+std::string write_dense(OnnxWriter& writer, const ExportedOp& op) {
+  const bool has_images = op.input.rank() == 4, has_biases = op.parameters.size() > 1;
+  std::string x = op.inputs.at(0);
+  if (has_images) x = to_channels_last(writer, x);           // the rows of the weights have this order, too
+  if (params_of<DenseParams>(op.attributes).per_position) {  // Gemm requires matrices
+    x = writer.add("MatMul", {x, writer.constant(op.parameters.at(0))});
+    if (has_biases) x = writer.add("Add", {x, writer.constant(op.parameters[1])});
+    return has_images ? to_channels_first(writer, x) : x;
+  }
+  if (op.input.rank() != 2) x = writer.add("Flatten", {x});
+  std::vector<std::string> inputs{x, writer.constant(op.parameters.at(0))};
+  if (has_biases) inputs.push_back(writer.constant(op.parameters[1]));
+  return writer.add(has_biases ? "Gemm" : "MatMul", std::move(inputs));
+}
+
+/// The window attributes of Conv, MaxPool and AveragePool. `input`: [batch, height, width, channels].
+std::vector<OnnxAttribute> window_attributes(const Shape& input, std::int64_t window, std::int64_t stride,
+                                             Padding padding) {
+  const SlidingWindow rows = slide(input[1], window, stride, padding),
+                      columns = slide(input[2], window, stride, padding);
+  return {{"kernel_shape", Extents{window, window}},
+          {"strides", Extents{stride, stride}},
+          {"pads", Extents{rows.before, columns.before, rows.after, columns.after}}};
+}
+
+/// Filters [height, width, in, out] as [out, in, height, width].
+std::string constant_of_filters(OnnxWriter& writer, const Tensor& filters) {
+  const Shape& shape = filters.shape;
+  const std::int64_t area = shape[0] * shape[1], in = shape[2], out = shape[3];
+  const std::span<const float> weights = filters.floats();
+  std::vector<float> turned;
+  turned.reserve(weights.size());
+  for (std::int64_t o = 0; o < out; ++o) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      for (std::int64_t at = 0; at < area; ++at) turned.push_back(weights[(at * in + i) * out + o]);
+    }
+  }
+  return writer.constant({out, in, shape[0], shape[1]}, turned);
+}
+
+std::string write_convolution(OnnxWriter& writer, const ExportedOp& op, std::vector<OnnxAttribute> attributes) {
+  std::vector<std::string> inputs{op.inputs.at(0), constant_of_filters(writer, op.parameters.at(0))};
+  if (op.parameters.size() > 1) inputs.push_back(writer.constant(op.parameters[1]));
+  return writer.add("Conv", std::move(inputs), attributes);
+}
+
+std::string write_conv2d(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<Conv2dParams>(op.attributes);
+  return write_convolution(writer, op, window_attributes(op.input, params.kernel, params.stride, params.padding));
+}
+
+/// Filters [height, width, 1, channels] are those of a convolution with a group for each channel.
+std::string write_depthwise_conv2d(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<DepthwiseConv2dParams>(op.attributes);
+  auto attributes = window_attributes(op.input, params.kernel, params.stride, params.padding);
+  attributes.push_back({"group", op.input[3]});
+  return write_convolution(writer, op, std::move(attributes));
+}
+
+std::string write_max_pool(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<MaxPoolParams>(op.attributes);
+  if (params.window == 0) {
+    const Extents image{op.input[1], op.input[2]};
+    return writer.add("MaxPool", {op.inputs.at(0)},
+                      {{"kernel_shape", image}, {"strides", image}, {"pads", Extents{0, 0, 0, 0}}});
+  }
+  return writer.add("MaxPool", {op.inputs.at(0)},
+                    window_attributes(op.input, params.window, params.stride, params.padding));
+}
+
+std::string write_avg_pool(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<AvgPoolParams>(op.attributes);
+  return writer.add("AveragePool", {op.inputs.at(0)},
+                    window_attributes(op.input, params.window, params.stride, params.padding));
+}
+
+std::string write_global_avg_pool(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Flatten", {writer.add("GlobalAveragePool", {op.inputs.at(0)})});
+}
+
+std::string write_batch_norm(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<BatchNormParams>(op.attributes);
+  const Tensor& beta = op.parameters.back();
+  const std::vector<float> ones(static_cast<std::size_t>(beta.shape[0]), 1.0f);
+  const std::string gamma =
+      params.trains_scale ? writer.constant(op.parameters.at(0)) : writer.constant(beta.shape.extents(), ones);
+  return writer.add("BatchNormalization",
+                    {op.inputs.at(0), gamma, writer.constant(beta), writer.constant(op.buffers.at(0)),
+                     writer.constant(op.buffers.at(1))},
+                    {{"epsilon", params.epsilon}});
+}
+
+/// LayerNormalization applies to the last extents.
+std::string write_layer_norm(OnnxWriter& writer, const ExportedOp& op) {
+  const bool has_images = op.input.rank() == 4;
+  const std::string x = has_images ? to_channels_last(writer, op.inputs.at(0)) : op.inputs.at(0);
+  const std::string gamma = writer.constant(op.parameters.at(0)), beta = writer.constant(op.parameters.at(1));
+  const float epsilon = params_of<LayerNormParams>(op.attributes).epsilon;
+  const std::string y =
+      writer.add("LayerNormalization", {x, gamma, beta}, {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+  return has_images ? to_channels_first(writer, y) : y;
+}
+
+std::string write_lrn(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<LrnParams>(op.attributes);
+  const std::int64_t size = 2 * std::int64_t{params.depth_radius} + 1;  // ONNX divides alpha by it
+  return writer.add("LRN", {op.inputs.at(0)},
+                    {{"size", size},
+                     {"alpha", params.alpha * static_cast<float>(size)},
+                     {"beta", params.beta},
+                     {"bias", params.bias}});
+}
+
+std::string write_scale_channels(OnnxWriter& writer, const ExportedOp& op) {
+  Tensor gamma = op.parameters.at(0);
+  if (op.input.rank() == 4) gamma.shape = {gamma.shape[0], 1, 1};  // ONNX images are [batch, channels, ...]
+  return writer.add("Mul", {op.inputs.at(0), writer.constant(gamma)});
+}
+
+std::string write_nothing(OnnxWriter& /*writer*/, const ExportedOp& op) { return op.inputs.at(0); }
+
+// Transformers
+
+std::string write_attention(OnnxWriter& writer, const ExportedOp& op) {
+  const AttentionShape shape(op.output, params_of<AttentionParams>(op.attributes));
+  // In the shapes of Reshape, 0 keeps an extent of the input.
+  const std::string heads =
+      writer.add("Reshape", {op.inputs.at(0), writer.constant(Extents{0, 0, 3 * shape.heads, shape.head_size()})});
+  const auto part = [&](const std::string& of, int number) {
+    const std::int64_t first = number * shape.heads;
+    return writer.add("Slice", {of, writer.constant(Extents{first}), writer.constant(Extents{first + shape.heads}),
+                                writer.constant(Extents{1})});
+  };
+  const std::string rows = writer.add("Transpose", {heads}, {{"perm", Extents{0, 2, 1, 3}}});
+  const std::string columns = writer.add("Transpose", {heads}, {{"perm", Extents{0, 2, 3, 1}}});
+  const std::string products = writer.add("MatMul", {part(rows, 0), part(columns, 1)});
+  const std::string scores = writer.add("Mul", {products, writer.constant(Extents{1}, {shape.scale()})});
+  const std::string y = writer.add("MatMul", {writer.add("Softmax", {scores}), part(rows, 2)});
+  return writer.add("Reshape", {writer.add("Transpose", {y}, {{"perm", Extents{0, 2, 1, 3}}}),
+                                writer.constant(Extents{0, 0, shape.width})});
+}
+
+/// Pads the patches by one token of zeros, and adds one table.
+std::string write_embed_tokens(OnnxWriter& writer, const ExportedOp& op) {
+  const Tensor &class_token = op.parameters.at(0), &positions = op.parameters.at(1);
+  const std::int64_t channels = class_token.shape[2];
+  std::vector<float> table(positions.floats().begin(), positions.floats().end());
+  std::ranges::transform(class_token.floats(), table, table.begin(), std::plus<>());
+  std::string x = writer.add("Reshape", {op.inputs.at(0), writer.constant(Extents{0, channels, -1})});
+  x = writer.add("Transpose", {x}, {{"perm", Extents{0, 2, 1}}});
+  x = writer.add("Pad", {x, writer.constant(Extents{0, 1, 0, 0, 0, 0})});
+  return writer.add("Add", {x, writer.constant(positions.shape.extents(), table)});
+}
+
+std::string write_first_token(OnnxWriter& writer, const ExportedOp& op) {
+  const std::string x =
+      writer.add("Gather", {op.inputs.at(0), writer.constant(Extents{0})}, {{"axis", std::int64_t{1}}});
+  return writer.add("Reshape", {x, writer.constant(Extents{0, -1})});
+}
+
+// Element by element
+
+std::string write_relu(OnnxWriter& writer, const ExportedOp& op) { return writer.add("Relu", {op.inputs.at(0)}); }
+
+std::string write_gelu(OnnxWriter& writer, const ExportedOp& op) {
+  const std::string& x = op.inputs.at(0);
+  const auto constant = [&](float value) { return writer.constant({}, {value}); };
+  const std::string scaled = writer.add("Mul", {x, constant(static_cast<float>(1.0 / std::numbers::sqrt2))});
+  const std::string twice = writer.add("Add", {writer.add("Erf", {scaled}), constant(1.0f)});
+  return writer.add("Mul", {writer.add("Mul", {x, constant(0.5f)}), twice});
+}
+
+std::string write_silu(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Mul", {op.inputs.at(0), writer.add("Sigmoid", {op.inputs.at(0)})});
+}
+
+std::string write_scale(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Mul", {op.inputs.at(0), writer.constant({}, {params_of<ScaleParams>(op.attributes).factor})});
+}
+
+std::string write_add(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Add", {op.inputs.at(0), op.inputs.at(1)});
+}
+
+struct Row {
+  const OpType* type;
+  WriteOperators write;
+};
+
+constexpr std::array<Row, 23> table{{{&add_op, write_add},
+                                     {&attention_op, write_attention},
+                                     {&avg_pool_op, write_avg_pool},
+                                     {&batch_norm_op, write_batch_norm},
+                                     {&cifar_distort_op, write_cifar_distort},
+                                     {&conv2d_op, write_conv2d},
+                                     {&dense_op, write_dense},
+                                     {&depthwise_conv2d_op, write_depthwise_conv2d},
+                                     {&drop_path_op, write_nothing},
+                                     {&dropout_op, write_nothing},
+                                     {&embed_tokens_op, write_embed_tokens},
+                                     {&first_token_op, write_first_token},
+                                     {&gelu_op, write_gelu},
+                                     {&global_avg_pool_op, write_global_avg_pool},
+                                     {&layer_norm_op, write_layer_norm},
+                                     {&lrn_op, write_lrn},
+                                     {&max_pool_op, write_max_pool},
+                                     {&normalize_images_op, write_normalize_images},
+                                     {&relu_op, write_relu},
+                                     {&scale_channels_op, write_scale_channels},
+                                     {&scale_input_op, write_scale_input},
+                                     {&scale_op, write_scale},
+                                     {&silu_op, write_silu}}};
+
+}  // namespace
+
+void OnnxWriter::begin(const std::string& op) {
+  op_ = op;
+  count_ = 0;
+}
+
+std::string OnnxWriter::next_name(std::string_view type) { return fmt::format("{}/{}{}", op_, type, count_++); }
+
+std::string OnnxWriter::add(std::string_view type, std::vector<std::string> inputs,
+                            const std::vector<OnnxAttribute>& attributes) {
+  const std::string name = next_name(type);
+  onnx::Node& node = *graph_.add_node();
+  node.set_name(name);
+  node.set_op_type(std::string(type));
+  for (std::string& input : inputs) node.add_input(std::move(input));
+  node.add_output(name);
+  for (const OnnxAttribute& attribute : attributes) {
+    onnx::Attribute& written = *node.add_attribute();
+    written.set_name(std::string(attribute.name));
+    if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
+      written.set_type(onnx::Attribute::INT);
+      written.set_i(*integer);
+    } else if (const auto* const number = std::get_if<float>(&attribute.value)) {
+      written.set_type(onnx::Attribute::FLOAT);
+      written.set_f(*number);
+    } else {
+      written.set_type(onnx::Attribute::INTS);
+      for (const std::int64_t extent : std::get<Extents>(attribute.value)) written.add_ints(extent);
+    }
+  }
+  return name;
+}
+
+std::string OnnxWriter::constant(const Extents& shape, const std::vector<float>& values) {
+  onnx::Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(next_name("constant"));
+  tensor.set_data_type(onnx::Tensor::FLOAT);
+  for (const std::int64_t extent : shape) tensor.add_dims(extent);
+  tensor.set_raw_data(values.data(), values.size() * sizeof(float));
+  return tensor.name();
+}
+
+std::string OnnxWriter::constant(const Tensor& tensor) {
+  const std::span<const float> values = tensor.floats();
+  return constant(tensor.shape.extents(), std::vector<float>(values.begin(), values.end()));
+}
+
+std::string OnnxWriter::constant(const Extents& values) {
+  onnx::Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(next_name("constant"));
+  tensor.set_data_type(onnx::Tensor::INT64);
+  tensor.add_dims(static_cast<std::int64_t>(values.size()));
+  tensor.set_raw_data(values.data(), values.size() * sizeof(std::int64_t));
+  return tensor.name();
+}
+
+void OnnxWriter::name_output(std::string_view type, const std::string& from, const std::string& output,
+                             std::int64_t extent) {
+  onnx::Node& node = *graph_.add_node();
+  node.set_name(output);
+  node.set_op_type(std::string(type));
+  node.add_input(from);
+  node.add_output(output);
+  describe(output, {extent}, *graph_.add_output());
+}
+
+void OnnxWriter::describe(const std::string& name, const Extents& extents, onnx::ValueInfo& value) {
+  value.set_name(name);
+  onnx::TensorType& type = *value.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::Tensor::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_param("batch");
+  for (const std::int64_t extent : extents) type.mutable_shape()->add_dim()->set_dim_value(extent);
+}
+
+WriteOperators onnx_operators(const OpType& type) {
+  const auto found = std::ranges::find(table, &type, &Row::type);
+  return found != table.end() ? found->write : nullptr;
+}
+
+}  // namespace carillon

@@ -1,0 +1,71 @@
+// The table of op types and the ONNX operators (operator set 17) that compute them in evaluation.
+//
+// Images, which are [batch, height, width, channels] in Carillon, are [batch, channels, height, width] in ONNX. All
+// other tensors have the same layout. Source: onnx.ai, "ONNX Operators".
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "carillon/core/tensor.h"
+#include "carillon/graph/graph.h"
+#include "onnx/onnx.pb.h"
+
+namespace carillon {
+
+using Extents = std::vector<std::int64_t>;
+
+struct OnnxAttribute {
+  std::string_view name;
+  std::variant<std::int64_t, float, Extents> value;
+};
+
+/// Adds nodes and constants to an ONNX graph.
+class OnnxWriter {
+ public:
+  explicit OnnxWriter(onnx::Graph& graph) : graph_(graph) {}
+
+  /// Nodes and constants that are added from now on have names that start with `op`.
+  void begin(const std::string& op);
+  /// Adds an operator of `type`, for example "Conv", with one output. Returns the name of the output. `inputs`: names
+  /// of outputs and constants.
+  std::string add(std::string_view type, std::vector<std::string> inputs,
+                  const std::vector<OnnxAttribute>& attributes = {});
+  /// Adds a float32 tensor, row-major. Returns its name.
+  std::string constant(const Extents& shape, const std::vector<float>& values);
+  std::string constant(const Tensor& tensor);
+  /// Adds an int64 tensor of one extent. Returns its name.
+  std::string constant(const Extents& values);
+  /// Adds the output `output` of the model, float32 [batch, extent]: an op of `type` that reads `from`.
+  void name_output(std::string_view type, const std::string& from, const std::string& output, std::int64_t extent);
+  /// Describes a float32 value [batch, extents...].
+  static void describe(const std::string& name, const Extents& extents, onnx::ValueInfo& value);
+
+ private:
+  std::string next_name(std::string_view type);
+
+  onnx::Graph& graph_;
+  std::string op_;
+  int count_ = 0;
+};
+
+/// An op of the network that is exported.
+struct ExportedOp {
+  const Attributes& attributes;
+  std::vector<std::string> inputs;          ///< names; the first op of a network gets the images, pixels from 0 to 255
+  std::vector<Tensor> parameters, buffers;  ///< values, in host memory
+  Shape input, output;                      ///< of the first input (of the first op: the image) and the output
+};
+
+/// Adds the ONNX operators that compute the op. Returns the name of the ONNX output.
+using WriteOperators = std::string (*)(OnnxWriter& writer, const ExportedOp& op);
+
+/// Null: the type has no ONNX form.
+WriteOperators onnx_operators(const OpType& type);
+
+}  // namespace carillon
