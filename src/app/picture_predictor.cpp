@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/app/saved_network.h"
-#include "src/tasks/probabilities.h"
+#include "src/tasks/predictions.h"
 #include "src/train/input/batch_memory.h"
 
 namespace carillon {

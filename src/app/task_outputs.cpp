@@ -15,15 +15,10 @@
 #include "src/report/html/number_page.h"
 #include "src/report/task_report.h"
 #include "src/report/texts.h"
-#include "src/tasks/class_scores_metric.h"
-#include "src/tasks/classification.h"
 #include "src/tasks/classification_metric.h"
-#include "src/tasks/cross_entropy_metric.h"
-#include "src/tasks/first_by.h"
-#include "src/tasks/multilabel_metric.h"
-#include "src/tasks/prediction_metric.h"
-#include "src/tasks/probabilities.h"
-#include "src/tasks/regression_metric.h"
+#include "src/tasks/multilabel.h"
+#include "src/tasks/predictions.h"
+#include "src/tasks/regression.h"
 
 namespace carillon {
 namespace {
@@ -31,35 +26,32 @@ namespace {
 class ClassOutputs : public TaskOutputs {
  public:
   ClassOutputs(const Metric& metric, const std::vector<std::string>& names)
-      : predictions_(dynamic_cast<const PredictionMetric*>(&metric)),
-        scores_(dynamic_cast<const ClassScoresMetric&>(predictions_ != nullptr ? predictions_->other() : metric)),
-        loss_(dynamic_cast<const CrossEntropyMetric&>(scores_.other())),
-        names_(names) {}
+      : metric_(dynamic_cast<const ClassificationMetric&>(metric)), names_(names) {}
 
   void write_report(const std::string& file, const EvaluatedNetwork& network) const override {
-    std::vector<Score> scores = scores_.scores();
+    std::vector<Score> scores = metric_.scores();
     std::erase_if(scores, [](const Score& score) { return score.ratio || score.name == "cross_entropy"; });
     carillon::write_report(file, {.network = network,
-                                  .counts = dynamic_cast<const ConfusionMetric&>(loss_.counts()).matrix(),
+                                  .counts = metric_.confusion_matrix(),
                                   .class_names = names_,
-                                  .loss = loss_.loss(),
+                                  .loss = metric_.loss(),
                                   .other_scores = std::move(scores)});
   }
 
   std::string page(const PageFacts& facts) const override {
-    return class_page(facts, {predictions().samples, scores_.classes(), scores_.calibration(), names_});
+    return class_page(facts, {metric_.predictions().samples, metric_.classes(), metric_.calibration(), names_});
   }
 
-  PredictionTable table() const override { return class_table(predictions(), names_); }
+  PredictionTable table() const override { return class_table(metric_.predictions(), names_); }
 
   std::vector<RecordList> lists(std::size_t count) const override {
-    const std::vector<Prediction>& samples = predictions().samples;
+    const std::vector<Prediction>& samples = metric_.predictions().samples;
     return {{"Most certain mistakes", most_certain_mistakes(samples, count)},
             {"Least certain predictions", least_certain(samples, count)}};
   }
 
   ShownPrediction shown(std::size_t record) const override {
-    const Prediction& prediction = predictions().samples[record];
+    const Prediction& prediction = metric_.predictions().samples[record];
     return {.truth = name_or_number(names_, static_cast<std::size_t>(prediction.label)),
             .predicted = name_or_number(names_, static_cast<std::size_t>(prediction.predicted())),
             .rating = percent_text(prediction.confidence()),
@@ -67,14 +59,7 @@ class ClassOutputs : public TaskOutputs {
   }
 
  private:
-  const Predictions& predictions() const {
-    check(predictions_ != nullptr, "this metric does not have the predictions of all records");
-    return predictions_->predictions();
-  }
-
-  const PredictionMetric* predictions_;  ///< null: not needed
-  const ClassScoresMetric& scores_;
-  const CrossEntropyMetric& loss_;
+  const ClassificationMetric& metric_;
   const std::vector<std::string>& names_;
 };
 
@@ -194,16 +179,10 @@ class NumberOutputs : public TaskOutputs {
 
 MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs) {
   if (target != TargetKind::class_index) return task.make_metric;
-  return [classes = static_cast<std::size_t>(task.outputs), needs]() -> std::unique_ptr<Metric> {
-    std::unique_ptr<Metric> counts;
-    if (needs.has_confusion_matrix) {
-      counts = std::make_unique<ConfusionMetric>(classes);
-    } else {
-      counts = std::make_unique<AccuracyMetric>();
-    }
-    std::unique_ptr<Metric> scores = classification_metric(classes, std::move(counts));
-    if (!needs.has_predictions) return scores;
-    return std::unique_ptr<Metric>(std::make_unique<PredictionMetric>(classes, std::move(scores)));
+  return [classes = static_cast<std::size_t>(task.outputs), needs] {
+    return std::make_unique<ClassificationMetric>(
+        classes, ClassificationDetails{.has_confusion_matrix = needs.has_confusion_matrix,
+                                       .has_predictions = needs.has_predictions});
   };
 }
 

@@ -40,8 +40,7 @@ struct CheckpointState {
   std::vector<NamedArray> buffers;  ///< not trained: running statistics
 };
 
-/// The newest format version that can be read. Version 1 has no buffers, version 2 has them. Writing uses the lowest
-/// sufficient version.
+/// The format version. Checkpoints of other versions are refused.
 inline constexpr std::int64_t checkpoint_format_version = 2;
 
 /// `train_dir/model.ckpt-<global_step>.h5`.
@@ -56,15 +55,15 @@ void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
-/// An intact checkpoint that is not loaded: of a newer format, or larger than the caller's limit, so probably of
-/// another network. Loading must not fall back to an older one. Exit code: data.
+/// An intact checkpoint that is not loaded: of another format version, or larger than the caller's limit, so probably
+/// of another network. Loading must not fall back to an older one. Exit code: data.
 class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
 };
 
 /// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (no such file), data (not a regular file, damaged),
-/// RefusedCheckpoint (a newer format, or larger than `max_bytes`), io.
+/// RefusedCheckpoint (another format version, or larger than `max_bytes`), io.
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes = no_size_limit);
 
 /// Steps of the checkpoints in `train_dir`, newest first. Empty if the directory is missing.

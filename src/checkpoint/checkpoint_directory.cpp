@@ -1,16 +1,26 @@
-#include "src/checkpoint/checkpoint_directory.h"
+// The checkpoints of a train directory: their names, the search for the newest, and the background writer.
+#include "src/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <future>
+#include <optional>
 #include <set>
+#include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/checkpoint/hdf5_image.h"
+#include "src/checkpoint/checkpoint_bytes.h"
 #include "src/core/count_text.h"
+#include "src/core/free_memory.h"
 
 namespace carillon {
 namespace {
@@ -62,6 +72,22 @@ std::optional<std::int64_t> newest_but(const std::set<std::int64_t>& skipped, co
   return found == steps.end() ? std::nullopt : std::optional(*found);
 }
 
+/// Removes the checkpoints that `retention` does not keep, after that of `newest_step` has been written. Later steps
+/// are neither counted nor removed: they belong to another run, or they are damaged and this run skipped them. Errors:
+/// io.
+void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step,
+                            const CheckpointRetention& retention) {
+  if (retention.newest <= 0) return;
+  const auto stays = [&](std::int64_t step) { return retention.every > 0 && step % retention.every == 0; };
+  std::int64_t newer = 0;
+  for (const auto step : list_checkpoints(train_dir)) {
+    if (step > newest_step) continue;
+    if (newer++ >= retention.newest && !stays(step)) remove_file(checkpoint_path(train_dir, step));
+  }
+}
+
+// --- CheckpointWriter: one background write at a time, then retention.
+
 }  // namespace
 
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step) {
@@ -92,7 +118,7 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
     } catch (const RefusedCheckpoint&) {
       throw;  // not damaged: resuming from an older one would lose work
     } catch (const Error& error) {
-      // A run that goes on has removed it, and has written a newer one before. If it is listed again, it is a link to
+      // A running training has removed it and has already written a newer one. If it is listed again, it is a link to
       // nothing.
       if (error.code() == ExitCode::no_input && vanished.insert(*next).second) continue;
       if (error.code() != ExitCode::data && error.code() != ExitCode::no_input) throw;
@@ -125,15 +151,73 @@ void remove_stale_temporaries(const std::filesystem::path& train_dir) {
   for (const auto& name : stale) remove_file(train_dir / name);
 }
 
-void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step,
-                            const CheckpointRetention& retention) {
-  if (retention.newest <= 0) return;
-  const auto stays = [&](std::int64_t step) { return retention.every > 0 && step % retention.every == 0; };
-  std::int64_t newer = 0;
-  for (const auto step : list_checkpoints(train_dir)) {
-    if (step > newest_step) continue;
-    if (newer++ >= retention.newest && !stays(step)) remove_file(checkpoint_path(train_dir, step));
+struct CheckpointWriter::Worker {
+  std::function<void(std::int64_t step, std::span<const std::byte> bytes)> write_bytes;
+  std::optional<CheckpointState> state{};  ///< to be encoded
+  std::int64_t step = -1;
+  std::vector<std::byte> bytes{};       ///< file of the last state, until it is written
+  std::exception_ptr encoding_error{};  ///< of the last state, of which no file can be made
+  std::atomic<std::int64_t> newest_complete{-1};
+  std::future<void> write{};  ///< its destructor waits
+
+  void start() {
+    write = std::async(std::launch::async, [this] { run(); });
   }
+  /// Makes the file of `state`, and frees both the state and a file that could not be written.
+  void encode() {
+    CheckpointState taken = std::move(*state);
+    state.reset();
+    free_memory(bytes);
+    step = taken.global_step;
+    encoding_error = nullptr;
+    try {
+      bytes = encode_checkpoint(std::move(taken));
+    } catch (...) {
+      encoding_error = std::current_exception();
+    }
+  }
+  void run() {
+    if (state) encode();
+    if (encoding_error) std::rethrow_exception(encoding_error);
+    write_bytes(step, bytes);
+    newest_complete = step;
+    free_memory(bytes);
+  }
+};
+
+CheckpointWriter::CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention)
+    : worker_(new Worker{[train_dir, retention](std::int64_t step, std::span<const std::byte> bytes) {
+        write_file_atomically(checkpoint_path(train_dir, step), bytes);
+        remove_old_checkpoints(train_dir, step, retention);
+      }}) {}
+
+CheckpointWriter::CheckpointWriter(std::filesystem::path file)
+    : worker_(new Worker{[file = std::move(file)](std::int64_t /*step*/, std::span<const std::byte> bytes) {
+        write_file_atomically(file, bytes);
+      }}) {}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::start(CheckpointState state) {
+  wait();
+  worker_->state = std::move(state);
+  worker_->start();
 }
+
+void CheckpointWriter::start_again() {
+  wait();
+  check(!worker_->bytes.empty() || worker_->encoding_error, "no checkpoint has failed");
+  worker_->start();
+}
+
+bool CheckpointWriter::is_done() const {
+  return !worker_->write.valid() || worker_->write.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void CheckpointWriter::wait() {
+  if (worker_->write.valid()) worker_->write.get();
+}
+
+std::int64_t CheckpointWriter::newest_complete() const { return worker_->newest_complete; }
 
 }  // namespace carillon

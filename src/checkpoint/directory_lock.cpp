@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "carillon/core/error.h"
-#include "src/checkpoint/heartbeat.h"
+#include "carillon/core/file.h"
 #include "src/core/file_lock.h"
 #include "src/core/host_name.h"
 #include "src/core/printable.h"
@@ -29,6 +29,17 @@ std::string read_holder(int descriptor) {
   if (descriptor < 0) return "a run (its .lock file was removed)";
   const ssize_t length = pread(descriptor, text.data(), text.size(), 0);
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "an unknown process";
+}
+
+constexpr std::size_t max_heartbeat_bytes = 4096;
+
+/// The text of the file. Empty if it cannot be read.
+std::string content(const std::filesystem::path& path) {
+  try {
+    return read_plain_file(path, path.string(), max_heartbeat_bytes);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 }  // namespace
@@ -106,6 +117,46 @@ bool DirectoryLock::lock_file() {
 void DirectoryLock::fail_in_use(const std::string& holder) const {
   fail(ExitCode::usage, "--train-dir {}: in use by {}: wait until it ends, or name another directory",
        directory_.string(), holder);
+}
+
+std::string Heartbeat::holder(const std::filesystem::path& path, const HeartbeatTimes& times) {
+  const std::string first = content(path);
+  const auto end = std::chrono::steady_clock::now() + times.limit;
+  while (!first.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(times.interval / 4);
+    const std::string now = content(path);
+    // If the file is gone, its process has ended. If it has no line end, it is being written.
+    if (now != first && now.find('\n') != now.npos) return now.substr(0, now.find('\n'));
+  }
+  if (content(path) == first) remove_file(path);
+  return "";
+}
+
+Heartbeat::Heartbeat(std::filesystem::path path, std::string who, const HeartbeatTimes& times)
+    : path_(std::move(path)), who_(std::move(who)) {
+  if (beat(0, O_EXCL) == EEXIST) fail(ExitCode::usage, "{}: another run has just begun there", path_.string());
+  thread_ = std::jthread([this, interval = times.interval](const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    for (int count = 1; !ended_.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); }); ++count) {
+      beat(count, 0);
+    }
+  });
+}
+
+Heartbeat::~Heartbeat() {
+  thread_.request_stop();
+  thread_.join();
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+/// Opens and closes the file each time: closing shows the change to other hosts (NFS). Returns 0 or errno.
+int Heartbeat::beat(int count, int flags) const {
+  constexpr int always = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const Descriptor descriptor(::open(path_.c_str(), always | flags, 0644));
+  if (!descriptor) return errno;
+  const std::string text = fmt::format("{}\nbeat {}\n", who_, count);
+  return write_all(descriptor.get(), std::as_bytes(std::span(text)));
 }
 
 }  // namespace carillon

@@ -5,10 +5,14 @@
 // of them is not available, the holder rewrites the file `.heartbeat` every few seconds.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "carillon/core/file.h"
 
@@ -19,6 +23,37 @@ enum class LockState { held, free, none, absent };
 
 /// Takes a free lock for a moment to test it.
 LockState look_at_lock(const std::filesystem::path& directory);
+
+/// `limit`: a process counts as dead if its heartbeat file has not changed for this time.
+struct HeartbeatTimes {
+  std::chrono::milliseconds interval{2000};
+  std::chrono::milliseconds limit{10000};
+};
+
+/// A file that a process rewrites every few seconds to show that it is alive, without locks or clocks.
+class Heartbeat {
+ public:
+  /// Waits until the file changes, and returns the name of its process. Returns an empty text immediately if there is
+  /// no file, and after `limit` if it has not changed; then also removes the file. Compares no clocks of different
+  /// hosts. Errors: io (the file cannot be removed).
+  static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
+
+  /// Rewrites the file with `who`, one line, until destruction, which removes the file. Ignores write errors.
+  /// Errors: usage (another process created the file after the call of `holder`).
+  Heartbeat(std::filesystem::path path, std::string who, const HeartbeatTimes& times = {});
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+ private:
+  int beat(int count, int flags) const;
+
+  std::filesystem::path path_;
+  std::string who_;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;
+};
 
 class DirectoryLock {
  public:
@@ -39,7 +74,7 @@ class DirectoryLock {
 
   std::filesystem::path directory_;
   Descriptor directory_lock_, file_lock_;
-  std::unique_ptr<class Heartbeat> heartbeat_;
+  std::unique_ptr<Heartbeat> heartbeat_;
 };
 
 }  // namespace carillon

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "src/checkpoint/checkpoint_bounds.h"
-#include "src/checkpoint/hdf5_image.h"
+#include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/hdf5_support.h"
 #include "src/core/free_memory.h"
 
@@ -183,8 +183,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   for (const auto& [slot, arrays] : state.optimizer) bounds.check_slot(slot);
   const hdf5::Session session;
   Builder builder(value_bytes(state), front_bytes);
-  const std::int64_t version = state.buffers.empty() ? 1 : 2;
-  builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, version);
+  builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, checkpoint_format_version);
   builder.attribute("model", state.model);
   builder.attribute("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64, state.global_step);
   builder.attribute("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.seed);
@@ -196,8 +195,14 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   for (auto& [slot, arrays] : state.optimizer) {
     builder.arrays("/optimizer/" + slot, std::move(arrays));
   }
-  if (!state.buffers.empty()) builder.arrays("/state", std::move(state.buffers));
+  builder.arrays("/state", std::move(state.buffers));
   return builder.take();
+}
+
+LibraryVersion checkpoint_library() {
+  unsigned major = 0, minor = 0, patch = 0;
+  H5get_libversion(&major, &minor, &patch);
+  return {"HDF5", dotted(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(patch))};
 }
 
 }  // namespace carillon

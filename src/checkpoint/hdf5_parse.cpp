@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "src/checkpoint/checkpoint_bounds.h"
-#include "src/checkpoint/hdf5_image.h"
+#include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/hdf5_support.h"
 
 namespace carillon {
@@ -47,7 +47,7 @@ class Parser {
   }
 
   CheckpointState state() {
-    const std::int64_t version = checked_version();
+    check_version();
     CheckpointState state;
     state.model = text("model");
     state.global_step = integer<std::int64_t>("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64);
@@ -63,7 +63,7 @@ class Parser {
       bounds_.check_slot(slot);
       state.optimizer.emplace(slot, arrays(group(slots.get(), slot).get()));
     }
-    if (version >= 2) state.buffers = arrays(group(file_.get(), "state").get());
+    state.buffers = arrays(group(file_.get(), "state").get());
     return state;
   }
 
@@ -73,15 +73,11 @@ class Parser {
     fail(ExitCode::data, "{}: {}", subject_, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  std::int64_t checked_version() const {
+  void check_version() const {
     const auto found = integer<std::int64_t>("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64);
-    if (found > checkpoint_format_version) {
-      throw RefusedCheckpoint(
-          ExitCode::data, fmt::format("{}: its format_version is {}, this program reads up to {}: use a newer Carillon",
-                                      subject_, found, checkpoint_format_version));
-    }
-    if (found < 1) refuse("its format_version is {}, expected 1 to {}", found, checkpoint_format_version);
-    return found;
+    if (found == checkpoint_format_version) return;
+    throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: its format_version is {}, this program reads only {}",
+                                                        subject_, found, checkpoint_format_version));
   }
 
   Id attribute(const char* name) const {

@@ -20,19 +20,35 @@ using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 /// suppresses the printing of error stacks.
 class Session {
  public:
-  Session();
-  ~Session();
+  Session() : lock_(library_mutex()) {
+    H5Eget_auto2(H5E_DEFAULT, &old_function_, &old_data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  ~Session() { H5Eset_auto2(H5E_DEFAULT, old_function_, old_data_); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
  private:
+  static std::mutex& library_mutex() {
+    static std::mutex mutex;  // HDF5 itself is one per process
+    return mutex;
+  }
+
   std::unique_lock<std::mutex> lock_;
   H5E_auto2_t old_function_ = nullptr;
   void* old_data_ = nullptr;
 };
 
 /// The innermost line of the HDF5 error stack.
-std::string last_error();
+inline std::string last_error() {
+  std::string text;
+  const auto keep_first = [](unsigned depth, const H5E_error2_t* error, void* kept) -> herr_t {
+    if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(kept) = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+  return text;
+}
 
 /// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)".
 class Checker {
@@ -47,7 +63,11 @@ class Checker {
     if (status < 0) refuse(what);
   }
   /// Throws "<subject>: <what>" with the reason of HDF5 if there is one.
-  [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse(std::string_view what) const {
+    const auto reason = last_error();
+    if (reason.empty()) fail(code_, "{}: {}", subject_, what);
+    fail(code_, "{}: {} (HDF5: {})", subject_, what, reason);
+  }
 
  private:
   ExitCode code_;
@@ -55,6 +75,12 @@ class Checker {
 };
 
 /// File access properties for a file in memory that grows by `increment_bytes`.
-Id memory_file_access(const Checker& check, std::size_t increment_bytes);
+inline Id memory_file_access(const Checker& check, std::size_t increment_bytes) {
+  auto access = check.id(H5Pcreate(H5P_FILE_ACCESS), "no file access list");
+  check.done(H5Pset_fapl_core(access.get(), increment_bytes, 0), "no core driver");
+  // With a low bound of V18 or later the superblock of H5Fget_file_image has a stale checksum (HDF5 1.10.8).
+  check.done(H5Pset_libver_bounds(access.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST), "no format bounds");
+  return access;
+}
 
 }  // namespace carillon::hdf5

@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
-#include "src/optim/lookahead_kernels.h"
+#include "src/optim/element_kernels.h"
 
 namespace carillon {
 

@@ -6,7 +6,6 @@
 #include "carillon/core/error.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
-#include "src/optim/newton_schulz_kernels.h"
 
 namespace carillon {
 namespace {

@@ -1,19 +1,18 @@
 #include "src/optim/optimizer.h"
 
-#include <fmt/ranges.h>
+#include <algorithm>
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "src/core/has_cuda.h"
-#include "src/optim/moving_average.h"
-#include "src/optim/optimizers.h"
+#include "src/optim/element_kernels.h"
+#include "src/optim/rules.h"
 
 namespace carillon {
 
-void fail_unknown_rule(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const RuleName& rule : update_rules()) names.push_back(rule.name);
-  fail(ExitCode::usage, "unknown optimiser '{}'; choose one of: {}", name, fmt::join(names, ", "));
+double moving_average_decay(double decay, std::int64_t updates_applied) {
+  const double t = static_cast<double>(updates_applied);
+  return std::min(decay, (1.0 + t) / (10.0 + t));
 }
 
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients) {
@@ -58,6 +57,17 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
   }
   if constexpr (has_cuda) return make_optimizer_cuda(settings, parameters, device, inputs, arithmetic);
   static_cast<void>(arithmetic);
+  fail(ExitCode::failed, "device {} requires a CUDA build", device.name());
+}
+
+void enqueue_scale(std::span<float> values, float factor, Device& device) {
+  const ScaleElement scale{values.data(), factor};
+  if (device.kind() == DeviceKind::cpu) {
+    return parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) scale(static_cast<std::int64_t>(i));
+    });
+  }
+  if constexpr (has_cuda) return enqueue_scale_cuda(scale, values.size(), device.stream());
   fail(ExitCode::failed, "device {} requires a CUDA build", device.name());
 }
 

@@ -1,6 +1,6 @@
 // Optimizer: applies L2, the update rule, the lookahead and the moving average in one pass over the flat arrays.
 //
-//   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (gradient_norm.h)
+//   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (norms.h)
 //   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
 //   s, w <- lookahead(s, w)                                in the steps that have one (src/optim/lookahead.h)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
@@ -21,8 +21,8 @@
 #include "carillon/graph/parameters.h"
 #include "carillon/optim/optimizer_settings.h"
 #include "src/graph/step_end.h"
-#include "src/optim/clipped_norm.h"
 #include "src/optim/lookahead.h"
+#include "src/optim/update_factors.h"
 
 namespace carillon {
 
@@ -36,6 +36,9 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 /// Indices into StepScalars: those of every optimiser, then the rule's.
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
                              first_rule_scalar = 3;
+/// The decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates, with TensorFlow's warm-up:
+/// min(decay, (1 + t) / (10 + t)).
+double moving_average_decay(double decay, std::int64_t updates_applied);
 /// The scalars of update `step`, counted from 0.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 

@@ -6,12 +6,10 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "src/optim/gradient_norm.h"
-#include "src/optim/l2_loss.h"
 #include "src/optim/newton_schulz.h"
-#include "src/optim/optimizers.h"
+#include "src/optim/norms.h"
+#include "src/optim/rules.h"
 #include "src/optim/update_factors.h"
-#include "src/optim/variable_parts.h"
 
 namespace carillon {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "kernels/shared/launch.cuh"
-#include "src/optim/gradient_norm_kernels.h"
+#include "src/optim/element_kernels.h"
 #include "src/optim/newton_schulz_cuda.h"
-#include "src/optim/newton_schulz_kernels.h"
-#include "src/optim/optimizers.h"
+#include "src/optim/norm_kernels.h"
+#include "src/optim/rules.h"
 #include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
 
@@ -228,6 +228,14 @@ std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings
   return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
     return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs, arithmetic);
   });
+}
+
+void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream) {
+  launch(ForEachElement{kernel, static_cast<std::int64_t>(count)}, stream);
+}
+
+void enqueue_scale_cuda(const ScaleElement& kernel, std::size_t count, Stream& stream) {
+  launch(ForEachElement{kernel, static_cast<std::int64_t>(count)}, stream);
 }
 
 }  // namespace carillon

@@ -1,5 +1,10 @@
-// The list of update rules. A new rule is one file in src/optim/rules and its name below.
+// The list of update rules, and the choice of the one with a given name. A new rule is one file in src/optim/rules and
+// its name below.
 #pragma once
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
 
 #include "src/optim/rules/adamw.h"
 #include "src/optim/rules/lamb.h"
@@ -14,5 +19,32 @@ namespace carillon {
 template <UpdateRule... R>
 struct RuleList {};
 using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
+
+/// As make_optimizer, for a rule that needs whole variables, in the host's memory. Errors: failed (an elementwise
+/// rule).
+std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                                   const StepInputs& inputs);
+/// CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
+std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                               Device& device, const StepInputs& inputs, Arithmetic arithmetic);
+
+[[noreturn]] void fail_unknown_rule(std::string_view name);
+
+template <typename Body, UpdateRule First, UpdateRule... Others>
+auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, const Body& body) {
+  if (name == First::name) return body(std::type_identity<First>{});
+  if constexpr (sizeof...(Others) > 0) {
+    return with_rule_of(RuleList<Others...>{}, name, body);
+  } else {
+    fail_unknown_rule(name);
+  }
+}
+
+/// Calls body(std::type_identity<Rule>{}) with the rule of that name. Errors: usage (unknown; the message lists the
+/// rules).
+template <typename Body>
+auto with_rule(std::string_view name, const Body& body) {
+  return with_rule_of(UpdateRules{}, name, body);
+}
 
 }  // namespace carillon

@@ -10,7 +10,6 @@
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
-#include "src/optim/clipped_norm.h"
 #include "src/optim/update_rule.h"
 
 namespace carillon {

@@ -18,28 +18,14 @@
 
 #include <cmath>
 #include <concepts>
-#include <limits>
 #include <string_view>
 
 #include "carillon/core/host_device.h"
-#include "src/optim/lookahead_kernels.h"
+#include "src/optim/element_kernels.h"
 #include "src/optim/optimizer.h"
+#include "src/optim/update_factors.h"
 
 namespace carillon {
-
-/// Constants of one variable in the update (src/optim/update_factors.h).
-struct UpdateFactors {
-  float l2 = 0.0f;            ///< ParameterSpec::l2_factor
-  float rate = 1.0f;          ///< factor of the learning rate
-  float weight_decay = 0.0f;  ///< coupled or decoupled, depending on the rule
-  bool has_ratio = false;     ///< whether a NormedRule computes a ratio: variables of two or more dimensions
-  bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
-  float scale = 1.0f;         ///< factor of the orthogonalised direction
-  float kept = 1.0f;          ///< factor of the variable before that step (OptimizerSettings::muon_normalizes)
-  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
-
-  CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
-};
 
 template <typename R>
 concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& scalars, const UpdateFactors& factors,

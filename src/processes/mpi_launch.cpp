@@ -11,7 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/comm/mpi/cpu_topology.h"
+#include "src/comm/mpi/cpu_share.h"
 #include "src/core/removed_at_end.h"
 
 namespace carillon {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/report/evaluated_network.h"
-#include "src/tasks/confusion_matrix.h"
+#include "src/tasks/class_counts.h"
 
 namespace carillon {
 

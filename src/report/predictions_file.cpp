@@ -11,7 +11,7 @@
 #include "src/core/csv.h"
 #include "src/report/output_place.h"
 #include "src/report/texts.h"
-#include "src/tasks/probabilities.h"
+#include "src/tasks/predictions.h"
 
 namespace carillon {
 namespace {

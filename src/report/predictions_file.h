@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "src/tasks/prediction_metric.h"
-#include "src/tasks/regression_metric.h"
+#include "src/tasks/predictions.h"
+#include "src/tasks/regression.h"
 #include "src/tasks/stored_samples.h"
 
 namespace carillon {

@@ -9,12 +9,13 @@
 #include "carillon/core/error.h"
 #include "src/core/csv.h"
 #include "src/core/printable.h"
-#include "src/tasks/class_samples.h"
+#include "src/tasks/class_counts.h"
 
 namespace carillon {
 namespace {
 
 constexpr std::size_t max_file_bytes = std::size_t{16} << 20;
+
 std::vector<float> weights_of(std::span<const double> values, double mean) {
   std::vector<float> weights;
   for (const double value : values) weights.push_back(static_cast<float>(value / mean));

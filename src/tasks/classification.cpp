@@ -6,11 +6,9 @@
 
 #include "carillon/core/error.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "src/tasks/class_samples.h"
-#include "src/tasks/class_scores_metric.h"
+#include "src/tasks/class_counts.h"
 #include "src/tasks/class_weights.h"
 #include "src/tasks/classification_metric.h"
-#include "src/tasks/cross_entropy_metric.h"
 
 namespace carillon {
 namespace {
@@ -38,10 +36,6 @@ LossFunction weighted_cross_entropy(const ClassificationSettings& settings, std:
 
 }  // namespace
 
-std::unique_ptr<Metric> classification_metric(std::size_t classes, std::unique_ptr<Metric> counts) {
-  return std::make_unique<ClassScoresMetric>(classes, std::make_unique<CrossEntropyMetric>(std::move(counts)));
-}
-
 Task classification_task(const ClassificationSettings& settings) {
   check(settings.classes > 0, "a classification task needs at least one class");
   const std::size_t given = settings.class_weights.size();
@@ -53,10 +47,8 @@ Task classification_task(const ClassificationSettings& settings) {
       .group_of = label_of,
       .loss_name = loss_name,
       .describe_target = [](std::span<const std::byte> target) { return fmt::format("label {}", label_of(target)); },
-      .make_metric =
-          [classes = static_cast<std::size_t>(settings.classes)] {
-            return classification_metric(classes, std::make_unique<AccuracyMetric>());
-          },
+      .make_metric = [classes = static_cast<std::size_t>(
+                          settings.classes)] { return std::make_unique<ClassificationMetric>(classes); },
       .score = "accuracy"};
   if (settings.balances_weights || given > 0) {
     task.loss_of_records = [settings](std::span<const std::byte> targets) {

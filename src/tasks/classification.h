@@ -2,16 +2,13 @@
 //
 //   target   int32 [], 0 .. n - 1
 //   output   n logits
-//   metric   accuracy (src/tasks/classification_metric.h), mean cross-entropy (src/tasks/cross_entropy_metric.h), and
-//            top-5, balanced accuracy, macro F1 and calibration error (src/tasks/class_scores_metric.h)
+//   metric   src/tasks/classification_metric.h
 //   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy", with optional class weights
 //            (src/tasks/class_weights.h) and focal loss
 //   groups   the classes
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "carillon/tasks/task.h"
@@ -25,10 +22,6 @@ struct ClassificationSettings {
   bool balances_weights = false;           ///< class weights that balance the training records
   std::vector<double> class_weights = {};  ///< given class weights, [classes], instead; empty: none
 };
-
-/// The metric of a classification: class scores (ClassScoresMetric) with the loss (CrossEntropyMetric) and `counts`
-/// (AccuracyMetric or ConfusionMetric), each within the one before.
-std::unique_ptr<Metric> classification_metric(std::size_t classes, std::unique_ptr<Metric> counts);
 
 /// Errors: failed (`classes` is not positive, or class_weights has another size).
 Task classification_task(const ClassificationSettings& settings);

@@ -1,48 +1,116 @@
-// Metrics of a classification. The predicted class is the index of the largest output; of equal outputs, the first.
+// ClassificationMetric: the scores of a classification, and optionally its confusion matrix and all predictions.
 //
-// Targets: int32 [], the true class, 0 .. classes - 1. Score: "accuracy".
+//   accuracy           share of samples for which the largest output is the true class; of equal outputs, the first
+//   cross_entropy      mean of log(sum_i exp(x_i)) - x_c over the samples with logits x and class c, without smoothing
+//   top_5              share of samples for which fewer than 5 classes precede the true one; only with > 5 classes
+//   balanced_accuracy  mean over c of correct(c) / support(c);  c: classes with samples
+//   macro_f1           mean over c of 2 correct(c) / (support(c) + predicted(c));  c: with samples or predictions
+//   calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
+//
+// A class precedes another one if its output is larger, or equal with a smaller index. The confidence of a sample is
+// its largest probability (softmax), and bin b holds the samples with b / 15 < confidence <= (b + 1) / 15. The sums of
+// losses and confidences are in fixed point, so no score depends on the order of the samples or the number of ranks.
+//
+// Outputs: logits, [samples, classes]. Targets: int32 [], 0 .. classes - 1. Memory: 24 bytes per class.
+//
+// Sources: scikit-learn, balanced_accuracy_score and f1_score with average="macro"; Guo et al., "On Calibration of
+// Modern Neural Networks", 2017.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "carillon/tasks/metric.h"
-#include "src/tasks/accuracy.h"
-#include "src/tasks/confusion_matrix.h"
+#include "src/tasks/class_counts.h"
+#include "src/tasks/predictions.h"
 
 namespace carillon {
 
-class AccuracyMetric : public Metric {
+/// Samples by confidence.
+class Calibration {
  public:
-  void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
-  std::string contents() const override;
-  void merge(std::string_view contents) override;
-  std::vector<Score> scores() const override { return {accuracy_.score()}; }
-  std::string text() const override { return accuracy_.text(); }
+  static constexpr std::size_t bin_count = 15;
 
-  const Accuracy& accuracy() const { return accuracy_; }
+  /// The samples of a bin.
+  struct Bin {
+    std::int64_t count = 0, correct = 0;
+    std::int64_t confidence = 0;  ///< sum, as a multiple of 2^-30
+
+    double mean_confidence() const;  ///< NaN if there are no samples
+    double accuracy() const;         ///< NaN if there are no samples
+  };
+
+  /// `confidence`: above 0, at most 1.
+  void add(double confidence, bool is_correct);
+  void add(const std::array<Bin, bin_count>& bins);
+  const std::array<Bin, bin_count>& bins() const { return bins_; }
+  /// NaN if there are no samples.
+  double error() const;
 
  private:
-  Accuracy accuracy_;
+  std::array<Bin, bin_count> bins_{};
 };
 
-/// Counts samples by true and predicted class, for a report. Uses 8 bytes per pair of classes.
-class ConfusionMetric : public Metric {
+/// Sum of numbers that are not negative. Exact to 2^-40; numbers above 2^40, and NaN, count as 2^40.
+struct FixedPointSum {
+  static constexpr std::int64_t one = std::int64_t{1} << 40;  ///< 1 as a fraction
+
+  std::int64_t whole = 0, fraction = 0;  ///< sum = whole + fraction / 2^40, 0 <= fraction < 2^40
+
+  void add(double number);
+  void add(const FixedPointSum& other);
+  double value() const;
+};
+
+/// What a ClassificationMetric stores for reports, in addition to the scores.
+struct ClassificationDetails {
+  bool has_confusion_matrix = false;  ///< 8 bytes per pair of classes
+  bool has_predictions = false;       ///< 64 bytes per sample, three times as much while the ranks' parts are merged
+};
+
+class ClassificationMetric : public Metric {
  public:
-  explicit ConfusionMetric(std::size_t class_count) : matrix_(class_count) {}
+  explicit ClassificationMetric(std::size_t class_count, const ClassificationDetails& details = {});
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
+  /// The size is bounded by the number of samples and by the number of classes.
   std::string contents() const override;
   void merge(std::string_view contents) override;
-  std::vector<Score> scores() const override { return {matrix_.accuracy().score()}; }
-  std::string text() const override { return matrix_.accuracy().text(); }
+  /// In the order above. Logs name the cross-entropy "loss".
+  std::vector<Score> scores() const override;
+  std::string text() const override { return accuracy().text(); }
+  /// "top-5 = 0.9984, balanced accuracy = 0.9838, macro F1 = 0.9837, calibration error = 0.0042" and
+  /// "cross-entropy = 0.0514"
+  std::vector<std::string> other_texts() const override;
 
-  const ConfusionMatrix& matrix() const { return matrix_; }
+  Accuracy accuracy() const;
+  /// The mean cross-entropy.
+  double loss() const { return loss_sum_.value() / static_cast<double>(samples_); }
+  /// Nothing with 5 classes or fewer.
+  std::optional<double> top_5() const;
+  double balanced_accuracy() const;
+  double macro_f1() const;
+  /// By class.
+  const std::vector<ClassCounts>& classes() const { return classes_; }
+  const Calibration& calibration() const { return calibration_; }
+  /// Requires ClassificationDetails::has_confusion_matrix.
+  const ConfusionMatrix& confusion_matrix() const;
+  /// Requires ClassificationDetails::has_predictions. Every rank evaluates a contiguous part of the records and the
+  /// parts are merged in rank order, so sample i of the merged metric is record i of the dataset.
+  const Predictions& predictions() const;
 
  private:
-  ConfusionMatrix matrix_;
+  std::vector<ClassCounts> classes_;
+  std::int64_t samples_ = 0, in_top_5_ = 0;
+  FixedPointSum loss_sum_;
+  Calibration calibration_;
+  std::optional<ConfusionMatrix> confusion_matrix_;
+  std::optional<Predictions> predictions_;
 };
 
 }  // namespace carillon

@@ -1,17 +1,20 @@
-// Regression: the task that predicts k numbers for each sample.
+// Regression: the task that predicts k numbers for each sample, and its metric.
 //
 //   target   float32 [k], standardised: (number - mean) / deviation
 //   output   k numbers, standardised in the same way
 //   loss     squared, absolute or Huber error, mean over batch and numbers (kernels/mean_loss)
-//   metric   src/tasks/regression_metric.h, in the unit of the numbers
+//   metric   RegressionMetric, in the unit of the numbers
 //   score    r2
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "carillon/core/number_scale.h"
+#include "carillon/tasks/metric.h"
 #include "carillon/tasks/task.h"
 #include "kernels/mean_loss/mean_loss.h"
+#include "src/tasks/stored_samples.h"
 
 namespace carillon {
 
@@ -23,5 +26,59 @@ struct RegressionSettings {
 
 /// Errors: failed (no numbers, or the loss is none of a regression).
 Task regression_task(const RegressionSettings& settings);
+
+/// The results of one number; NaN without samples.
+struct NumberResult {
+  double mae = 0.0, rmse = 0.0, r2 = 0.0;
+  double deviation = 0.0;  ///< standard deviation of the true numbers
+};
+
+/// Metric of a regression, in the unit of the numbers. e: predicted number - number.
+///
+///   mae    mean of |e|          r2   1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as
+///   rmse   sqrt(mean of e^2)         always predicting the mean. If all numbers are equal: 1 if every e is 0, else 0
+///
+/// Each is the mean over the k numbers of a sample. The definitions are those of scikit-learn. Outputs: standardised
+/// numbers, [samples, k]. Targets: float32 [k], standardised.
+class RegressionMetric : public Metric {
+ public:
+  explicit RegressionMetric(std::vector<NumberScale> numbers)
+      : numbers_(std::move(numbers)), samples_(numbers_.size(), numbers_.size() * sizeof(float)) {}
+
+  void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
+    results_.clear();
+    samples_.add(outputs, targets);
+  }
+  std::string contents() const override { return samples_.contents(); }
+  void merge(std::string_view contents) override {
+    results_.clear();
+    samples_.merge(contents);
+  }
+  /// "r2", "mae" and "rmse".
+  std::vector<Score> scores() const override;
+  /// "R2 = 0.832 (4952 records)"
+  std::string text() const override;
+  std::vector<std::string> other_texts() const override;
+  /// Columns "r2", "mae" and "rmse".
+  ScoreTable table() const override;
+
+  const StoredSamples& samples() const { return samples_; }
+  const NumberScale& scale(std::size_t column) const { return numbers_[column]; }
+  /// Number `column` of sample `i`, in its unit.
+  double predicted(std::size_t i, std::size_t column) const;
+  double target(std::size_t i, std::size_t column) const;
+  /// Root mean square, over the numbers of sample `i`, of e / deviation. A deviation of 0 counts as 1.
+  double error(std::size_t i) const;
+  /// By number.
+  const std::vector<NumberResult>& numbers() const;
+
+ private:
+  NumberResult result_of(std::size_t column) const;
+  NumberResult mean() const;
+
+  std::vector<NumberScale> numbers_;
+  StoredSamples samples_;
+  mutable std::vector<NumberResult> results_;  ///< of `samples_`; empty: not computed yet
+};
 
 }  // namespace carillon

@@ -17,7 +17,7 @@
 #include "src/app/mpi_main.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
-#include "src/optim/l2_loss.h"
+#include "src/optim/norms.h"
 #include "src/optim/optimizer.h"
 #include "src/step/update/sharded_update.h"
 #include "tests/benchmarks/interleaved.h"

@@ -16,13 +16,13 @@ import numpy as np
 def check_checkpoint(path):
     with h5py.File(path, "r") as file:
         attributes = dict(file.attrs)
-        assert attributes["format_version"] == 1, attributes
+        assert attributes["format_version"] == 2, attributes
         assert attributes["model"] == "mnist", attributes
         assert attributes["global_step"] == 5000000000, attributes
         assert attributes["seed"] == 0xFEDCBA9876543210, attributes
         assert attributes["stream_position"] == 1400, attributes
         assert json.loads(attributes["options"]) == {"batch-size": 100, "data": "größe"}, attributes
-        assert sorted(file) == ["moving_averages", "optimizer", "variables"], list(file)
+        assert sorted(file) == ["moving_averages", "optimizer", "state", "variables"], list(file)
         weights = file["variables/layer1/weights"]
         assert weights.dtype == np.float32 and weights.shape == (784, 500), weights
         assert weights.fletcher32 and weights.chunks == (392, 500), weights.chunks

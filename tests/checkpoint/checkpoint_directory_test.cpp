@@ -114,7 +114,7 @@ TEST_F(CheckpointDirectory, RejectsANewestCheckpointOfANewerFormatInsteadOfFalli
   write_text(checkpoint_path(path(), 2), text);
   const auto error = error_of([&] { read_newest(); });
   EXPECT_EQ(error.code(), ExitCode::data);
-  EXPECT_THAT(error.what(), HasSubstr("its header has version 2, this program reads up to 1"));
+  EXPECT_THAT(error.what(), HasSubstr("its header has version 2, this program reads only 1"));
 }
 
 TEST_F(CheckpointDirectory, LosesStaleTemporariesOnly) {

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "src/checkpoint/checkpoint_bytes.h"
-#include "src/checkpoint/hdf5_image.h"
 #include "src/core/crc32c.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);

@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "src/checkpoint/heartbeat.h"
 #include "tests/support/io_fixtures.h"
 
 namespace {

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "src/checkpoint/directory_lock.h"
-#include "src/checkpoint/heartbeat.h"
 #include "src/core/printable.h"
 #include "tests/support/fuzzing.h"
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "src/comm/mpi/cpu_share.h"
-#include "src/comm/mpi/cpu_topology.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {

@@ -6,8 +6,6 @@
 
 #include <thread>
 
-#include "src/comm/mpi/cpu_topology.h"
-
 namespace carillon::testing {
 namespace {
 

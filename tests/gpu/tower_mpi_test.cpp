@@ -103,8 +103,8 @@ TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
     Evaluator evaluator(small_network(), {.batch_size = 16}, device);
     evaluator.load_averages(tower.moving_averages(), tower.buffers());
     const auto metric =
-        evaluator.evaluate([] { return std::make_unique<AccuracyMetric>(); }, records().dataset(), mpi_world());
-    return dynamic_cast<const AccuracyMetric&>(*metric).accuracy();
+        evaluator.evaluate([] { return std::make_unique<ClassificationMetric>(10); }, records().dataset(), mpi_world());
+    return dynamic_cast<const ClassificationMetric&>(*metric).accuracy();
   };
   CpuDevice cpu(1);
   CudaDevice gpu(0);

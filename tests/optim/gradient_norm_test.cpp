@@ -1,4 +1,4 @@
-#include "src/optim/gradient_norm.h"
+#include "src/optim/norms.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,9 @@
-#include "src/optim/layer_rates.h"
+#include "src/optim/update_factors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "carillon/core/error.h"
-#include "src/optim/update_factors.h"
 
 namespace carillon {
 namespace {

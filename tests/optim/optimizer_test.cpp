@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "carillon/core/error.h"
-#include "src/optim/l2_loss.h"
-#include "src/optim/scale.h"
+#include "src/optim/norms.h"
 #include "tests/optim/optimizer_fixture.h"
 
 namespace carillon::testing {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "src/optim/moving_average.h"
+#include "src/optim/optimizer.h"
 
 namespace carillon::testing {
 namespace {

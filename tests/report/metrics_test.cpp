@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/file.h"
-#include "src/tasks/accuracy.h"
+#include "src/tasks/class_counts.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {

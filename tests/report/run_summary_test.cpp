@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "src/tasks/accuracy.h"
+#include "src/tasks/class_counts.h"
 
 namespace carillon::testing {
 namespace {

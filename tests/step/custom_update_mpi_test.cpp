@@ -9,7 +9,7 @@
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
-#include "src/optim/gradient_norm.h"
+#include "src/optim/norms.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
 #include "src/step/tower.h"

@@ -16,6 +16,7 @@
 #include "data/records/example.pb.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
+#include "src/tasks/classification_metric.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/metrics.h"
 #include "tests/support/mpi_world.h"
@@ -68,8 +69,9 @@ Dataset dataset_of(const std::string& bytes, CacheMode cache) {
 }
 
 Accuracy accuracy(Evaluator& evaluator, const Dataset& dataset) {
-  const auto metric = evaluator.evaluate([] { return std::make_unique<AccuracyMetric>(); }, dataset, mpi_world());
-  return dynamic_cast<const AccuracyMetric&>(*metric).accuracy();
+  const auto metric =
+      evaluator.evaluate([] { return std::make_unique<ClassificationMetric>(10); }, dataset, mpi_world());
+  return dynamic_cast<const ClassificationMetric&>(*metric).accuracy();
 }
 
 Accuracy evaluate(const std::string& bytes, CacheMode cache) {
@@ -94,9 +96,11 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(constant_network(), TrainedValues::variables);
   int batches = 0;
-  const auto metric = evaluator.evaluate([] { return std::make_unique<ConfusionMetric>(10); }, dataset, mpi_world(),
-                                         [&] { ++batches; });
-  const ConfusionMatrix& counts = dynamic_cast<const ConfusionMetric&>(*metric).matrix();
+  const auto make = [] {
+    return std::make_unique<ClassificationMetric>(10, ClassificationDetails{.has_confusion_matrix = true});
+  };
+  const auto metric = evaluator.evaluate(make, dataset, mpi_world(), [&] { ++batches; });
+  const ConfusionMatrix& counts = dynamic_cast<const ClassificationMetric&>(*metric).confusion_matrix();
   EXPECT_GT(batches, 0);
   for (std::size_t label = 0; label < 10; ++label) {
     for (std::size_t taken_for = 0; taken_for < 10; ++taken_for) {

@@ -44,8 +44,9 @@ struct OptimizerSettings {
   /// scales and shifts of norms, layer scales, class token and positions), unless `no_decay_exclusion` is among the
   /// patterns or a group states a decay.
   std::vector<std::string> decay_exclude = {};
-  double layer_decay = 1.0;  ///< factor of the learning rate from a layer to the one before (layer_rates.h); 1: none
-  double clip_norm = 0.0;    ///< largest norm of the mean gradient; 0: the gradient is not clipped
+  /// Factor of the learning rate from a layer to the one before (layer_rates in src/optim/update_factors.h). 1: none.
+  double layer_decay = 1.0;
+  double clip_norm = 0.0;  ///< largest norm of the mean gradient; 0: the gradient is not clipped
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
 

@@ -26,7 +26,7 @@ LibraryVersion nccl_version();
 /// For ranks with one GPU each, through NCCL; nccl_communicator.cpp. Collective.
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging = {});
 
-/// For GPUs that average through host memory; cuda_staged_communicator.cpp. Collective.
+/// For GPUs that average through host memory; cuda_communicators.cpp. Collective.
 std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
                                                             Averaging averaging);
 

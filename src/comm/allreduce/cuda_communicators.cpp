@@ -1,9 +1,13 @@
+#include <omp.h>
 #include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/side_work.h"
+#include "src/comm/allreduce/staged_communicator.h"
+#include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -26,6 +30,60 @@ std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
   return places;
 }
 
+/// Page-locks memory that it does not own, until destruction. If locking fails, copies still work, but each blocks the
+/// host.
+class PageLock {
+ public:
+  explicit PageLock(std::span<std::byte> memory) {
+    if (cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault) == cudaSuccess) {
+      locked_ = memory.data();
+    } else {
+      static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+      print_text(STDERR_FILENO, "warning: cannot page-lock the gradient memory; averaging is slower\n");
+    }
+  }
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+  ~PageLock() {
+    if (locked_ != nullptr) static_cast<void>(cudaHostUnregister(locked_));
+  }
+
+ private:
+  void* locked_ = nullptr;
+};
+
+class CudaStagingCopies final : public StagingCopies {
+ public:
+  explicit CudaStagingCopies(CudaDevice& device) : device_(device), side_work_(device.side_stream()) {}
+  ~CudaStagingCopies() override {
+    // After an error, copies in flight still use the locked pages.
+    static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
+    static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
+  }
+
+  void prepare(std::span<std::byte> host) override { lock_ = std::make_unique<PageLock>(host); }
+
+  void start_download(std::size_t bucket, std::span<const float> device, float* host, Stream& stream) override {
+    side_work_.fork(as_cuda(stream));
+    check_cuda(
+        cudaMemcpyAsync(host, device.data(), device.size_bytes(), cudaMemcpyDeviceToHost, side_work_.side().get()));
+    if (bucket == downloads_.size()) downloads_.emplace_back();
+    downloads_[bucket].record(side_work_.side());
+  }
+
+  bool downloaded(std::size_t bucket) override { return downloads_[bucket].done(); }
+
+  void start_upload(std::span<const float> host, float* device, Stream& stream) override {
+    check_cuda(cudaMemcpyAsync(device, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, as_cuda(stream).get()));
+  }
+
+ private:
+  CudaDevice& device_;
+  SideWork<CudaEvent, CudaStream> side_work_;
+  std::vector<CudaEvent> downloads_;  // one per bucket, reused by every step
+  std::unique_ptr<PageLock> lock_;
+};
+
 }  // namespace
 
 std::string shared_cuda_gpus(const Mpi& mpi, Device& device) { return shared_gpus(gather_gpus(mpi, as_cuda(device))); }
@@ -47,6 +105,14 @@ std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& dev
       return make_cuda_staged_communicator(mpi, device, limit, averaging);
   }
   fail(ExitCode::failed, "unknown GpuAveraging");
+}
+
+std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
+                                                            Averaging averaging) {
+  auto memory = std::make_unique<CpuDevice>(omp_get_max_threads());
+  auto host = make_host_communicator(mpi, mpi.hosts(), limit, averaging);
+  return make_staged_communicator({std::move(memory), std::move(host)}, device,
+                                  std::make_unique<CudaStagingCopies>(as_cuda(device)));
 }
 
 }  // namespace carillon

@@ -14,7 +14,7 @@
 //   copied: steps in which this rank has read all slices of the others
 // A rank writes new gradients only after all ranks have copied the previous ones (acquire).
 //
-// On one host, not every rank needs all means: see HostMemory.
+// On one host, not every rank needs all means: see SharedHostMemory.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -22,7 +22,6 @@
 #include "carillon/core/sum_in_order.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/transport/groups.h"
-#include "src/comm/transport/host_memory.h"
 #include "src/comm/transport/shared_arrays.h"
 
 namespace carillon {
@@ -56,7 +55,7 @@ class HostCommunicator final : public Communicator {
         between_(several_hosts_ ? group_between_hosts(Wire::fp32) : nullptr),
         rounding_(several_hosts_ && how.wire == Wire::bf16 ? group_between_hosts(Wire::bf16) : nullptr),
         ranks_(several_hosts_ ? make_message_group(all_.split(0, all_.rank())) : nullptr),
-        memory_(host_, arrays_, order_, factor_) {}
+        memory_(make_shared_host_memory(host_, arrays_, order_, factor_)) {}
 
   std::string_view name() const override {
     return several_hosts_ ? rounds() ? "mpi, bf16" : "mpi" : "mpi shared memory";
@@ -114,7 +113,7 @@ class HostCommunicator final : public Communicator {
     (ranks_ ? ranks_ : within_)->all_gather(values);
   }
 
-  SharedHostMemory* shared_host_memory() override { return several_hosts_ ? nullptr : &memory_; }
+  SharedHostMemory* shared_host_memory() override { return several_hosts_ ? nullptr : memory_.get(); }
   void check_peers() override { progress_mpi(); }
 
  private:
@@ -212,7 +211,7 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<Group> ranks_;     // all ranks; null on one host
 
   std::unique_ptr<SharedArrays> arrays_;
-  HostMemory memory_;
+  std::unique_ptr<SharedHostMemory> memory_;
   std::vector<Bucket> buckets_;            // of this step, in order
   std::size_t summed_ = 0;                 // buckets that are summed over the host
   std::uint64_t finished_ = 0, step_ = 0;  // buckets and steps before this one

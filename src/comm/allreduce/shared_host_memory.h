@@ -13,12 +13,17 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 
+#include "carillon/core/sum_in_order.h"
 #include "carillon/device/device.h"
 #include "src/comm/transport/group.h"
 
 namespace carillon {
+
+class Members;
+class SharedArrays;
 
 /// Receives the means of the elements from `first` on. `means` is valid during the call only.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
@@ -52,5 +57,10 @@ class SharedHostMemory {
   /// Copies the other ranks' shards of `values`, an own array, from these ranks. No rank may write its shard meanwhile.
   virtual void gather(std::span<float> values) const = 0;
 };
+
+/// `host`: the ranks of a run on one host. `own`: the communicator's arrays, null until they are allocated. Both
+/// outlive the result. `factor` multiplies the sums.
+std::unique_ptr<SharedHostMemory> make_shared_host_memory(const Members& host, const std::unique_ptr<SharedArrays>& own,
+                                                          SumOrder order, float factor);
 
 }  // namespace carillon

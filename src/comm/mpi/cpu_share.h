@@ -1,9 +1,15 @@
 // CpuShare: the cores that a rank computes on. The ranks of a host divide its cores: none overlap, none stay idle.
 #pragma once
 
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "src/comm/mpi/mpi.h"
+
+struct hwloc_topology;
 
 namespace carillon {
 
@@ -21,5 +27,25 @@ CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 /// The part of `cpus` for process `index` of `count`: contiguous and at least one CPU. Processes share a CPU only if
 /// there are fewer CPUs than processes.
 std::vector<int> divide_cpus(const std::vector<int>& cpus, int index, int count);
+
+/// The CPUs and cores of a host, and the CPUs that a thread may run on. Wraps hwloc.
+class CpuTopology {
+ public:
+  /// The topology of this host, or the one that `description` states in hwloc's synthetic form ("pack:1 core:4 pu:2").
+  /// Errors: failed.
+  explicit CpuTopology(const std::string& description = {});
+
+  /// The CPUs on which the main thread of `process`, or the calling thread, may run, in ascending order. Empty if the
+  /// system does not report them.
+  std::vector<int> allowed_cpus(pid_t process) const;
+  std::vector<int> allowed_cpus() const;
+  /// Binds the calling thread. If the system refuses (a sandbox), the thread stays unbound.
+  void bind_to(const std::vector<int>& cpus) const;
+  /// The number of physical cores that the hardware threads `cpus` belong to. A CPU without a known core counts as one.
+  int core_count(const std::vector<int>& cpus) const;
+
+ private:
+  std::unique_ptr<hwloc_topology, void (*)(hwloc_topology*)> topology_;
+};
 
 }  // namespace carillon

@@ -8,7 +8,6 @@
 
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/mpi/members.h"
-#include "src/comm/transport/point_to_point.h"
 #include "src/core/has_cuda.h"
 #include "src/core/host_name.h"
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "src/comm/stall/main_thread.h"
-#include "src/comm/transport/point_to_point.h"
 #include "src/core/process_state.h"
 
 namespace carillon {

@@ -6,11 +6,15 @@
 //
 // With bfloat16 messages, sums are taken in float32 and a rank adds its own part unrounded. In the all-gather the owner
 // of a slice takes the rounded values, too, so all ranks hold equal bits. Broadcasts are not rounded.
+#include <memory>
+#include <span>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/transport/direct_group.h"
+#include "src/comm/transport/groups.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -24,14 +28,66 @@ void widen_to(std::span<float> out, std::span<const Bf16> values) {
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = to_float(values[i]);
 }
 
+/// Memory for messages of `Element`s. It is reused by later calls.
+template <typename Element>
+struct MessageMemory {
+  std::unique_ptr<Element[]> elements;
+  std::size_t capacity = 0;
+};
+template <typename Element>
+using SpareMemory = std::vector<MessageMemory<Element>>;
+
+/// Messages in flight and their memory, which is taken from `spare` if possible.
+template <typename Element>
+class BufferedPointToPoint {
+ public:
+  BufferedPointToPoint(const Members& members, std::size_t count, SpareMemory<Element>& spare)
+      : spare_(spare), memory_(take(spare, count)), exchange_(members) {}
+  ~BufferedPointToPoint() {
+    if (exchange_.over()) {
+      spare_.push_back(std::move(memory_));
+    } else {
+      static_cast<void>(memory_.elements.release());  // leaked: MPI may still write there, and the run has failed
+    }
+  }
+  BufferedPointToPoint(const BufferedPointToPoint&) = delete;
+  BufferedPointToPoint& operator=(const BufferedPointToPoint&) = delete;
+
+  std::span<Element> part(Slice of) { return {memory_.elements.get() + of.begin, of.end - of.begin}; }
+  void receive(Slice to, int from) { exchange_.receive(std::as_writable_bytes(part(to)), from); }
+  void send(std::span<const Element> elements, int to) { exchange_.send(std::as_bytes(elements), to); }
+  void wait(std::string_view operation) { exchange_.wait(operation); }
+
+ private:
+  static MessageMemory<Element> take(SpareMemory<Element>& spare, std::size_t count) {
+    MessageMemory<Element> memory;
+    if (!spare.empty()) {
+      memory = std::move(spare.back());
+      spare.pop_back();
+    }
+    if (memory.capacity < count) memory = {std::make_unique_for_overwrite<Element[]>(count), count};
+    return memory;
+  }
+
+  SpareMemory<Element>& spare_;
+  MessageMemory<Element> memory_;
+  PointToPoint exchange_;
+};
+
 /// `Element`: of the messages, float or Bf16.
 template <typename Element>
-class MessageGroup final : public DirectGroup {
+class MessageGroup final : public Group {
  public:
-  using DirectGroup::DirectGroup;
+  MessageGroup(Members members, SumOrder order) : members_(std::move(members)), order_(order) {}
+
+  int rank() const override { return members_.rank(); }
+  int size() const override { return members_.size(); }
 
   std::unique_ptr<Group> split(int color, int key) override {
-    return std::make_unique<MessageGroup>(members().split(color, key), order());
+    return std::make_unique<MessageGroup>(members_.split(color, key), order_);
+  }
+  void broadcast(std::span<float> values, int root) override {
+    broadcast_bytes(members_, std::as_writable_bytes(values), root, "a broadcast");
   }
   std::unique_ptr<Pending> start_reduce_scatter(std::span<float> values) override {
     return std::make_unique<ReduceScatter>(*this, values);
@@ -47,6 +103,9 @@ class MessageGroup final : public DirectGroup {
  private:
   static constexpr bool rounds = !std::is_same_v<Element, float>;
 
+  std::span<float> slice(std::span<float> values, int rank) const { return slice_of(values, rank, size()); }
+  std::vector<int> peers() const { return others_of(rank(), size()); }
+
   /// Message memory: if messages are rounded, [values.size()] outgoing; then [ranks][slice] incoming.
   class ReduceScatter final : public Pending {
    public:
@@ -54,7 +113,7 @@ class MessageGroup final : public DirectGroup {
         : group_(group),
           own_(group.slice(values, group.rank())),
           first_incoming_(rounds ? values.size() : 0),
-          exchange_(group.members(), first_incoming_ + own_.size() * group.size(), group.spare_) {
+          exchange_(group.members_, first_incoming_ + own_.size() * group.size(), group.spare_) {
       for (const int peer : group.peers()) exchange_.receive(incoming(peer), peer);
       for (const int peer : group.peers()) exchange_.send(outgoing(values, peer), peer);
     }
@@ -63,7 +122,7 @@ class MessageGroup final : public DirectGroup {
       std::vector<const float*> parts(group_.size(), own_.data());
       if constexpr (rounds) group_.wide_.resize(own_.size() * group_.size());
       for (const int peer : group_.peers()) parts[peer] = received(peer);
-      sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order());
+      sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order_);
     }
 
    private:
@@ -101,7 +160,7 @@ class MessageGroup final : public DirectGroup {
   /// In place.
   class AllGather final : public Pending {
    public:
-    AllGather(MessageGroup& group, std::span<float> values) : exchange_(group.members()) {
+    AllGather(MessageGroup& group, std::span<float> values) : exchange_(group.members_) {
       for (const int peer : group.peers()) exchange_.receive(std::as_writable_bytes(group.slice(values, peer)), peer);
       const std::span<float> own = group.slice(values, group.rank());
       for (const int peer : group.peers()) exchange_.send(std::as_bytes(own), peer);
@@ -115,7 +174,7 @@ class MessageGroup final : public DirectGroup {
   class RoundedAllGather final : public Pending {
    public:
     RoundedAllGather(MessageGroup& group, std::span<float> values)
-        : group_(group), values_(values), exchange_(group.members(), values.size(), group.spare_) {
+        : group_(group), values_(values), exchange_(group.members_, values.size(), group.spare_) {
       for (const int peer : group.peers()) exchange_.receive(part_of(peer), peer);
       const std::span<Bf16> own = exchange_.part(part_of(group.rank()));
       round_to(own, group.slice(values, group.rank()));
@@ -135,6 +194,8 @@ class MessageGroup final : public DirectGroup {
     BufferedPointToPoint<Bf16> exchange_;
   };
 
+  Members members_;
+  SumOrder order_;
   SpareMemory<Element> spare_;
   std::vector<float> wide_;  ///< received parts as float32; used if messages are rounded
 };

@@ -3,8 +3,6 @@
 #include <cstring>
 #include <new>
 
-#include "src/comm/transport/point_to_point.h"
-
 namespace carillon {
 namespace {
 

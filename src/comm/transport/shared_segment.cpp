@@ -19,7 +19,6 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/comm/transport/point_to_point.h"
 #include "src/core/size_text.h"
 
 namespace carillon {

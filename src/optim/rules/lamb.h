@@ -1,4 +1,4 @@
-// lamb: Adam's direction (src/optim/rules/adam_moments.h) with steps in proportion to each variable's norm.
+// lamb: Adam's direction (AdamMoments) with steps in proportion to each variable's norm.
 //
 //   g <- g + l2_factor * w                     the input of the moments
 //   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
@@ -9,7 +9,7 @@
 // learning: training BERT in 76 minutes", 2020.
 #pragma once
 
-#include "src/optim/rules/adam_moments.h"
+#include "src/optim/rules/adamw.h"
 
 namespace carillon {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/report/html/learning_curves.h"
-#include "src/tasks/class_scores_metric.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "src/report/html/page.h"
-#include "src/tasks/class_scores_metric.h"
-#include "src/tasks/prediction_metric.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 

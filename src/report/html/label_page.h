@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/report/html/page.h"
-#include "src/tasks/multilabel_metric.h"
+#include "src/tasks/multilabel.h"
 
 namespace carillon {
 

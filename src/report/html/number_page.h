@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/report/html/page.h"
-#include "src/tasks/regression_metric.h"
+#include "src/tasks/regression.h"
 
 namespace carillon {
 

@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
-#include "src/optim/l2_loss.h"
+#include "src/optim/norms.h"
 #include "src/step/drivers/cuda_driver.h"
 
 namespace carillon {

@@ -1,6 +1,6 @@
 #include "src/step/update/replicated_update.h"
 
-#include "src/optim/scale.h"
+#include "src/optim/element_kernels.h"
 #include "src/step/update/compute_copies.h"
 
 namespace carillon {

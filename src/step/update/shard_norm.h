@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/comm/allreduce/shared_host_memory.h"
-#include "src/optim/gradient_norm.h"
+#include "src/optim/norms.h"
 
 namespace carillon {
 

@@ -22,7 +22,7 @@
 // factory as TowerSettings::make_update. tests/step/custom_update_mpi_test.cpp does that with slots that are sharded
 // over ranks without shared memory. A strategy that shards slots can reserve address space for whole arrays and touch
 // only its own shard, since untouched pages take no memory: optimisers then work on ParameterStore as usual. A strategy
-// that updates ranges itself must first find the norm of the whole mean gradient (src/optim/gradient_norm.h), if
+// that updates ranges itself must first find the norm of the whole mean gradient (src/optim/norms.h), if
 // OptimizerSettings::clip_norm is set, and pass it to ElementwiseOptimizer::clip.
 #pragma once
 

@@ -1,8 +1,8 @@
-#!/usr/bin/env python3
+#!/ usr / bin / env python3
 """Writes class_scores.txt: scores of random classifications, with scikit-learn and torchmetrics.
 
 Each line is a name and a value: `classes` begins a case, `samples` is the number of its samples, the scores follow.
-tests/tasks/class_scores_metric_test.cpp makes the same samples and compares. Needs scikit-learn, torch and torchmetrics.
+tests/tasks/classification_metric_test.cpp makes the same samples and compares. Needs scikit-learn, torch and torchmetrics.
 """
 import pathlib
 

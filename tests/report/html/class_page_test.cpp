@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/tasks/accuracy.h"
+#include "src/tasks/class_counts.h"
 #include "src/tasks/classification.h"
 #include "tests/report/html/page_facts.h"
 #include "tests/support/markup.h"

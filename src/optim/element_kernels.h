@@ -1,10 +1,13 @@
-// The lookahead of one element, and the GPU kernel for a network's buffers.
+// Elementwise operations on flat arrays, on CPU and GPU: the lookahead, and a multiplication by a number.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "carillon/core/host_device.h"
+#include "carillon/device/device.h"
 #include "carillon/graph/step_inputs.h"
 #include "src/graph/step_end.h"
 #include "src/optim/optimizer.h"
@@ -22,6 +25,7 @@ CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& v
   value = slow;
 }
 
+/// The lookahead of a network's buffers.
 struct LookAheadElement {
   float *values = nullptr, *slow = nullptr;
   StepTable table;
@@ -33,7 +37,19 @@ struct LookAheadElement {
   }
 };
 
-/// CUDA builds only: `kernel` for `count` elements.
+struct ScaleElement {
+  float* values = nullptr;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
+};
+
+/// Enqueues values[i] <- values[i] * factor on the device's stream: turns sums that an all-reduce left into means
+/// (Communicator::result_scale). `values`: in the device's memory.
+void enqueue_scale(std::span<float> values, float factor, Device& device);
+
+// CUDA builds only: `kernel` for `count` elements.
 void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream);
+void enqueue_scale_cuda(const ScaleElement& kernel, std::size_t count, Stream& stream);
 
 }  // namespace carillon

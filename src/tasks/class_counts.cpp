@@ -1,6 +1,18 @@
-#include "src/tasks/confusion_matrix.h"
+#include "src/tasks/class_counts.h"
+
+#include <fmt/format.h>
 
 namespace carillon {
+
+Score Accuracy::score() const {
+  return {.name = "accuracy",
+          .value = value(),
+          .log_name = "precision",
+          .tag = "precision @ 1",
+          .ratio = Ratio{.part_name = "correct", .whole_name = "total", .part = correct, .whole = total}};
+}
+
+std::string Accuracy::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
 
 ClassCounts ConfusionMatrix::of_class(std::size_t label) const {
   ClassCounts result{.correct = row(label)[label]};

@@ -1,9 +1,8 @@
-#include "src/tasks/multilabel_metric.h"
+#include "src/tasks/multilabel.h"
 
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "src/tasks/multilabel.h"
 #include "tests/tasks/metric_sample.h"
 
 namespace carillon::testing {

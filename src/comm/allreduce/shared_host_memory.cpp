@@ -1,12 +1,43 @@
-#include "src/comm/transport/host_memory.h"
+// The SharedHostMemory of the ranks of one host, in shared memory with one counter per rank.
+#include "src/comm/allreduce/shared_host_memory.h"
 
 #include <cstring>
 #include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
+#include "src/comm/transport/shared_arrays.h"
 
 namespace carillon {
+namespace {
+
+class HostMemory final : public SharedHostMemory {
+ public:
+  HostMemory(const Members& host, const std::unique_ptr<SharedArrays>& own, SumOrder order, float factor)
+      : host_(host), own_(own), order_(order), factor_(factor) {}
+
+  Buffer allocate(std::size_t bytes) override;
+  void meet() override;
+  void meet_after_update(const std::function<void(int rank)>& finish) override;
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::byte* on_rank(int rank, std::byte* own) const override;
+  void means_of(std::span<const float> values, const TakeMeans& take) const override;
+  void gather(std::span<float> values) const override;
+
+ private:
+  /// As on_rank.
+  const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
+  /// If no lower rank is alive: calls finish(rank) for each ended rank that has not arrived.
+  void finish_for_ended(const std::function<void(int rank)>& finish);
+
+  const Members& host_;
+  const std::unique_ptr<SharedArrays>& own_;
+  SumOrder order_;
+  float factor_;
+  std::unique_ptr<SharedArrays> shared_;  // rank 0 holds the array; `started`: number of meetings of a rank
+  std::uint64_t meetings_ = 0;
+};
 
 Buffer HostMemory::allocate(std::size_t bytes) {
   check(shared_ == nullptr, "shared host memory is allocated twice");
@@ -66,6 +97,13 @@ void HostMemory::gather(std::span<float> values) const {
       std::memcpy(here + begin, theirs + begin, (end - begin) * sizeof(float));
     });
   }
+}
+
+}  // namespace
+
+std::unique_ptr<SharedHostMemory> make_shared_host_memory(const Members& host, const std::unique_ptr<SharedArrays>& own,
+                                                          SumOrder order, float factor) {
+  return std::make_unique<HostMemory>(host, own, order, factor);
 }
 
 }  // namespace carillon

@@ -1,15 +1,17 @@
-// GradientNorm: the global norm of a step's gradient, for --clip-norm. In the host's memory (GPU:
-// gradient_norm_kernels.h).
+// Norms of variables and gradients in the host's memory: the L2 loss, and GradientNorm for --clip-norm. On a GPU, the
+// update computes them (update_kernels.h, norm_kernels.h).
 //
+//   l2_loss = sum over variables of l2_factor * sum(w^2) / 2
 //   norm = sqrt(sum over all variables that the step trains of |g + l2_factor * w|^2)        g: mean gradient
 //
-// This is the gradient of the whole loss, L2 loss included, before weight decay: the one that PyTorch's clip_grad_norm_
-// sees after the backward pass.
+// The norm is that of the gradient of the whole loss, L2 loss included, before weight decay. PyTorch's clip_grad_norm_
+// uses the same gradient: the one after the backward pass.
 //
 // Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary
 // tree over all blocks. So the bits do not depend on ranks, shards, buckets and threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -18,10 +20,27 @@
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "carillon/optim/optimizer_settings.h"
-#include "src/optim/clipped_norm.h"
-#include "src/optim/update_rule.h"
+#include "src/optim/update_factors.h"
 
 namespace carillon {
+
+/// sum of w^2, in double precision and a fixed order.
+double sum_of_squares(const float* values, std::size_t count);
+
+/// The L2 loss of the present values, in double precision and a fixed order.
+double l2_loss(const ParameterStore& parameters);
+
+/// Calls body(variable, begin, end) for the elements of each variable in [first, last) of the flat arrays, in ascending
+/// order.
+template <typename Body>
+void for_each_variable_in(const ParameterLayout& layout, std::size_t first, std::size_t last, const Body& body) {
+  const auto ends_before = [&](int variable) { return layout.offset(variable) + layout.count(variable) <= first; };
+  auto variable = std::ranges::partition_point(layout.order(), ends_before);
+  for (; variable != layout.order().end() && layout.offset(*variable) < last; ++variable) {
+    const std::size_t end = layout.offset(*variable) + layout.count(*variable);
+    body(*variable, std::max(first, layout.offset(*variable)), std::min(last, end));
+  }
+}
 
 class GradientNorm {
  public:

@@ -1,9 +1,8 @@
-#include "src/tasks/regression_metric.h"
+#include "src/tasks/regression.h"
 
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "src/tasks/regression.h"
 #include "tests/tasks/metric_sample.h"
 
 namespace carillon::testing {

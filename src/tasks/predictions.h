@@ -1,0 +1,86 @@
+// Predictions: the meaning of the outputs (logits) of a classification and of a multi-label network, in float64.
+//
+//   probability of class i   softmax:  exp(x_i) / sum_j exp(x_j)
+//   probability of a label   sigmoid:  1 / (1 + exp(-x))
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace carillon {
+
+class Softmax {
+ public:
+  /// `logits`: at least one, finite; must outlive the object.
+  explicit Softmax(std::span<const float> logits);
+  double probability(std::size_t i) const;
+  /// -log(probability(i)), also of a probability that is rounded to 0.
+  double cross_entropy(std::size_t i) const;
+
+ private:
+  std::span<const float> logits_;
+  double largest_, sum_;  ///< sum of exp(x_j - largest)
+};
+
+/// The indices of the `count` largest logits (all if there are fewer), in descending order. Of equal logits, the
+/// smaller index is first.
+std::vector<std::size_t> top_classes(std::span<const float> logits, std::size_t count);
+
+/// The class with the largest logit. Of equal logits, the smallest class.
+std::size_t predicted_class(std::span<const float> logits);
+
+inline double label_probability(float logit) { return 1.0 / (1.0 + std::exp(-static_cast<double>(logit))); }
+
+/// Whether the label's probability is at least 1/2.
+inline bool predicts_label(float logit) { return logit >= 0.0f; }
+
+/// The true class of a sample, and the classes with the largest probabilities, in descending order.
+struct Prediction {
+  static constexpr std::size_t max_count = 5;
+
+  std::int32_t label = 0;
+  std::array<std::int32_t, max_count> classes{};
+  std::array<double, max_count> probabilities{};
+
+  std::int32_t predicted() const { return classes[0]; }
+  double confidence() const { return probabilities[0]; }
+  bool is_mistake() const { return predicted() != label; }
+};
+
+/// The predictions of all samples of an evaluation.
+struct Predictions {
+  std::size_t class_count = 0;
+  std::vector<Prediction> samples = {};
+
+  /// The classes that each prediction has: 5, or all if there are fewer.
+  std::size_t top_count() const { return class_count < Prediction::max_count ? class_count : Prediction::max_count; }
+};
+
+/// The prediction for one sample, with the `top_count` most probable classes.
+Prediction prediction_of(std::size_t label, std::span<const float> logits, std::size_t top_count);
+
+/// The `count` of `indices` (all if there are fewer) with the smallest `key(index)`, in ascending order. Of equal keys,
+/// the smaller index is first. Keys must not be NaN.
+template <typename Key>
+std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t count, Key key) {
+  const std::size_t kept = std::min(count, indices.size());
+  std::partial_sort(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(kept), indices.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      const double of_a = key(a), of_b = key(b);
+                      return of_a != of_b ? of_a < of_b : a < b;
+                    });
+  indices.resize(kept);
+  return indices;
+}
+
+/// The indices of up to `count` mistakes with the largest confidence, in descending order.
+std::vector<std::size_t> most_certain_mistakes(std::span<const Prediction> samples, std::size_t count);
+/// The indices of up to `count` samples with the smallest confidence, in ascending order.
+std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std::size_t count);
+
+}  // namespace carillon
