@@ -22,8 +22,7 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .optimizer = options.optimizer.settings(),
           .bucket_bytes = static_cast<std::size_t>(options.device.bucket_kib) * 1024,
           .wire = options.device.wire,
-          .capture = options.device.cuda_graph,
-          .checks_memory = options.faults.check_memory};
+          .capture = options.device.cuda_graph};
 }
 
 EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
