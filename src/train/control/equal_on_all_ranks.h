@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/comm/mpi/mpi.h"
-#include "src/report/field.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 

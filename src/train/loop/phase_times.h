@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "src/comm/stall/stall_detector.h"
-#include "src/report/run_summary.h"
+#include "src/report/run_log.h"
 
 namespace carillon {
 

@@ -18,7 +18,6 @@
 #include "src/options/time_limit.h"
 #include "src/report/metrics.h"
 #include "src/report/run_log.h"
-#include "src/report/run_summary.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/train_directory.h"

@@ -5,7 +5,7 @@
 
 #include "carillon/graph/parameters.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/report/parameter_histograms.h"
+#include "src/report/histogram.h"
 
 namespace carillon {
 

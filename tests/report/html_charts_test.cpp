@@ -1,4 +1,4 @@
-#include "src/report/html/charts.h"
+#include "src/report/html_charts.h"
 
 #include <gmock/gmock.h>
 
@@ -80,4 +80,5 @@ TEST(HtmlCharts, BarsOfACalibrationHaveTheAccuracy) {
 }
 
 }  // namespace
+
 }  // namespace carillon

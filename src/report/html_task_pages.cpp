@@ -1,15 +1,16 @@
-#include "src/report/html/class_page.h"
+#include "src/report/html_task_pages.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
-#include "src/report/html/charts.h"
-#include "src/report/html/table.h"
-#include "src/report/texts.h"
+#include "src/report/evaluation_report.h"
+#include "src/report/html_charts.h"
+#include "src/report/html_page.h"
 #include "src/tasks/class_counts.h"
 
 namespace carillon {
@@ -41,7 +42,7 @@ struct Confusions {
   }
 };
 
-constexpr ScoreText score_texts[] = {
+constexpr ScoreText class_score_texts[] = {
     {"accuracy", "Accuracy", "correct predictions"},
     {"top_5", "Top-5 accuracy", "true class among the five most probable"},
     {"balanced_accuracy", "Balanced accuracy", "mean recall of the classes"},
@@ -186,10 +187,101 @@ PageSection Sections::calibration() const {
 std::string class_page(const PageFacts& facts, const ClassResults& results) {
   const Sections sections(results);
   return html_page(facts, {.outputs = fmt::format("{} classes", results.classes.size()),
-                           .scores = score_texts,
+                           .scores = class_score_texts,
                            .sections = {sections.matrix(), sections.classes(), sections.calibration()},
                            .about_pictures = "As the network gets them, with the probability of the predicted class. "
                                              "✓ right, ✗ wrong."});
+}
+
+namespace {
+
+constexpr ScoreText label_score_texts[] = {
+    {"mean_average_precision", "Mean average precision", "mean area below the precision-recall curves"},
+    {"macro_f1", "Macro F1", "mean F1 of the labels at probability 0.5"},
+    {"micro_f1", "Micro F1", "F1 of all labels together at probability 0.5"},
+    {"binary_cross_entropy", "Binary cross-entropy", "mean loss; lower is better"}};
+
+PageSection label_section(const ScoreTable& table, std::span<const std::string> names) {
+  std::string rows = table_heading({"#No.", "Label", "#Records", "#Predicted", "#Correct", "#Precision", "#Recall",
+                                    "#F1", "#Average precision", "#Best threshold", "#F1 there"}) +
+                     "<tbody>\n";
+  constexpr std::size_t count_columns = 3;
+  for (std::size_t label = 0; label < table.rows.size(); ++label) {
+    rows += "<tr>" + number_cell(static_cast<std::int64_t>(label)) + name_cell(html_name(names, label));
+    for (std::size_t column = 0; column < table.columns.size(); ++column) {
+      const double value = table.rows[label][column];
+      rows += column < count_columns ? number_cell(std::llround(value)) : number_cell(std::optional(value));
+    }
+    rows += "</tr>\n";
+  }
+  return {
+      "labels", "Labels",
+      "<p class=\"note\">A label is predicted if its probability is at least 0.5. Precision: share of the "
+      "predictions of a label that are correct. Recall: share of its records that are found. F1: their harmonic "
+      "mean. Average precision: area below the precision-recall curve. Best threshold: probability with the highest "
+      "F1 on these records.</p>\n" +
+          table_box("sort", "Labels", rows + "</tbody>")};
+}
+
+}  // namespace
+
+std::string label_page(const PageFacts& facts, const MultilabelMetric& metric, std::span<const std::string> names) {
+  return html_page(facts, {.outputs = fmt::format("{} labels", metric.labels().size()),
+                           .scores = label_score_texts,
+                           .sections = {label_section(metric.table(), names)},
+                           .about_pictures = "As the network gets them, with their loss: the mean cross-entropy of "
+                                             "their labels. ✓ all labels right, ✗ a label wrong."});
+}
+
+namespace {
+
+constexpr ScoreText number_score_texts[] = {
+    {"r2", "R2", "mean over the numbers; 1 is perfect, 0 is as good as the mean"},
+    {"mae", "Mean absolute error", "mean over the numbers; lower is better"},
+    {"rmse", "Root mean squared error", "mean over the numbers; lower is better"}};
+
+/// In the unit of a number.
+std::string number_text(double number) { return fmt::format("{:.5g}", number); }
+
+std::string charts(const RegressionMetric& metric, std::span<const std::string> names) {
+  std::string charts;
+  std::vector<PredictedNumber> numbers(metric.samples().count());
+  const std::size_t count = std::min(metric.numbers().size(), max_scatter_charts);
+  for (std::size_t column = 0; column < count; ++column) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = {metric.target(i, column), metric.predicted(i, column)};
+    }
+    charts += scatter_chart(html_name(names, column), numbers);
+  }
+  return fmt::format("<div class=\"charts\">\n{}</div>\n", charts);
+}
+
+PageSection number_section(const RegressionMetric& metric, std::span<const std::string> names) {
+  std::string rows = table_heading({"#No.", "Number", "#R2", "#Mean absolute error", "#Root mean squared error",
+                                    "#Standard deviation of the true numbers"}) +
+                     "<tbody>\n";
+  for (std::size_t i = 0; i < metric.numbers().size(); ++i) {
+    const NumberResult& number = metric.numbers()[i];
+    rows += "<tr>" + number_cell(static_cast<std::int64_t>(i)) + name_cell(html_name(names, i)) +
+            number_cell(std::optional(number.r2));
+    for (const double value : {number.mae, number.rmse, number.deviation}) rows += number_cell(number_text(value));
+    rows += "</tr>\n";
+  }
+  return {"numbers", "Numbers",
+          "<p class=\"note\">A point is a record. On the dashed line, prediction and true number are equal.</p>\n" +
+              charts(metric, names) + table_box("sort", "Numbers", rows + "</tbody>")};
+}
+
+}  // namespace
+
+std::string number_page(const PageFacts& facts, const RegressionMetric& metric, std::span<const std::string> names) {
+  const std::size_t count = metric.numbers().size();
+  return html_page(facts,
+                   {.outputs = count == 1 ? "1 number" : fmt::format("{} numbers", count),
+                    .scores = number_score_texts,
+                    .sections = {number_section(metric, names)},
+                    .about_pictures = "As the network gets them. The error is in standard deviations of the true "
+                                      "numbers; of several numbers, it is the root of the mean square."});
 }
 
 }  // namespace carillon

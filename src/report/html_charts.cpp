@@ -1,11 +1,11 @@
-#include "src/report/html/charts.h"
+#include "src/report/html_charts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "src/report/html/text.h"
+#include "src/report/html_page.h"
 
 namespace carillon {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/report/predictions_file.h"
+#include "src/report/prediction_files.h"
 
 #include <gmock/gmock.h>
 

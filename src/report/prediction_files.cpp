@@ -1,16 +1,17 @@
-#include "src/report/predictions_file.h"
+#include "src/report/prediction_files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/csv.h"
-#include "src/report/output_place.h"
-#include "src/report/texts.h"
+#include "src/images/sheet.h"
+#include "src/report/evaluation_report.h"
 #include "src/tasks/probabilities.h"
 
 namespace carillon {
@@ -117,6 +118,36 @@ void write_predictions(const std::filesystem::path& path, const PredictionTable&
   file.finish();
   file.publish();
   sync_directory(file.directory());
+}
+
+namespace {
+
+/// A name as one line of a tile.
+std::string line_of(std::string name) {
+  for (char& c : name) c = c == '\n' ? ' ' : c;
+  return name;
+}
+
+}  // namespace
+
+std::string mistake_sheet(const std::vector<ShownPrediction>& mistakes) {
+  std::vector<SheetTile> tiles;
+  for (const ShownPrediction& shown : mistakes) {
+    tiles.push_back(
+        {.height = shown.picture.height,
+         .width = shown.picture.width,
+         .pixels = shown.picture.pixels,
+         .text = fmt::format("{}\n> {}\n{}", line_of(shown.truth), line_of(shown.predicted), shown.rating)});
+  }
+  if (tiles.empty()) tiles.push_back({.text = "no mistakes"});
+  return encode_png(make_sheet(tiles));
+}
+
+void check_sheet_place(const std::filesystem::path& path) { check_output_place("mistakes", path, ".png"); }
+
+void write_mistake_sheet(const std::filesystem::path& path, const std::vector<ShownPrediction>& mistakes) {
+  const std::string file = mistake_sheet(mistakes);
+  write_file_atomically(path, std::as_bytes(std::span(file)));
 }
 
 }  // namespace carillon

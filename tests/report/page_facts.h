@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "src/report/html/page.h"
+#include "src/report/html_page.h"
 #include "tests/support/markup.h"
 
 namespace carillon::testing {

@@ -1,5 +1,5 @@
-// HTML charts: inline SVG figures. Their colours are those of the page (style.h). All texts are HTML: html_text() makes
-// other texts safe.
+// HTML charts: inline SVG figures. Their colours are those of the page (html_style.h). All texts are HTML: html_text()
+// makes other texts safe.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/report/html/learning_curves.h"
+#include "src/report/learning_curves.h"
 #include "src/tasks/class_scores_metric.h"
 
 namespace carillon {

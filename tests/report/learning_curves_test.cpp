@@ -1,4 +1,4 @@
-#include "src/report/html/learning_curves.h"
+#include "src/report/learning_curves.h"
 
 #include <gmock/gmock.h>
 
@@ -62,4 +62,5 @@ TEST(LearningCurves, AreThinnedToMeans) {
 }
 
 }  // namespace
+
 }  // namespace carillon::testing

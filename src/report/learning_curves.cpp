@@ -1,4 +1,4 @@
-#include "src/report/html/learning_curves.h"
+#include "src/report/learning_curves.h"
 
 #include <algorithm>
 #include <cmath>

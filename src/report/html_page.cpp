@@ -1,18 +1,90 @@
-#include "src/report/html/page.h"
+#include "src/report/html_page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "carillon/core/file.h"
-#include "src/report/html/charts.h"
-#include "src/report/html/style.h"
-#include "src/report/html/table.h"
-#include "src/report/html/text.h"
-#include "src/report/texts.h"
+#include "src/core/printable.h"
+#include "src/report/evaluation_report.h"
+#include "src/report/html_charts.h"
+#include "src/report/html_style.h"
 
 namespace carillon {
+
+std::string html_text(std::string_view text, std::size_t max_bytes) {
+  std::string escaped;
+  for (const char c : printable(text, max_bytes)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto byte = [&](std::size_t at) {
+      return at < bytes.size() ? std::uint32_t{static_cast<unsigned char>(bytes[at])} : 0u;
+    };
+    const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
+    for (std::size_t digit = 0; digit < 4; ++digit) {
+      text += i + digit <= bytes.size() ? digits[group >> (18 - 6 * digit) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+std::string table_box(std::string_view kind, std::string_view label, const std::string& rows) {
+  return fmt::format(
+      "<div class=\"box{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"{}\">{}</table></div>\n",
+      kind.starts_with("matrix") ? " whole" : "", label, kind, rows);
+}
+
+std::string table_heading(std::initializer_list<std::string_view> titles) {
+  std::string row = "<thead><tr>";
+  for (std::string_view title : titles) {
+    const bool is_number = title.starts_with('#');
+    if (is_number) title.remove_prefix(1);
+    row += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"n\"" : "", title);
+  }
+  return row + "</tr></thead>";
+}
+
+std::string number_cell(std::string_view text) { return fmt::format("<td class=\"n\">{}</td>", text); }
+
+std::string number_cell(std::int64_t count) { return number_cell(fmt::format("{}", count)); }
+
+std::string number_cell(std::optional<double> number) {
+  return number_cell(number && !std::isnan(*number) ? fmt::format("{:.4f}", *number) : "–");
+}
+
+std::string name_cell(std::string_view name) { return fmt::format("<td class=\"name\"><bdi>{}</bdi></td>", name); }
+
+std::string html_name(std::span<const std::string> names, std::size_t i) {
+  return html_text(name_or_number(names, i), 120);
+}
+
 namespace {
 
 /// A score that the page shows.
