@@ -21,10 +21,9 @@
 #include "src/images/thumbnail.h"
 #include "src/options/run_description.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/html/learning_curves.h"
-#include "src/report/html/page.h"
-#include "src/report/mistake_sheet.h"
-#include "src/report/predictions_file.h"
+#include "src/report/html_page.h"
+#include "src/report/learning_curves.h"
+#include "src/report/prediction_files.h"
 
 namespace carillon {
 namespace {

@@ -4,7 +4,7 @@
 #include "carillon/app/program_spec.h"
 #include "carillon/device/device.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/train/input/batch_memory.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 
@@ -13,7 +13,7 @@ namespace carillon {
 /// cutmix of single samples; a shuffle window smaller than a step).
 void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
-/// Errors: usage (--check-memory or --audit on a GPU).
+/// Errors: usage (--audit on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
 /// The samples of a rank that are in memory at once, and the option that sets their number.

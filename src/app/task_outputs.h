@@ -8,10 +8,9 @@
 
 #include "carillon/core/target_spec.h"
 #include "carillon/tasks/task.h"
-#include "src/report/evaluated_network.h"
-#include "src/report/html/page.h"
-#include "src/report/predictions_file.h"
-#include "src/report/shown_prediction.h"
+#include "src/report/evaluation_report.h"
+#include "src/report/html_page.h"
+#include "src/report/prediction_files.h"
 
 namespace carillon {
 

@@ -15,8 +15,7 @@
 #include "src/launch/run_place.h"
 #include "src/processes/passed_options.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/html/learning_curves.h"
-#include "src/report/texts.h"
+#include "src/report/learning_curves.h"
 
 namespace carillon {
 namespace {

@@ -19,10 +19,6 @@ void declare(OptionSet& set, FaultOptions& o) {
           "steps between comparisons of the ranks' variables, which also precede each checkpoint; GPUs copy the "
           "variables to the host; 0: disabled");
   set.add(
-      "check-memory", o.check_memory,
-      "check, before each update, that variables, optimiser state and running statistics have not changed in memory "
-      "since the last one (CPUs)");
-  set.add(
       "audit", o.audit, 0, max_option_steps,
       "steps between audits; an audit computes each rank's gradients a second time, on another rank if possible, and "
       "compares checksums (CPUs); 0: disabled");

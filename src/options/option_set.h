@@ -14,7 +14,7 @@
 
 #include "src/core/manual.h"
 #include "src/options/run_description.h"
-#include "src/report/field.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/report/field.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 

@@ -2,22 +2,67 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <system_error>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/csv.h"
-#include "src/report/json_lines.h"
-#include "src/report/output_place.h"
-#include "src/report/texts.h"
+#include "src/core/printable.h"
 
 namespace carillon {
+
+void check_output_place(std::string_view option, const std::filesystem::path& path, std::string_view ending) {
+  if (!ending.empty() && path.extension() != ending) {
+    fail(ExitCode::usage, "--{} {}: the name of the file must end in {}", option, path.string(), ending);
+  }
+  try {
+    check_output(path);
+  } catch (const Error& error) {
+    fail(error.code(), "--{} {}", option, error.what());
+  }
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string line_of(const Json& json) {
+  return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// The members that each report begins with.
+Json json_of(const EvaluatedNetwork& network) {
+  return {{"checkpoint", network.checkpoint},
+          {"model", network.model},
+          {"global_step", network.step},
+          {"values", network.values}};
+}
+
+/// `object` as text, for people and line-based tools: each member, and each element of a list, is on its own line.
+/// U+FFFD replaces bytes that are not UTF-8.
+std::string json_lines(const Json& object) {
+  std::string text;
+  for (const auto& [name, value] : object.items()) {
+    text += fmt::format("{}\n  {}: ", text.empty() ? "{" : ",", line_of(name));
+    if (!value.is_array()) {
+      text += line_of(value);
+      continue;
+    }
+    text += "[";
+    std::string_view before = "";
+    for (const Json& element : value) {
+      text += fmt::format("{}\n    {}", before, line_of(element));
+      before = ",";
+    }
+    text += "\n  ]";
+  }
+  return text + "\n}\n";
+}
 
 Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
@@ -98,6 +143,52 @@ void write_report(const std::filesystem::path& path, const EvaluationReport& rep
   const std::string text = report_form(path) == ReportForm::json
                                ? json_text(report)
                                : csv_text(report.counts, report.class_names, report.loss);
+  write_file_atomically(path, std::as_bytes(std::span(text)), max_report_bytes);
+}
+
+namespace {
+
+/// Counts without a decimal point; null for NaN.
+Json json_of(double value) {
+  constexpr double most = 1e15;  // exact as an integer
+  if (!std::isfinite(value)) return nullptr;
+  if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+Json json_of(const TaskReport& report, std::size_t i) {
+  Json row = {{report.row_name, i}, {"name", name_or_number(report.names, i)}};
+  for (std::size_t column = 0; column < report.table.columns.size(); ++column) {
+    row[report.table.columns[column]] = json_of(report.table.rows[i][column]);
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string json_text(const TaskReport& report) {
+  Json json = json_of(report.network);
+  json["records"] = report.records;
+  for (const Score& score : report.scores) json[score.name] = json_of(score.value);
+  Json& rows = json[report.row_name + "s"] = Json::array();
+  for (std::size_t i = 0; i < report.table.rows.size(); ++i) rows.push_back(json_of(report, i));
+  return json_lines(json);
+}
+
+std::string csv_text(const TaskReport& report) {
+  std::string text = report.row_name;
+  for (const std::string& column : report.table.columns) text.append(",").append(column);
+  text += csv_line_end;
+  for (std::size_t i = 0; i < report.table.rows.size(); ++i) {
+    text += csv_field(name_or_number(report.names, i));
+    for (const double value : report.table.rows[i]) text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
+    text += csv_line_end;
+  }
+  return text;
+}
+
+void write_report(const std::filesystem::path& path, const TaskReport& report) {
+  const std::string text = report_form(path) == ReportForm::json ? json_text(report) : csv_text(report);
   write_file_atomically(path, std::as_bytes(std::span(text)), max_report_bytes);
 }
 

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <limits>
+#include <memory>
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "src/report/bucket_counter.h"
 
 namespace carillon {
 namespace {
@@ -22,6 +27,71 @@ std::vector<double> make_limits() {
   limits.insert(limits.end(), positive.begin(), positive.end());
   return limits;
 }
+
+/// Finds the bucket of a float without a search. The top 13 bits of a float (sign, exponent, 4 bits of mantissa) are
+/// its cell. Values in a cell differ by less than a tenth, so a cell contains at most one bucket limit.
+struct BucketTable {
+  static constexpr int cell_bits = 13, cell_shift = 32 - cell_bits;
+  std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of its lowest value
+  std::vector<float> ends;  ///< [bucket] the lowest float that is not below its limit
+
+  BucketTable() {
+    const std::span<const double> limits = histogram_limits();
+    for (const double limit : limits) ends.push_back(lowest_float_from(limit));
+    for (std::uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
+      const bool is_negative = cell >> (cell_bits - 1) != 0;  // then more bits mean a lower value
+      const std::uint32_t other_bits = is_negative ? (std::uint32_t{1} << cell_shift) - 1 : 0;
+      const auto lowest = std::bit_cast<float>((cell << cell_shift) | other_bits);
+      if (!std::isfinite(lowest)) continue;
+      first_bucket[cell] = static_cast<std::uint16_t>(std::ranges::upper_bound(limits, lowest) - limits.begin());
+    }
+  }
+
+  /// `value`: finite.
+  std::size_t bucket(float value) const {
+    const std::size_t first = first_bucket[std::bit_cast<std::uint32_t>(value) >> cell_shift];
+    return first + (value >= ends[first] ? 1 : 0);
+  }
+
+ private:
+  static float lowest_float_from(double limit) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const auto rounded = static_cast<float>(limit);  // may be infinite
+    return static_cast<double>(rounded) >= limit ? rounded : std::nextafter(rounded, infinity);
+  }
+};
+
+/// Counts the values in each bucket.
+class BucketCounter {
+ public:
+  /// `values`: finite.
+  void add(std::span<const float> values) {
+    static const BucketTable table;
+    std::size_t i = 0;
+    for (; i + table_count <= values.size(); i += table_count) {
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < table_count; ++k) ++counts_[k][table.bucket(values[i + k])];
+    }
+    for (; i < values.size(); ++i) ++counts_[0][table.bucket(values[i])];
+  }
+
+  /// The count of each bucket of histogram_limits().
+  std::vector<double> counts() const {
+    check(histogram_limits().size() <= table_size, "more buckets than a table counts");
+    std::vector<double> sums(histogram_limits().size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      for (const auto& counts : counts_) sums[i] += counts[i];
+    }
+    return sums;
+  }
+
+ private:
+  // Neighbouring values often fall into the same bucket. They are counted in different tables, so that an increment
+  // does not wait for the previous one. The distance of the tables is no multiple of 4 KiB, which would cause 4K
+  // aliasing.
+  static constexpr std::size_t table_count = 4, table_size = 1568;
+  std::array<std::array<std::uint32_t, table_size>, table_count> counts_{};
+};
 
 /// Sums and extremes of values in independent lanes: the order of additions is fixed, and the loop vectorizes.
 struct Lanes {
@@ -121,6 +191,14 @@ class Builder {
   std::size_t count_ = 0;
 };
 
+/// A tensor's floats in host memory, alive as long as this object.
+struct HostArray {
+  std::vector<float> copy;
+  std::span<const float> floats;
+
+  HostArray(Device& device, const Tensor& tensor) : floats(host_floats(device, tensor, copy)) {}
+};
+
 }  // namespace
 
 std::span<const double> histogram_limits() {
@@ -147,6 +225,58 @@ Histogram histogram_of_sum(std::span<const float> values, float factor, std::spa
     builder.add(std::span(sums).first(count));
   }
   return builder.finish();
+}
+
+ParameterHistograms parameter_histograms(const ParameterStore& parameters, Device& device,
+                                         const HistogramShare& share) {
+  const std::vector<ParameterSpec>& specs = parameters.specs();
+  std::vector<std::unique_ptr<HostArray>> variables, gradients;
+  for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
+    variables.push_back(std::make_unique<HostArray>(device, parameters.value(i)));
+    if (share.gradients) gradients.push_back(std::make_unique<HostArray>(device, parameters.gradient(i)));
+  }
+  ParameterHistograms result;
+  if (share.variables) result.variables.resize(specs.size());
+  if (share.gradients) result.gradients.resize(specs.size());
+#pragma omp parallel for schedule(dynamic, 1)
+  for (std::size_t task = 0; task < 2 * specs.size(); ++task) {
+    const std::size_t i = task / 2;
+    if (task % 2 == 0 && share.variables) result.variables[i] = histogram_of(variables[i]->floats);
+    if (task % 2 == 1 && share.gradients) {
+      result.gradients[i] = histogram_of_sum(gradients[i]->floats, specs[i].l2_factor, variables[i]->floats);
+    }
+  }
+  return result;
+}
+
+std::string pack(const std::vector<Histogram>& histograms) {
+  std::vector<double> numbers;
+  for (const Histogram& histogram : histograms) {
+    numbers.insert(numbers.end(), {histogram.min, histogram.max, histogram.count, histogram.sum, histogram.sum_squares,
+                                   static_cast<double>(histogram.limits.size())});
+    numbers.insert(numbers.end(), histogram.limits.begin(), histogram.limits.end());
+    numbers.insert(numbers.end(), histogram.counts.begin(), histogram.counts.end());
+  }
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
+}
+
+std::vector<Histogram> unpack_histograms(std::string_view bytes) {
+  const auto take = [&](void* to, std::size_t count) {
+    check(count * sizeof(double) <= bytes.size(), "histograms of another length than they say");
+    if (count > 0) std::memcpy(to, bytes.data(), count * sizeof(double));
+    bytes.remove_prefix(count * sizeof(double));
+  };
+  std::vector<Histogram> histograms;
+  while (!bytes.empty()) {
+    double head[6];
+    take(head, std::size(head));
+    const auto buckets = static_cast<std::size_t>(head[5]);
+    Histogram& histogram = histograms.emplace_back(Histogram{
+        head[0], head[1], head[2], head[3], head[4], std::vector<double>(buckets), std::vector<double>(buckets)});
+    take(histogram.limits.data(), buckets);
+    take(histogram.counts.data(), buckets);
+  }
+  return histograms;
 }
 
 }  // namespace carillon

@@ -1,6 +1,7 @@
 #include "src/report/metrics.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,10 +11,69 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/lines_from_end.h"
+#include "src/core/printable.h"
 #include "src/report/append_log.h"
-#include "src/report/score_fields.h"
 
 namespace carillon {
+namespace {
+
+nlohmann::json json_of(const FieldValue& value) {
+  return std::visit([](const auto& held) { return nlohmann::json(held); }, value);
+}
+
+std::string text_of(const nlohmann::json& json) {
+  return printable_json(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+std::string json_text(const FieldValue& value) { return text_of(json_of(value)); }
+
+std::string json_text(const std::vector<Field>& fields) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const Field& field : fields) object[field.name] = json_of(field.value);
+  return text_of(object);
+}
+
+namespace {
+
+std::string name_of(std::string_view prefix, const std::string& name) { return std::string(prefix) + name; }
+
+std::optional<std::int64_t> count_in(const nlohmann::json& object, const std::string& name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Field> score_fields(const Score& score, std::string_view prefix) {
+  if (!score.ratio) return {{name_of(prefix, score.logged_as()), score.value}};
+  return {{name_of(prefix, score.ratio->part_name), score.ratio->part},
+          {name_of(prefix, score.ratio->whole_name), score.ratio->whole}};
+}
+
+std::optional<Score> score_in(const nlohmann::json& object, const Score& form, std::string_view prefix) {
+  if (!object.is_object()) return std::nullopt;
+  Score score = form;
+  if (!score.ratio) {
+    const auto found = object.find(name_of(prefix, score.logged_as()));
+    if (found == object.end() || !found->is_number()) return std::nullopt;
+    score.value = found->get<double>();
+    return score;
+  }
+  const auto part = count_in(object, name_of(prefix, score.ratio->part_name));
+  const auto whole = count_in(object, name_of(prefix, score.ratio->whole_name));
+  if (!part || !whole || *whole <= 0) return std::nullopt;
+  score.ratio->part = *part;
+  score.ratio->whole = *whole;
+  score.value = score.ratio->value();
+  return score;
+}
+
+std::string counts_text(const Score& score) {
+  return score.ratio ? fmt::format("{}/{}", score.ratio->part, score.ratio->whole) : "";
+}
+
 namespace {
 
 /// The step of a line; none if it is not an object with a step.

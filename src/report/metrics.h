@@ -1,19 +1,49 @@
 // Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md.
+//
+// A Field is a named value. The options that a checkpoint stores are fields, too.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "carillon/tasks/metric.h"
-#include "src/report/field.h"
 
 namespace carillon {
+
+using FieldValue =
+    std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
+
+/// A named value in a log line or in the description of a run.
+struct Field {
+  std::string name;
+  FieldValue value;
+};
+
+/// `value` as JSON. null replaces NaN and infinities; U+FFFD replaces bytes that are not UTF-8.
+std::string json_text(const FieldValue& value);
+
+/// A JSON object on one line with its names in alphabetical order.
+std::string json_text(const std::vector<Field>& fields);
+
+// Scores as named fields of a JSON object, for metrics.jsonl and for the options in a checkpoint.
+
+/// The fewest fields that hold a score: the counts of its ratio, else its value. Names begin with `prefix`.
+std::vector<Field> score_fields(const Score& score, std::string_view prefix);
+
+/// Reads the fields that `score_fields` writes for a score with the names of `form`. None: a field is missing or not a
+/// number, or the ratio is of nothing.
+std::optional<Score> score_in(const nlohmann::json& object, const Score& form, std::string_view prefix);
+
+/// The counts of a score's ratio: "9840/10000"; empty: it is not a ratio.
+std::string counts_text(const Score& score);
 
 class MetricsWriter {
  public:

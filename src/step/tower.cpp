@@ -12,7 +12,6 @@
 #include "src/step/gradients/whole_batch.h"
 #include "src/step/tensor_io.h"
 #include "src/step/tower_link.h"
-#include "src/step/update/memory_checksums.h"
 
 namespace carillon {
 namespace {
@@ -99,10 +98,6 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       completed_buffers_(device.kind() == DeviceKind::cpu ? buffers_.specs() : std::vector<BufferSpec>(), device),
       completed_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
                       device),
-      buffer_check_(
-          settings.checks_memory && device.kind() == DeviceKind::cpu
-              ? std::optional(BufferCheck({buffers_, buffer_lookahead_.slow()}, {completed_buffers_, completed_slow_}))
-              : std::nullopt),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator, device) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
@@ -111,13 +106,12 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
                                     .inputs = input_stage_->inputs(),
                                     .step_sums = sum_count(graph(), settings),
                                     .bucket_bytes = settings.bucket_bytes,
-                                    .checks_memory = buffer_check_.has_value(),
                                     .gate = &gate_})),
       source_(make_source({built_, device, parameters(), buffers_, input_stage_->inputs(), link_.get()}, settings,
                           communicator.size(), network.image.bytes())),
       trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
       trains_(graph().parameters().size(), true),
-      step_(*source_, *update_, buffer_lookahead_, buffer_check_ ? &*buffer_check_ : nullptr),
+      step_(*source_, *update_, buffer_lookahead_),
       driver_(make_step_driver({device, communicator, *input_stage_, step_}, input_stage_spec_, settings.capture)) {
   check(!network.sync_batch_norm || settings.micro_batch == 0, "sync_batch_norm requires whole batches");
   device_.check_while_waiting([&communicator] { communicator.check_peers(); });
@@ -230,12 +224,7 @@ void Tower::broadcast_from_first() {
   gate_.leave();
 }
 
-void Tower::check_buffers() const {
-  if (buffer_check_) buffer_check_->compare_with_completed();
-}
-
 void Tower::step(const TowerStep& step) {
-  check_buffers();
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
   driver_->enqueue({.step = step.step,
@@ -262,14 +251,13 @@ std::function<void(int)> Tower::storing_in(GradientChecksums& checksums) const {
 
 GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches) {
   check(device_.kind() == DeviceKind::cpu, "checksums of gradients require a CPU");
-  check_buffers();
   compute_gradients_for(step);
   const std::vector<float> buffers(buffers_.values().begin(), buffers_.values().end());
   GradientChecksums checksums;
   input_stage_->write(0, {.batch = batch, .scalars = step_scalars(optimizer_settings_, step)});
   if (link_) link_->set_batches(batches);
   NullSink null_sink;
-  ObservedSink sink(null_sink, {.acquire = {}, .gradient_complete = storing_in(checksums)});
+  ObservedSink sink(null_sink, storing_in(checksums));
   source_->enqueue(sink);
   if (link_) link_->set_batches({});
   std::ranges::copy(buffers, buffers_.values().begin());
@@ -278,7 +266,6 @@ GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batc
 
 void Tower::synchronize_buffers() {
   driver_->flush();
-  check_buffers();
   update_->synchronize();
   if (std::exchange(buffers_are_synchronized_, true)) return;  // the mean of equal values may round differently
   const auto synchronize = [this](const BufferStore& buffers) {

@@ -43,7 +43,6 @@ struct TowerSettings {
   Wire wire = Wire::fp32;            ///< number format of gradients between hosts (CPUs)
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
-  bool checks_memory = false;  ///< on a CPU: finds data that change in memory between two updates (memory_checksums.h)
   MakeUpdateStrategy make_update = make_update_strategy;
 };
 
@@ -96,14 +95,11 @@ class Tower {
 
   /// Takes one training step. It is complete on return, or enqueued (StepDriver). If the loss is not finite, the result
   /// reports it, and no variable and no slot changes. Collective.
-  /// Errors of this and all following calls: with `checks_memory`, ChangedInMemory (variables, slots or buffers have
-  /// changed since the last step).
   void step(const TowerStep& step);
   /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and returns their
   /// checksums. Overwrites this rank's gradients and step sums, but neither variables nor buffers. The batch lives
   /// until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all ranks have
-  /// completed the previous step (a barrier). Collective. Errors: failed (a GPU); with `checks_memory`,
-  /// ChangedInMemory.
+  /// completed the previous step (a barrier). Collective. Errors: failed (a GPU).
   GradientChecksums gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
@@ -177,8 +173,6 @@ class Tower {
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
-  /// With `checks_memory`: compares the buffers with those of the last completed step. Errors: ChangedInMemory.
-  void check_buffers() const;
   /// On a CPU: enters the gate and copies the buffers, which the next forward pass changes.
   void copy_completed_buffers();
 
@@ -194,7 +188,6 @@ class Tower {
   BufferStore buffers_;
   BufferLookahead buffer_lookahead_;
   BufferStore completed_buffers_, completed_slow_;  ///< copies after the last completed step; on a CPU
-  std::optional<BufferCheck> buffer_check_;         ///< if the memory is checked
   UpdateGate gate_;
   std::int64_t completed_steps_ = 0;
   std::unique_ptr<CommunicatorLink> link_;

@@ -10,16 +10,15 @@
 
 #include "src/optim/lookahead.h"
 #include "src/step/gradients/gradient_source.h"
-#include "src/step/update/buffer_check.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
 class TrainingStep {
  public:
-  /// All arguments outlive the step. `check`: null if the memory of the buffers is not checked.
-  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead, BufferCheck* check = nullptr)
-      : source_(source), update_(update), lookahead_(lookahead), check_(check) {}
+  /// All arguments outlive the step.
+  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead)
+      : source_(source), update_(update), lookahead_(lookahead) {}
 
   const ParameterStore& parameters() const { return update_.parameters(); }
   /// As UpdateStrategy::gradient_norm.
@@ -28,21 +27,15 @@ class TrainingStep {
   /// `gradients`: the same on all ranks. `gradient_complete`: as StepRequest::gradient_complete.
   void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {
     update_.begin_step(gradients);
-    const bool checks_forward = check_ != nullptr && !source_.averages_buffers();
-    if (!gradient_complete && !checks_forward) return source_.enqueue(update_);
-    ObservedSink observed(update_,
-                          {checks_forward ? [this] { check_->record(); } : std::function<void()>(), gradient_complete});
+    if (!gradient_complete) return source_.enqueue(update_);
+    ObservedSink observed(update_, gradient_complete);
     source_.enqueue(observed);
   }
   void enqueue_means() {
-    const bool is_written_at_end = source_.averages_buffers();
-    if (check_ != nullptr) is_written_at_end ? check_->compare_with_completed() : check_->compare_with_recorded();
     update_.enqueue_means();
     source_.finish();
-    if (check_ != nullptr && is_written_at_end) check_->record();
   }
   void enqueue_update() {
-    if (check_ != nullptr) check_->compare_with_recorded();
     lookahead_.enqueue(update_.step_end());
     update_.enqueue_update();
   }
@@ -51,7 +44,6 @@ class TrainingStep {
   GradientSource& source_;
   UpdateStrategy& update_;
   BufferLookahead& lookahead_;
-  BufferCheck* check_;
 };
 
 }  // namespace carillon

@@ -150,7 +150,7 @@ def _loaded(context, data):
         for _ in range(runs):
             run = context.directory("stalls")
             options = ("--max-steps", 60, "--checkpoint-every", 20, "--eval-data", data / "test-*", "--eval-every", 20)
-            options += ("--check-memory", "--audit", 7)
+            options += ("--audit", 7)
             done = context.finish(_start(context, data, run, *options), TIMEOUT)
             if done.code != 0 or done.lines:
                 wrong = done.explain()

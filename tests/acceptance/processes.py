@@ -42,19 +42,10 @@ def rank_process(process, rank):
 
 def has_ended(pid):
     """Whether the main thread of a process has ended; a zombie counts as ended."""
-    return _state(pid) in "ZX"
-
-
-def is_stopped(pid):
-    """Whether the main thread of a process is stopped by a signal."""
-    return _state(pid) in "Tt"
-
-
-def _state(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
     except OSError:
-        return "X"
+        return True
 
 
 def catches(pid, number):
@@ -66,26 +57,26 @@ def catches(pid, number):
     return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
-def replace_in_memory(pid, old, new, shared=False):
-    """Replaces `old` by `new`, of equal length, everywhere in a running process's private memory, or in the memory that it
-    shares with other processes; returns the number of places.
+def replace_in_memory(pid, old, new):
+    """Replaces `old` by `new`, of equal length, everywhere in a running process's private memory; returns the number of
+    places.
 
     The process is stopped meanwhile. It need not have access to the memory itself, as for the memory of a fake GPU.
     """
     os.kill(pid, signal.SIGSTOP)
     try:
-        return _replace_in_memory(pid, old, new, "s" if shared else "p")
+        return _replace_in_memory(pid, old, new)
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def _replace_in_memory(pid, old, new, kind):
+def _replace_in_memory(pid, old, new):
     count = 0
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         for line in maps:
             first, last, access = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
             start, size = int(first, 16), int(last, 16) - int(first, 16)
-            if access[3] != kind or size > 1 << 30:
+            if access[3] != "p" or size > 1 << 30:
                 continue
             try:
                 content = os.pread(memory.fileno(), size, start)

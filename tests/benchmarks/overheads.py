@@ -24,14 +24,12 @@ KINDS = {
     "a checkpoint": "--checkpoint-every",
     "a summary": "--summary-every",
     "a comparison of replicas": "--check-replicas",
-    "a check of the memory": "--check-memory",
     "an audit": "--audit",
 }
-EVERY_STEP = {"--check-memory": "true"}
 
 
 def processor_seconds(options, kind, steps):
-    given = PLAIN | ({kind: EVERY_STEP.get(kind, options.every)} if kind else {})
+    given = PLAIN | ({kind: options.every} if kind else {})
     words = [word for option, value in given.items() for word in (option, value)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(dir=options.work) as train_dir:

@@ -1,7 +1,6 @@
 """Corrupt state: a damaged record, non-finite updates, a variable with a memory error."""
 
 import re
-import time
 
 import numpy as np
 from cases import BATCH, SMALL, judge, results, start, train
@@ -12,9 +11,6 @@ from idx import read_idx
 from processes import TIMEOUT, rank_process, replace_in_memory, wait_for
 from programs import ProgramFailed, Result, checkpoint, checkpoints, load
 from tfrecords import frame, read_records
-
-
-MOST_CHANGES = 100
 
 
 def check(context):
@@ -114,47 +110,8 @@ def _changed_variable(context, data):
     yield judge("a variable of one rank of three is changed in memory", done, FAILED, wrong=wrong)
 
 
-def _changed_on_one_host(context, data):
-    """a changed bit in the shared memory of one host, with --check-memory"""
-    # Weights of a pixel that is black in all images keep their initial values, and so do their averages.
-    images, _ = read_idx(context.images, "train")
-    pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
-    initial = context.directory("faults")
-    train(context, data / "train-*", initial, "--regularization", 0, "--max-steps", 0)
-    weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
-    for bit in (0, 22, 30):
-        run = context.directory("faults")
-        options = ("--regularization", 0, "--max-steps", 100000000, "--checkpoint-every", 20, "--check-memory")
-        process = start(context, data, run, *options)
-        wait_for(process, lambda: checkpoints(run), "a first checkpoint")
-        pid = rank_process(process, 1)
-        changed = weights.copy()
-        changed[:1].view(np.uint32)[0] ^= 1 << bit
-        patterns, changes = [weights.tobytes(), changed.tobytes()], 0
-        while process.poll() is None and changes < MOST_CHANGES:  # a change during an update is not found
-            changes += _change(pid, *patterns)
-            patterns.reverse()
-        done = context.finish(process, TIMEOUT)
-        # The bit is in the copies of both ranks, and each may find its own.
-        found = r"(variable|slot \w+ of) .*layer1/weights.* has changed in memory since"
-        lines = [line for line in done.lines if re.search(found, line)]
-        wrong = "" if done.code == FAILED and lines and lines == done.lines else done.explain()
-        title = f"faults: bit {bit} of a variable is changed in the shared memory of one host"
-        yield Result(title, not wrong, wrong or f"found after {changes} changes")
-
-
-def _change(pid, old, new):
-    """Replaces `old` in the memory that a process shares; returns whether the process still runs."""
-    try:
-        replace_in_memory(pid, old, new, shared=True)
-    except (OSError, ProcessLookupError):
-        return 0
-    time.sleep(0.05)
-    return 1
-
-
 _CASES = (
-    _damage_met_in_training, _diverged_update, _diverged_ahead, _changed_record, _changed_variable, _changed_on_one_host,
+    _damage_met_in_training, _diverged_update, _diverged_ahead, _changed_record, _changed_variable,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ struct Training {
   std::int64_t micro_batch = 0;
   int threads = 1;
   int observe_every = 0;
-  bool checks_memory = false;
 };
 
 struct Trained {
@@ -43,8 +42,7 @@ TowerSettings settings_of(const Training& training, int ranks) {
                                        .moving_average_decay = 0.5,
                                        .weight_decay = 0.01,
                                        .clip_norm = training.clip_norm,
-                                       .groups = {{.pattern = "*/weights", .rate = 0.5, .frozen_after = 4}}},
-                         .checks_memory = training.checks_memory};
+                                       .groups = {{.pattern = "*/weights", .rate = 0.5, .frozen_after = 4}}}};
   if (training.rule == "lars") settings.optimizer.lars_coefficient = 0.1;
   return settings;
 }
@@ -115,7 +113,6 @@ TEST(ClipNorm, GivesTheSameBitsWithShardsAndWithout) {
     const Trained expected = train(training, plain);
     for (const double norm : expected.norms) EXPECT_GT(norm, training.clip_norm) << "nothing is clipped";
     Training other = training;
-    other.checks_memory = true;
     expect_equal_bits(train_together(other), expected);
     other.observe_every = 2;
     expect_equal_bits(train_together(other), expected);

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "src/report/progress.h"
+#include "src/report/console.h"
 
 namespace carillon::testing {
 namespace {

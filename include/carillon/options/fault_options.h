@@ -14,7 +14,6 @@ enum class OnNan {
 struct FaultOptions {
   OnNan on_nan = OnNan::stop;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
-  bool check_memory = false;           ///< find variables, optimiser state and statistics that change in memory (CPUs)
   std::int64_t audit = 0;              ///< steps between second computations of each rank's gradients (CPUs); 0: none
   double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
 };

@@ -35,27 +35,21 @@ class GradientSink {
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
 };
 
-/// Functions that ObservedSink calls before it forwards the same call to its sink. CPU only.
-struct SinkObserver {
-  std::function<void()> acquire;                         ///< may be empty
-  std::function<void(int parameter)> gradient_complete;  ///< may be empty
-};
+/// Calls a function before it forwards gradient_complete to its sink. CPU only.
 class ObservedSink final : public GradientSink {
  public:
   /// `sink` outlives this.
-  ObservedSink(GradientSink& sink, SinkObserver observer) : sink_(sink), observer_(std::move(observer)) {}
-  void acquire(Stream& stream) override {
-    if (observer_.acquire) observer_.acquire();
-    sink_.acquire(stream);
-  }
+  ObservedSink(GradientSink& sink, std::function<void(int parameter)> gradient_complete)
+      : sink_(sink), gradient_complete_(std::move(gradient_complete)) {}
+  void acquire(Stream& stream) override { sink_.acquire(stream); }
   void gradient_complete(int parameter, Stream& stream) override {
-    if (observer_.gradient_complete) observer_.gradient_complete(parameter);
+    gradient_complete_(parameter);
     sink_.gradient_complete(parameter, stream);
   }
 
  private:
   GradientSink& sink_;
-  SinkObserver observer_;
+  std::function<void(int parameter)> gradient_complete_;
 };
 
 class GradientSource {

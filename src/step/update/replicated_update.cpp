@@ -24,17 +24,7 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       optimizer_(make(context.optimizer, parameters_, device_, context.inputs, context.graph.arithmetic())),
       end_{parameters_.step_sums().data(), context.inputs.progress},
       clips_(context.optimizer.clip_norm > 0.0),
-      gate_(context.gate) {
-  if (context.checks_memory) checksums_.emplace(parameters_, std::vector<Slice>{whole()});
-}
-
-Slice ReplicatedUpdate::whole() const { return {0, parameters_.layout().total()}; }
-
-void ReplicatedUpdate::check_memory() {
-  if (!checksums_) return;
-  checksums_->compare(whole());
-  checksums_->require_unchanged();
-}
+      gate_(context.gate) {}
 
 void ReplicatedUpdate::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
@@ -42,14 +32,9 @@ void ReplicatedUpdate::broadcast_from_first() {
     communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
   }
   refresh_compute_copies(parameters_, device_);
-  if (checksums_) checksums_->record(whole());
 }
 
-void ReplicatedUpdate::gradient_complete(int parameter, Stream& stream) {
-  // Before the last bucket: a rank that finds a change does not average it, so no rank completes the step.
-  if (parameter == parameters_.layout().order().back()) check_memory();
-  reducer_.add(parameter, stream);
-}
+void ReplicatedUpdate::gradient_complete(int parameter, Stream& stream) { reducer_.add(parameter, stream); }
 
 void ReplicatedUpdate::enqueue_means() {
   reducer_.finalize(device_.stream());
@@ -62,9 +47,7 @@ void ReplicatedUpdate::enqueue_means() {
 void ReplicatedUpdate::enqueue_update() {
   if (gate_ != nullptr && device_.kind() == DeviceKind::cpu) gate_->enter();
   is_updating_ = true;
-  check_memory();
   optimizer_->apply(end_, device_.stream());
-  if (checksums_) checksums_->record(whole());
   is_updating_ = false;
 }
 

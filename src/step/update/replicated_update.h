@@ -12,7 +12,6 @@
 
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
-#include "src/step/update/memory_checksums.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -30,7 +29,6 @@ class ReplicatedUpdate final : public UpdateStrategy {
   std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
   bool replicates_slots() const override { return true; }
   void broadcast_from_first() override;
-  void synchronize() override { check_memory(); }
 
   void begin_step(MeanGradients gradients) override { gradients_ = gradients; }
   void acquire(Stream& stream) override { reducer_.begin(stream); }
@@ -42,10 +40,6 @@ class ReplicatedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_; }
 
  private:
-  Slice whole() const;
-  /// Errors: ChangedInMemory.
-  void check_memory();
-
   Device& device_;
   Communicator& communicator_;
   ParameterStore parameters_;
@@ -55,7 +49,6 @@ class ReplicatedUpdate final : public UpdateStrategy {
   MeanGradients gradients_ = MeanGradients::readable;
   bool clips_;
   UpdateGate* gate_;
-  std::optional<MemoryChecksums> checksums_;  ///< of variables and slots, if the memory is checked
   bool is_updating_ = false;
 };
 

@@ -20,8 +20,15 @@ struct alignas(64) Header {
   std::uint64_t threads;
 };
 
+/// The number of blocks in the largest shard.
 std::size_t blocks_of(const ShardLog::Form& form) {
-  return blocks_of_largest_shard(form.count, static_cast<int>(form.ranks));
+  const int ranks = static_cast<int>(form.ranks);
+  std::size_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Slice shard = reduction_slice(form.count, rank, ranks);
+    most = std::max(most, shard.end - shard.begin);
+  }
+  return (most + sum_block_floats - 1) / sum_block_floats;
 }
 
 std::size_t bytes_of_marks(std::size_t blocks) { return aligned_float_count(blocks) * sizeof(std::uint32_t); }
@@ -29,15 +36,6 @@ std::size_t bytes_of_marks(std::size_t blocks) { return aligned_float_count(bloc
 std::size_t bytes_of_copies(const ShardLog::Form& form) { return form.slots * sum_block_floats * sizeof(float); }
 
 }  // namespace
-
-std::size_t blocks_of_largest_shard(std::size_t count, int ranks) {
-  std::size_t most = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const Slice shard = reduction_slice(count, rank, ranks);
-    most = std::max(most, shard.end - shard.begin);
-  }
-  return (most + sum_block_floats - 1) / sum_block_floats;
-}
 
 std::size_t ShardLog::bytes(const Form& form) {
   return sizeof(Header) + bytes_of_marks(blocks_of(form)) + form.threads * (sizeof(ThreadLog) + bytes_of_copies(form));

@@ -22,9 +22,6 @@
 
 namespace carillon {
 
-/// The number of blocks of sum_block_floats elements in the largest of the ranks' shards of `count` elements.
-std::size_t blocks_of_largest_shard(std::size_t count, int ranks);
-
 class ShardLog {
  public:
   /// Sizes that determine the layout of the log.

@@ -28,12 +28,6 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// Of several ranks: the bytes of the checksums that a rank publishes.
-std::size_t published_bytes(const UpdateContext& context) {
-  if (!context.checks_memory) return 0;
-  return ShardChecksums::bytes(ParameterLayout(context.graph.parameters()).total(), context.communicator.size());
-}
-
 /// Of several ranks: the bytes of the sums of squares that a rank publishes.
 std::size_t norm_bytes(const UpdateContext& context) {
   if (context.optimizer.clip_norm == 0.0) return 0;
@@ -41,14 +35,13 @@ std::size_t norm_bytes(const UpdateContext& context) {
 }
 
 /// The communicator's memory, from which other ranks copy, holds in this order: gradients, variables and, with several
-/// ranks, the checksums, the sums of squares and the log. The log is last because ranks with more threads have a longer
-/// one.
+/// ranks, the sums of squares and the log. The log is last because ranks with more threads have a longer one.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
   const ShardLog::Form form = log_form(context);
   const std::size_t of_log_and_sums =
-      context.communicator.size() == 1 ? 0 : published_bytes(context) + norm_bytes(context) + ShardLog::bytes(form);
+      context.communicator.size() == 1 ? 0 : norm_bytes(context) + ShardLog::bytes(form);
   std::vector<Slot> slots = optimizer_slots(context.optimizer);
   Buffer own = context.communicator.allocate(of_gradients + of_values + of_log_and_sums);
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
@@ -72,24 +65,17 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       clips_(context.optimizer.clip_norm > 0.0),
       sums_(parameters_.step_sums().size()),
       gate_(context.gate) {
+  if (one_rank_) return;
   std::byte* const after_values =
       reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
-  if (context.checks_memory) checksums_.emplace(parameters_, memory_, after_values);
-  if (one_rank_) return;
-  std::byte* const after_checksums = after_values + published_bytes(context);
   if (clips_) {
-    norm_.emplace(GradientNorm(context.optimizer, parameters_, context.inputs), parameters_, memory_, after_checksums);
+    norm_.emplace(GradientNorm(context.optimizer, parameters_, context.inputs), parameters_, memory_, after_values);
   }
-  log_.emplace(log_form(context), after_checksums + norm_bytes(context), parameters_, memory_);
+  log_.emplace(log_form(context), after_values + norm_bytes(context), parameters_, memory_);
 }
 
 void ShardedUpdate::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);  // rank 0 has written the shared slots before
-  if (checksums_) checksums_->record();
-}
-
-void ShardedUpdate::synchronize() {
-  if (checksums_) checksums_->check();
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
@@ -105,21 +91,14 @@ void ShardedUpdate::acquire(Stream& stream) {
 void ShardedUpdate::gradient_complete(int parameter, Stream& stream) {
   if (gradients_ == MeanGradients::readable) return reducer_.add(parameter, stream);
   if (!one_rank_) return;
-  if (!allowed_) {
-    allowed_ = end_.allows_update();
-    if (!*allowed_ && checksums_) checksums_->check();  // a change may be the cause
-  }
+  if (!allowed_) allowed_ = end_.allows_update();
   if (!*allowed_) return;
   if (gate_ != nullptr) gate_->enter();
   is_updating_ = true;
-  if (checksums_) checksums_->compare(parameter);
   const std::size_t offset = parameters_.layout().offset(parameter);
   memory_.means_of(parameters_.gradient(parameter).floats(), [&](std::size_t first, std::span<const float> means) {
     optimizer_->update_range(offset + first, means);
   });
-  if (!checksums_) return;
-  checksums_->record(parameter);
-  checksums_->require_unchanged();
 }
 
 void ShardedUpdate::enqueue_means() {
@@ -158,20 +137,13 @@ std::optional<double> ShardedUpdate::gradient_norm() const {
 void ShardedUpdate::update_together(bool allowed) {
   is_updating_ = true;
   log_->begin();
-  if (allowed) {
-    if (checksums_) checksums_->compare_other_shards();
-    update_shard(memory_.rank());
-    if (checksums_) checksums_->require_unchanged();
-  } else if (checksums_) {
-    checksums_->check();  // a change may be the cause
-  }
+  if (allowed) update_shard(memory_.rank());
   memory_.meet_after_update([&](int rank) {
     if (!allowed) return;
     log_->restore_open_blocks(rank);
     update_shard(rank);
   });
   if (allowed) memory_.gather(parameters_.values());
-  if (allowed && checksums_) checksums_->check_received();
   is_updating_ = false;
 }
 
@@ -180,12 +152,7 @@ void ShardedUpdate::update_shard(int owner) {
   const std::span<const float> gradients =
       parameters_.gradients_and_sums().subspan(shard.begin, shard.end - shard.begin);
   const auto update = [&](std::size_t first, std::span<const float> means) {
-    const std::size_t begin = shard.begin + first;
-    const auto update_elements = [&] { optimizer_->update_range(begin, means); };
-    log_->update_block(owner, first, [&] {
-      if (!checksums_) return update_elements();
-      checksums_->around_update(owner, {begin, begin + means.size()}, update_elements);
-    });
+    log_->update_block(owner, first, [&] { optimizer_->update_range(shard.begin + first, means); });
   };
   if (gradients_ == MeanGradients::update_only) return memory_.means_of(gradients, update);
   parallel_blocks(gradients.size(), sum_block_floats, elementwise_grain,
@@ -201,9 +168,7 @@ void ShardedUpdate::enqueue_update() {
     return update_together(end_.allows_update());
   }
   is_updating_ = true;
-  if (checksums_) checksums_->check();
   optimizer_->apply(end_, device_.stream());
-  if (checksums_) checksums_->record();
   is_updating_ = false;
 }
 

@@ -19,7 +19,6 @@
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
-#include "src/step/update/shard_checksums.h"
 #include "src/step/update/shard_log.h"
 #include "src/step/update/shard_norm.h"
 #include "src/step/update/update_strategy.h"
@@ -35,7 +34,6 @@ class ShardedUpdate final : public UpdateStrategy {
   std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
   bool replicates_slots() const override { return false; }
   void broadcast_from_first() override;
-  void synchronize() override;
 
   void begin_step(MeanGradients gradients) override;
   void acquire(Stream& stream) override;
@@ -72,7 +70,6 @@ class ShardedUpdate final : public UpdateStrategy {
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
   UpdateGate* gate_;
-  std::optional<ShardChecksums> checksums_;  ///< if the memory is checked
   bool is_updating_ = false;
 };
 

@@ -62,9 +62,8 @@ class UpdateStrategy : public GradientSink {
   virtual bool replicates_slots() const = 0;
   /// Copies rank 0's variables and slots to all ranks. Call it before the first step. Collective.
   virtual void broadcast_from_first() = 0;
-  /// Makes the slots readable on every rank, as of the last enqueued step. Collective. Errors: with `checks_memory`,
-  /// ChangedInMemory.
-  virtual void synchronize() = 0;
+  /// Makes the slots readable on every rank, as of the last enqueued step. Collective.
+  virtual void synchronize() {}
 
   // A step.
   /// `gradients`: the same on all ranks.
@@ -93,7 +92,6 @@ struct UpdateContext {
   const StepInputs& inputs;  ///< with the scalars of each step
   std::size_t step_sums = step_sum_count;
   std::size_t bucket_bytes = 0;  ///< bytes averaged at a time; 0: default (bucket_bytes_on)
-  bool checks_memory = false;    ///< check variables and slots for changes between updates (MemoryChecksums)
   UpdateGate* gate = nullptr;    ///< entered before each update on a CPU, and left by the caller; may be null
 };
 
@@ -104,7 +102,7 @@ using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const U
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
 
 /// An estimate of the bytes that this rank shares with the ranks of its host under make_update_strategy's choice:
-/// without gaps, step sums and checksums. 0: none.
+/// without gaps and step sums. 0: none.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 

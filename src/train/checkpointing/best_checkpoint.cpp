@@ -4,7 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/report/score_fields.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 namespace {

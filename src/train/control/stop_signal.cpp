@@ -19,7 +19,7 @@
 #include <string_view>
 #include <thread>
 
-#include "src/report/progress.h"
+#include "src/report/console.h"
 
 namespace carillon {
 namespace {
