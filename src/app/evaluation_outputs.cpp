@@ -15,7 +15,7 @@
 #include "carillon/options/data_options.h"
 #include "src/app/saved_network.h"
 #include "src/app/task_outputs.h"
-#include "src/data/decode/picture_names.h"
+#include "src/data/decode/shown_records.h"
 #include "src/data/records/file_pattern.h"
 #include "src/images/sheet.h"
 #include "src/images/thumbnail.h"

@@ -16,7 +16,6 @@
 #include "src/core/printable.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
-#include "src/data/convert/split_folders.h"
 #include "src/processes/mpi_launch.h"
 
 namespace carillon {

@@ -17,8 +17,8 @@
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/data/decode/record_sheet.h"
-#include "src/data/records/example_generated.h"
+#include "src/data/decode/shown_records.h"
+#include "src/data/records/example_proto.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {

@@ -5,7 +5,6 @@
 #include "carillon/core/error.h"
 #include "src/core/free_memory.h"
 #include "src/core/shell_word.h"
-#include "src/data/convert/picture_formats.h"
 #include "src/images/formats.h"
 #include "src/images/orientation.h"
 

@@ -1,4 +1,4 @@
-#include "src/data/convert/target_list.h"
+#include "src/data/convert/picture_list.h"
 
 #include <fmt/ranges.h>
 

@@ -15,7 +15,6 @@
 #include "src/data/loading/available_memory.h"
 #include "src/data/records/file_pattern.h"
 #include "src/data/records/mapped_file.h"
-#include "src/data/records/page_array.h"
 #include "src/data/records/record_index.h"
 
 namespace carillon {

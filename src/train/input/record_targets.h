@@ -11,7 +11,7 @@
 #include "carillon/data/dataset.h"
 #include "carillon/tasks/task.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/data/loading/balanced_order.h"
+#include "src/data/loading/sample_order.h"
 
 namespace carillon {
 

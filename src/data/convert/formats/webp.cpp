@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "carillon/core/error.h"
-#include "src/data/convert/picture_formats.h"
+#include "src/data/convert/picture_file.h"
 #include "src/images/formats.h"
 #include "src/images/orientation.h"
 

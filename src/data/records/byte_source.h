@@ -1,8 +1,9 @@
-// RecordSource: sequential bytes of a record file; GZIP files are decompressed.
+// Sequential sources of bytes: GzipStream decompresses GZIP data; RecordSource reads a record file, plain or GZIP.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,33 @@
 
 namespace carillon {
 
+/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: those
+/// of the source.
+using ByteInput = std::function<std::size_t(std::span<std::byte> out)>;
+
+// GzipStream: decompresses GZIP data (RFC 1952) of one or more consecutive members.
+
+/// Whether `data` starts with GZIP's magic bytes, 1f 8b.
+bool is_gzip(std::span<const std::byte> data);
+
+class GzipStream {
+ public:
+  explicit GzipStream(ByteInput compressed);
+  GzipStream(GzipStream&&) noexcept;
+  GzipStream& operator=(GzipStream&&) noexcept;
+  ~GzipStream();
+
+  /// Decompresses into `out` and returns the number of bytes written. The number is less than requested only at the end
+  /// or before damage, and 0 at the end. The bytes before damage are returned first; the next call throws. Errors:
+  /// data, without the file's name; errors of the input.
+  std::size_t read(std::span<std::byte> out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Sequential bytes of a record file; GZIP files are decompressed.
 class RecordSource {
  public:
   static constexpr std::size_t large_piece = 256 << 10;  // fits in the L2 cache

@@ -1,4 +1,4 @@
-// Image format detection, for error messages about records of an unexpected format.
+// Detection of the format of pixels, for error messages about records of an unexpected format.
 #pragma once
 
 #include <cstddef>
