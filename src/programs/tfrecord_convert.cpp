@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
+#include "carillon/images/decode.h"
 #include "src/core/count_text.h"
 #include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
@@ -16,7 +17,6 @@
 #include "src/data/convert/convert_pictures.h"
 #include "src/data/convert/image_sources.h"
 #include "src/data/download/published_set.h"
-#include "src/images/colour.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {

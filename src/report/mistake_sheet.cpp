@@ -5,7 +5,7 @@
 #include <span>
 
 #include "carillon/core/file.h"
-#include "src/images/sheet.h"
+#include "src/images/picture.h"
 #include "src/report/output_place.h"
 
 namespace carillon {

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/images/decode.h"
 #include "src/core/count_text.h"
 #include "src/core/printable.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/images/colour.h"
 
 namespace carillon {
 namespace {

@@ -6,7 +6,6 @@
 #include "src/core/free_memory.h"
 #include "src/core/shell_word.h"
 #include "src/images/formats.h"
-#include "src/images/orientation.h"
 
 namespace carillon {
 namespace {

@@ -11,7 +11,7 @@
 #include "carillon/images/view.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"
-#include "src/images/sheet.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {

@@ -6,7 +6,6 @@
 #include "carillon/core/error.h"
 #include "src/data/convert/picture_file.h"
 #include "src/images/formats.h"
-#include "src/images/orientation.h"
 
 namespace carillon {
 namespace {
