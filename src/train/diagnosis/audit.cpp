@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/device/device.h"
 #include "src/core/count_text.h"
-#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/train/control/equal_on_all_ranks.h"
 
