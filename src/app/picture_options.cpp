@@ -6,7 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/images/decode.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/options/option_values.h"
 
 namespace carillon {

@@ -12,7 +12,7 @@
 #include "carillon/options/data_options.h"
 #include "src/app/mpi_main.h"
 #include "src/app/version_text.h"
-#include "src/data/records/file_pattern.h"
+#include "src/core/file_tools.h"
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"
 #include "src/report/console.h"

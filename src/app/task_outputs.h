@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/tasks/task.h"
 #include "src/report/evaluated_network.h"
 #include "src/report/html/page.h"

@@ -10,7 +10,7 @@
 
 #include "carillon/core/file.h"
 #include "src/checkpoint/hdf5_image.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/checkpoint_directory.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 
 namespace carillon {
 

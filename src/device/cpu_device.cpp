@@ -10,7 +10,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/device/device.h"
-#include "src/core/denormals.h"
+#include "src/core/process.h"
 
 namespace carillon {
 

@@ -13,8 +13,6 @@
 
 namespace carillon {
 
-// Captures work on a stream as a CUDA graph. CUDA builds only.
-
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 /// Captures the work that `enqueue` puts on `stream`, and on streams that it forks and joins. `what`: the work's name

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 #include "src/images/resize.h"
 
 namespace carillon {

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "carillon/core/error.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/lines_from_end.h"
+#include "src/core/file_tools.h"
 #include "src/report/append_log.h"
 #include "src/report/score_fields.h"
 

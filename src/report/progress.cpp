@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "carillon/core/error.h"
-#include "src/core/dumb_terminal.h"
+#include "src/core/process.h"
 #include "src/report/terminal.h"
 
 namespace carillon {

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "carillon/core/number_scale.h"
+#include "carillon/core/sample.h"
 #include "carillon/tasks/task.h"
 #include "kernels/mean_loss/mean_loss.h"
 

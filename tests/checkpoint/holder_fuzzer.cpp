@@ -6,7 +6,7 @@
 
 #include "src/checkpoint/directory_lock.h"
 #include "src/checkpoint/heartbeat.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

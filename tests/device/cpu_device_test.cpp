@@ -11,7 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/device/device.h"
-#include "src/core/denormals.h"
+#include "src/core/process.h"
 
 namespace carillon::testing {
 namespace {

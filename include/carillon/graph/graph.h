@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/core/tensor.h"
 #include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"

@@ -10,7 +10,7 @@
 #include "src/comm/mpi/members.h"
 #include "src/comm/transport/point_to_point.h"
 #include "src/core/has_cuda.h"
-#include "src/core/host_name.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {

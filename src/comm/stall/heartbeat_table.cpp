@@ -13,7 +13,7 @@
 
 #include "src/comm/stall/main_thread.h"
 #include "src/comm/transport/point_to_point.h"
-#include "src/core/process_state.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {

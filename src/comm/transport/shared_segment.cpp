@@ -20,7 +20,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/comm/transport/point_to_point.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -6,8 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/images/decode.h"
-#include "src/core/count_text.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/decode/dataset_info.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/core/free_memory.h"
-#include "src/core/shell_word.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/images/formats.h"
 
 namespace carillon {

@@ -14,7 +14,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/loading/sample_order.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 

@@ -8,7 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/images/view.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 #include "src/data/convert/picture_file.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "carillon/core/error.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 #include "src/data/convert/archive_reader.h"
 #include "src/data/convert/source_file.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 #include "src/data/records/mapped_file.h"
 
 namespace carillon {

@@ -12,7 +12,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "carillon/data/example.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/records/example_proto.h"
 
 namespace carillon {

@@ -11,7 +11,7 @@
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
 
 namespace carillon {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/device/device.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/device/cpu_device.h"
 #include "src/train/control/equal_on_all_ranks.h"
 

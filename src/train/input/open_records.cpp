@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/core/crc32c.h"
-#include "src/data/records/file_pattern.h"
+#include "src/core/file_tools.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/input/shared_index.h"
 #include "src/train/input/staging.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/input/record_targets.h"
 

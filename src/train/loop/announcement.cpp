@@ -5,8 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "src/core/count_text.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/options/device_choices.h"
 
 namespace carillon {

@@ -14,7 +14,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/directory_lock.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/options/time_limit.h"
 #include "src/report/metrics.h"
 #include "src/report/run_log.h"

@@ -7,7 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"

@@ -7,8 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 
 namespace carillon {

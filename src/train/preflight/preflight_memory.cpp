@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "src/comm/transport/shared_segment.h"
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 
 namespace carillon {
 

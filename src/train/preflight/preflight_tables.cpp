@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/train/preflight/host_facts.h"
 
 namespace carillon {

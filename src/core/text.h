@@ -1,6 +1,9 @@
-// printable: makes external text (file names, option values, names in files) safe for one line of a terminal.
+// Text for one line of a terminal: external text without control characters, counts, sizes, and words of a shell.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -26,5 +29,19 @@ std::string printable_with(std::string_view escaped, std::string_view text);
 
 /// A JSON text with the same characters as \uNNNN. It stays equal JSON, because they can only be in strings.
 std::string printable_json(std::string_view json);
+
+/// A number with its noun: "1 file", "3 files". `noun`: in the singular; its plural ends in s.
+std::string count_text(std::integral auto count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// A size in a suitable unit: "1.59 MB", "38.0 GB".
+std::string size_text(double bytes);
+
+/// `text` in single quotes, for a shell (POSIX).
+std::string shell_quoted(std::string_view text);
+
+/// `text`, in quotes only if a shell would change it.
+std::string shell_word(std::string_view text);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-#include "src/core/lines_from_end.h"
+#include "src/core/file_tools.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,9 +1,10 @@
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 
 namespace carillon {
@@ -134,6 +135,28 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   shown += fmt::format("...[{} bytes]...", text.size() - max_bytes);
   append_printable(shown, text.substr(text.size() - tail));
   return shown;
+}
+
+std::string size_text(double bytes) {
+  constexpr std::array units{"bytes", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1000;
+  if (unit == 0) return fmt::format("{} {}", bytes, units[unit]);
+  return bytes < 10 ? fmt::format("{:.2f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted.append(c == '\'' ? "'\\''" : std::string_view(&c, 1));
+  return quoted + "'";
+}
+
+std::string shell_word(std::string_view text) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!is_printable(text)) return "$'" + printable_with("\\'", text) + "'";
+  return !text.empty() && std::ranges::all_of(text, is_plain) ? std::string(text) : shell_quoted(text);
 }
 
 }  // namespace carillon

@@ -1,10 +1,17 @@
-// free_memory: gives the memory of a vector back.
+// Memory: how much this process can use, and freeing the memory of vectors.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace carillon {
+
+/// Memory that Linux reports as available, at most what the control groups of the process allow.
+std::uint64_t available_memory_bytes();
+
+/// All memory and swap space, used or not, within the limits of the control groups.
+std::uint64_t total_memory_bytes();
 
 /// Empties the vector and frees its memory. `values = {}` and `values.clear()` keep it.
 template <typename T>

@@ -1,4 +1,4 @@
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 #include <gtest/gtest.h>
 
@@ -56,5 +56,26 @@ TEST(Printable, KeepsBothEndsOfALongText) {
   EXPECT_LT(printable(std::string(10'000'000, '\n')).size(), 5000u);
 }
 
+TEST(SizeText, HasTheUnitThatSuitsTheNumber) {
+  EXPECT_EQ(size_text(4), "4 bytes");
+  EXPECT_EQ(size_text(999), "999 bytes");
+  EXPECT_EQ(size_text(1590040), "1.59 MB");
+  EXPECT_EQ(size_text(38e9), "38.0 GB");
+  EXPECT_EQ(size_text(5e15), "5000.0 TB");
+}
+
+TEST(ShellWord, IsQuotedOnlyIfAShellWouldChangeIt) {
+  EXPECT_EQ(shell_word("runs/a_b-1.cfg"), "runs/a_b-1.cfg");
+  EXPECT_EQ(shell_word("data/train-*"), "'data/train-*'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_quoted("plain"), "'plain'");
+}
+
+TEST(ShellWord, HasNoCharacterThatATerminalWouldNotShow) {
+  EXPECT_EQ(shell_word("it's\u202e\\\n"), "$'it\\'s\\xe2\\x80\\xae\\\\\\x0a'");
+}
+
 }  // namespace
+
 }  // namespace carillon
