@@ -7,8 +7,8 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_plan_cuda.h"
 #include "kernels/attention/attention_products_cuda.h"
+#include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
-#include "src/device/gpu_switches.h"
 
 namespace carillon {
 namespace {

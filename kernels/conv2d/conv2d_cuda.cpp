@@ -11,8 +11,8 @@
 #include "kernels/conv2d/patch_product_cuda.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
+#include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
-#include "src/device/gpu_switches.h"
 
 namespace carillon {
 namespace {

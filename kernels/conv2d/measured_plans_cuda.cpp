@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"
-#include "src/device/gpu_switches.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 namespace {

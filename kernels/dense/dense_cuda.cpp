@@ -15,7 +15,7 @@
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
 #include "kernels/shared/matrix_product_cuda.h"
-#include "src/device/gpu_switches.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 namespace {

@@ -1,5 +1,5 @@
 // Three functions of Bf16TileKernels for processors with AVX512-BF16 (Isa::avx512_bf16 and above). The thread must
-// flush denormals (src/core/denormals.h): VDPBF16PS does so always, the additions to `sums` only then.
+// flush denormals (src/core/process.h): VDPBF16PS does so always, the additions to `sums` only then.
 #pragma once
 
 #include "kernels/shared/bf16_tiles.h"

@@ -6,7 +6,7 @@
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
 // Each inner sum is a chain of fused multiply-adds in ascending k. Their sum is rounded, then the addition to the old
 // sum. Denormals count as zero, as operands and as results. The emulation computes the same bits on every
-// processor, in threads that flush denormals (src/core/denormals.h), as those of a CpuDevice do. Infinities follow IEEE
+// processor, in threads that flush denormals (src/core/process.h), as those of a CpuDevice do. Infinities follow IEEE
 // rules; a NaN stays a NaN.
 //
 // Source: Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS.

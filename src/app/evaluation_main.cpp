@@ -14,7 +14,7 @@
 #include "src/app/precision.h"
 #include "src/app/saved_network.h"
 #include "src/app/startup.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/options/eval_options.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"

@@ -10,10 +10,8 @@
 #include <optional>
 
 #include "carillon/core/version.h"
-#include "src/core/denormals.h"
-#include "src/core/printable.h"
-#include "src/core/signal_thread.h"
-#include "src/core/standard_descriptors.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 #include "src/processes/mpi_launch.h"
 #include "src/train/control/agreement.h"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
-#include "src/core/printable.h"
-#include "src/images/colour.h"
+#include "carillon/images/decode.h"
+#include "src/core/text.h"
 #include "src/options/option_values.h"
 
 namespace carillon {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "carillon/device/device.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/shared/bf16_tiles.h"
-#include "src/device/available_isas.h"
 #include "src/report/console.h"
 
 namespace carillon {

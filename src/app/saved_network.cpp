@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 

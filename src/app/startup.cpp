@@ -8,11 +8,11 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "carillon/device/device.h"
 #include "carillon/options/data_options.h"
 #include "src/app/mpi_main.h"
 #include "src/app/version_text.h"
-#include "src/data/records/file_pattern.h"
-#include "src/device/available_isas.h"
+#include "src/core/file_tools.h"
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"
 #include "src/report/console.h"

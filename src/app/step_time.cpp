@@ -7,10 +7,10 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
+#include "carillon/device/device.h"
 #include "src/app/precision.h"
 #include "src/comm/allreduce/communicators.h"
-#include "src/data/loading/available_memory.h"
-#include "src/device/available_isas.h"
+#include "src/core/memory.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "src/tasks/classification.h"

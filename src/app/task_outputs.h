@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/tasks/task.h"
 #include "src/report/evaluation_report.h"
 #include "src/report/html_page.h"

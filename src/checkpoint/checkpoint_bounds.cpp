@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

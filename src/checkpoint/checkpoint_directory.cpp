@@ -19,8 +19,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint_bytes.h"
-#include "src/core/count_text.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/file_lock.h"
-#include "src/core/host_name.h"
-#include "src/core/printable.h"
+#include "src/core/file_tools.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -7,7 +7,7 @@
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/hdf5_support.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 
 namespace carillon {
 namespace {

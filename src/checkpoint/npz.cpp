@@ -12,7 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

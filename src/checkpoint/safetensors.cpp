@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,8 +14,7 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/named_arrays.h"
 #include "src/core/bf16.h"
-#include "src/core/half.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {
@@ -33,6 +33,17 @@ struct TypeWidth {
 constexpr TypeWidth types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
                                {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
                                {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
+
+/// The value of a float16 (IEEE 754 binary16) with these bits. Exact; a NaN stays a NaN.
+float float_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
+  if (exponent == 0x1f) {
+    return fraction != 0 ? std::numeric_limits<float>::quiet_NaN() : sign * std::numeric_limits<float>::infinity();
+  }
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);  // subnormal
+  return sign * std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+}
 
 /// Parses a header. Errors: data, which start with the path.
 class HeaderParser {

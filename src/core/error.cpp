@@ -3,7 +3,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <system_error>
+
+#include "carillon/core/single_process_main.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 
 namespace carillon {
 
@@ -17,5 +24,31 @@ void print_text(int descriptor, std::string_view text) noexcept {
 }
 
 std::string errno_text(int number) { return std::generic_category().message(number); }
+
+namespace {
+
+int report(std::string_view name, ExitCode code, std::string_view what) {
+  print_text(STDERR_FILENO, fmt::format("{}: {}\n", name, printable(what)));
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int single_process_main(std::string_view name, const std::function<int()>& body) {
+  open_standard_descriptors();
+  try {
+    const int code = body();
+    if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+    return code;
+  } catch (const Error& error) {
+    return report(name, error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(name, ExitCode::failed, "out of memory");
+  } catch (const std::system_error& error) {  // a long output that cannot be written, above all
+    return report(name, ExitCode::io, error.what());
+  } catch (const std::exception& error) {
+    return report(name, ExitCode::failed, error.what());
+  }
+}
 
 }  // namespace carillon

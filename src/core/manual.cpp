@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "src/core/shell_word.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

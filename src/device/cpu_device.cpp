@@ -9,8 +9,8 @@
 #include <exception>
 
 #include "carillon/core/error.h"
-#include "src/core/denormals.h"
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
+#include "src/core/process.h"
 
 namespace carillon {
 

@@ -10,7 +10,7 @@ namespace carillon {
 class CpuDevice final : public Device {
  public:
   /// Sets the number of OpenMP threads of the calling thread's parallel regions, and flushes denormals in them
-  /// (src/core/denormals.h).
+  /// (src/core/process.h).
   explicit CpuDevice(int thread_count, const CpuSettings& settings = {});
 
   DeviceKind kind() const override { return DeviceKind::cpu; }

@@ -5,11 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 #include "src/device/cuda_backend.h"
-#include "src/device/poll.h"
 
 namespace carillon {
 namespace {
@@ -249,6 +250,17 @@ const CudaStream& as_cuda(Stream& stream) {
   const auto* cuda = dynamic_cast<const CudaStream*>(&stream);
   check(cuda != nullptr, "a CUDA op requires a CUDA stream");
   return *cuda;
+}
+
+void poll_until(const std::function<bool()>& done, const std::function<void()>& check) {
+  constexpr int polls_between_checks = 1024;
+  for (int polls = 1; !done(); ++polls) {
+    if (polls % polls_between_checks == 0) {
+      check();
+      std::this_thread::yield();
+    }
+    spin_pause();
+  }
 }
 
 }  // namespace carillon

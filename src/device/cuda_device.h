@@ -101,6 +101,9 @@ class CudaDevice final : public Device {
   SharedObjects shared_;  ///< after the handles: destroyed before them
 };
 
+/// Waits for a GPU by polling: returns when `done()` is true. `check` is called every 1024 polls and may throw.
+void poll_until(const std::function<bool()>& done, const std::function<void()>& check);
+
 /// True if kernels use programmatic dependent launch: blocks start while the previous kernel of the stream still runs,
 /// and wait at their beginning for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
 /// capability 9.0.

@@ -3,6 +3,8 @@
 #include <dnnl.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "carillon/core/error.h"
 #include "src/core/bf16.h"
 #include "src/device/cpu_device.h"
@@ -61,6 +63,16 @@ std::vector<LibraryVersion> device_libraries() {
   std::vector<LibraryVersion> libraries = {{"oneDNN", dotted(dnnl->major, dnnl->minor, dnnl->patch)}};
   for (LibraryVersion& library : cuda_libraries()) libraries.push_back(std::move(library));
   return libraries;
+}
+
+bool is_switched_off(std::string_view name) {
+  const char* const variable = std::getenv("CARILLON_GPU_OFF");
+  for (std::string_view names = variable == nullptr ? off_by_default : variable; !names.empty();) {
+    const std::size_t end = names.find(',');
+    if (names.substr(0, end) == name) return true;
+    names.remove_prefix(end == std::string_view::npos ? names.size() : end + 1);
+  }
+  return false;
 }
 
 }  // namespace carillon

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

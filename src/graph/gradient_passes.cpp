@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/device/gpu_switches.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 namespace {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "carillon/core/error.h"
-#include "src/images/uniform.h"
 
 namespace carillon {
 namespace {
@@ -242,8 +241,8 @@ void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const Augment
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws) {
   constexpr double min_area = 0.02, max_area = 0.33, min_ratio = 0.3, max_ratio = 3.3;  // ratio: height / width
   for (int i = 0; i < 10; ++i) {
-    const double area = static_cast<double>(height * width) * uniform(draws, min_area, max_area);
-    const double ratio = std::exp(uniform(draws, std::log(min_ratio), std::log(max_ratio)));
+    const double area = static_cast<double>(height * width) * draws.uniform(min_area, max_area);
+    const double ratio = std::exp(draws.uniform(std::log(min_ratio), std::log(max_ratio)));
     const auto h = static_cast<std::int64_t>(std::nearbyint(std::sqrt(area * ratio)));
     const auto w = static_cast<std::int64_t>(std::nearbyint(std::sqrt(area / ratio)));
     if (h >= height || w >= width) continue;
@@ -254,7 +253,7 @@ PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draw
 }
 
 void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image) {
-  if (uniform(draws, 0.0, 1.0) >= probability) return;
+  if (draws.uniform(0.0, 1.0) >= probability) return;
   const PictureBox box = erased_box(image.height, image.width, draws);
   const std::array values{fill.red, fill.green, fill.blue};
   for (std::size_t channel = 0; channel < 3; ++channel) {

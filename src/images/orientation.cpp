@@ -1,4 +1,4 @@
-#include "src/images/orientation.h"
+#include "src/images/formats.h"
 
 #include <algorithm>
 #include <string_view>

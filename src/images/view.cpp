@@ -4,9 +4,8 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 #include "src/images/resize.h"
-#include "src/images/uniform.h"
 
 namespace carillon {
 namespace {
@@ -26,8 +25,8 @@ PictureBox placed(std::int64_t height, std::int64_t width, const PictureInfo& pi
 PictureBox torchvision_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
   const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
   for (int i = 0; i < 10; ++i) {
-    const double area = height * width * uniform(draws, rule.min_area, rule.max_area);
-    const double ratio = std::exp(uniform(draws, std::log(rule.min_ratio), std::log(rule.max_ratio)));
+    const double area = height * width * draws.uniform(rule.min_area, rule.max_area);
+    const double ratio = std::exp(draws.uniform(std::log(rule.min_ratio), std::log(rule.max_ratio)));
     const std::int64_t w = rounded(std::sqrt(area * ratio)), h = rounded(std::sqrt(area / ratio));
     if (w > 0 && w <= picture.width && h > 0 && h <= picture.height) return placed(h, w, picture, draws);
   }
@@ -60,7 +59,7 @@ PictureBox tensorflow_size(const PictureInfo& picture, const CropRule& rule, dou
 PictureBox tensorflow_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
   constexpr double min_covered = 0.1;
   for (int i = 0; i < 100; ++i) {
-    const double ratio = uniform(draws, rule.min_ratio, rule.max_ratio);
+    const double ratio = draws.uniform(rule.min_ratio, rule.max_ratio);
     const PictureBox size = tensorflow_size(picture, rule, ratio, draws);
     if (size.height == 0) continue;
     const PictureBox part = placed(size.height, size.width, picture, draws);

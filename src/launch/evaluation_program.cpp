@@ -4,7 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/app/saved_network.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "carillon/core/error.h"
-#include "src/core/file_lock.h"
+#include "src/core/file_tools.h"
 
 namespace carillon {
 

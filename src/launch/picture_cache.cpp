@@ -13,10 +13,9 @@
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
 #include "src/core/crc32c.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
-#include "src/data/convert/split_folders.h"
 #include "src/processes/mpi_launch.h"
 
 namespace carillon {

@@ -9,7 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/app/program_options.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/launch/commands.h"
 #include "src/launch/evaluation_program.h"
 #include "src/launch/run_place.h"

@@ -8,7 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/launch/say.h"
 #include "src/processes/passed_options.h"
 

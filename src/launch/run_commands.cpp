@@ -8,9 +8,9 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/core/printable.h"
+#include "src/core/file_tools.h"
+#include "src/core/text.h"
 #include "src/data/convert/picture_list.h"
-#include "src/data/records/file_pattern.h"
 #include "src/launch/commands.h"
 #include "src/launch/evaluation_program.h"
 #include "src/launch/picture_cache.h"

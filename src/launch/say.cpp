@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 

@@ -9,8 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/lines_from_end.h"
-#include "src/core/removed_at_end.h"
+#include "src/core/file_tools.h"
 #include "src/options/option_set.h"
 #include "src/processes/passed_options.h"
 

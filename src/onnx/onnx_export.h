@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/number_scale.h"
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
 

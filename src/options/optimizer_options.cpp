@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/options/option_groups.h"
 #include "src/options/option_values.h"
 

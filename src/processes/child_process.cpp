@@ -15,7 +15,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/shell_word.h"
+#include "src/core/text.h"
 #include "src/processes/rank_watch.h"
 
 namespace carillon {

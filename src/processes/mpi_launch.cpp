@@ -12,7 +12,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/comm/mpi/cpu_share.h"
-#include "src/core/removed_at_end.h"
+#include "src/core/file_tools.h"
 
 namespace carillon {
 

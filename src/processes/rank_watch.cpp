@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "src/core/process_state.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {

@@ -12,7 +12,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "src/app/version_text.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/launch/commands.h"
 #include "src/processes/child_process.h"
 

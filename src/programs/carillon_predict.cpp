@@ -16,7 +16,7 @@
 #include "src/app/saved_network.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/convert/picture_file.h"
 #include "src/data/convert/picture_list.h"
 #include "src/options/option_set.h"

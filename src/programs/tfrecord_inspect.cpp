@@ -13,12 +13,12 @@
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
-#include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
-#include "src/core/printable.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/data/decode/record_sheet.h"
-#include "src/data/records/example_generated.h"
+#include "src/data/decode/shown_records.h"
+#include "src/data/records/example_proto.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {

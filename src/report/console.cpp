@@ -13,8 +13,8 @@
 #include <system_error>
 
 #include "carillon/core/error.h"
-#include "src/core/dumb_terminal.h"
-#include "src/core/printable.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

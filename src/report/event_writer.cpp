@@ -11,7 +11,7 @@
 #include "carillon/core/error.h"
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
-#include "src/core/host_name.h"
+#include "src/core/process.h"
 #include "src/report/append_log.h"
 
 namespace carillon {

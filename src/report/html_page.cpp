@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "carillon/core/file.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/report/evaluation_report.h"
 #include "src/report/html_charts.h"
 #include "src/report/html_style.h"

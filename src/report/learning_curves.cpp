@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "src/core/lines_from_end.h"
+#include "src/core/file_tools.h"
 #include "src/report/metrics.h"
 
 namespace carillon {

@@ -10,8 +10,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/lines_from_end.h"
-#include "src/core/printable.h"
+#include "src/core/file_tools.h"
+#include "src/core/text.h"
 #include "src/report/append_log.h"
 
 namespace carillon {

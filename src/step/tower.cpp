@@ -6,7 +6,7 @@
 #include "carillon/core/error.h"
 #include "src/core/crc32c.h"
 #include "src/core/has_cuda.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
 #include "src/step/gradients/whole_batch.h"

@@ -8,7 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/csv.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/tasks/class_counts.h"
 
 namespace carillon {

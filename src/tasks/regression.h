@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/number_scale.h"
+#include "carillon/core/sample.h"
 #include "carillon/tasks/metric.h"
 #include "carillon/tasks/task.h"
 #include "kernels/mean_loss/mean_loss.h"

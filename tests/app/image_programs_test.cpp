@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "carillon/device/device.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
-#include "src/device/available_isas.h"
 #include "tests/app/image_programs.h"
 #include "tests/app/predictions.h"
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "carillon/device/device.h"
 #include "src/app/precision.h"
-#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"

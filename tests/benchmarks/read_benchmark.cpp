@@ -21,10 +21,9 @@
 #include "carillon/data/dataset.h"
 #include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
-#include "src/data/convert/cifar10_source.h"
-#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/image_sources.h"
 #include "src/data/loading/batch_loader.h"
-#include "src/data/records/example_generated.h"
+#include "src/data/records/example_proto.h"
 
 namespace carillon {
 namespace {

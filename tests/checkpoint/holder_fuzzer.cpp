@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "src/checkpoint/directory_lock.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

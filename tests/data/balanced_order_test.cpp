@@ -1,4 +1,4 @@
-#include "src/data/loading/balanced_order.h"
+#include "src/data/loading/sample_order.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include <set>
 
 #include "carillon/core/error.h"
-#include "src/data/loading/sample_order.h"
 
 namespace carillon {
 namespace {

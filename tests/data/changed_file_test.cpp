@@ -7,7 +7,6 @@
 
 #include <numeric>
 
-#include "src/data/records/mapped_copy.h"
 #include "src/data/records/mapped_file.h"
 #include "tests/data/fixtures.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/data/decode/image_form.h"
+#include "src/data/decode/pixel_decoders.h"
 #include "tests/data/archives.h"
 #include "tests/data/program_fixture.h"
 

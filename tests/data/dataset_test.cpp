@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
 #include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 

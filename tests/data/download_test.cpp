@@ -5,7 +5,6 @@
 #include <sys/file.h>
 
 #include "src/data/download/published_set.h"
-#include "src/data/download/sha256.h"
 #include "tests/data/archives.h"
 #include "tests/data/http_server.h"
 #include "tests/data/program_fixture.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "src/data/records/example_generated.h"
+#include "src/data/records/example_proto.h"
 #include "tests/data/example_verdict.h"
 #include "tests/data/fixtures.h"
 

@@ -1,4 +1,4 @@
-#include "src/data/records/gzip_stream.h"
+#include "src/data/records/byte_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/data/decode/picture_names.h"
+#include "src/data/decode/shown_records.h"
 
 #include <gmock/gmock.h>
 

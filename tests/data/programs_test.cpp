@@ -1,7 +1,7 @@
 // Runs tfrecord_convert and tfrecord_inspect like a user: their files, output and exit codes.
 #include <gmock/gmock.h>
 
-#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/image_sources.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {

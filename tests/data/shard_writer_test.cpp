@@ -6,7 +6,7 @@
 #include <csignal>
 #include <set>
 
-#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/image_sources.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

@@ -5,8 +5,7 @@
 #include <array>
 #include <string>
 
-#include "src/data/convert/cifar10_source.h"
-#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/image_sources.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

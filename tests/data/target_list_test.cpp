@@ -1,5 +1,5 @@
 // Runs `tfrecord_convert images --targets` like a user.
-#include "src/data/convert/target_list.h"
+#include "src/data/convert/picture_list.h"
 
 #include <gmock/gmock.h>
 

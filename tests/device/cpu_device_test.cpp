@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "carillon/core/error.h"
-#include "src/core/denormals.h"
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
+#include "src/core/process.h"
 
 namespace carillon::testing {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "carillon/models/networks.h"
 #include "src/comm/allreduce/communicators.h"
+#include "src/device/cuda_capture.h"
 #include "src/device/cuda_device.h"
-#include "src/device/cuda_graph_nodes.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
 #include "tests/support/switched_off.h"

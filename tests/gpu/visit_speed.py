@@ -22,7 +22,7 @@ SPEEDS = {  # images and the batch size as in gpu_vs_pytorch.py: steps
     "cifar10": 4000,
     "mnist": 20000,
 }
-OFF = "CARILLON_GPU_OFF"  # unset: bias_gradient_epilogue (src/device/gpu_switches.h)
+OFF = "CARILLON_GPU_OFF"  # unset: bias_gradient_epilogue (src/device/cuda_backend.h)
 SWITCHES = (  # network, variable, value
     ("vit_small_patch16_224", OFF, "fused_attention"),
     ("vit_small_patch16_224", OFF, "none"),

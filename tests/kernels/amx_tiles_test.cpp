@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/shared/bf16_tiles.h"
-#include "src/core/denormals.h"
+#include "src/core/process.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/tile_operands.h"
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "carillon/core/error.h"
+#include "carillon/device/device.h"
 #include "kernels/attention/attention_products.h"
 #include "src/core/bf16.h"
-#include "src/device/available_isas.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/isa_name.h"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/device/device.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "src/core/bf16.h"
-#include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/naive_conv2d.h"

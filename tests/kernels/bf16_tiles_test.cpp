@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "carillon/device/device.h"
 #include "kernels/shared/avx512_bf16_tiles.h"
-#include "src/core/denormals.h"
-#include "src/device/available_isas.h"
+#include "src/core/process.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/tile_operands.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/naive_depthwise_conv2d.h"

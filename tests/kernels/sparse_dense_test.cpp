@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/device/device.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dense/sparse_product.h"
-#include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/op_harness.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/naive_conv2d.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "carillon/core/batch.h"
+#include "carillon/core/sample.h"
 
 namespace carillon::testing {
 

@@ -94,6 +94,13 @@ class PhiloxDraws {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
+  /// Uniform in [low, high), with 53 random bits.
+  constexpr double uniform(double low, double high) {
+    const std::uint64_t high_word = word(), low_word = word();  // in this order
+    const std::uint64_t bits = high_word << 21 ^ low_word >> 11;
+    return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
+  }
+
  private:
   std::uint64_t key_, index_;
   RandomPurpose purpose_;

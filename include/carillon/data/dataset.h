@@ -16,12 +16,19 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/image_shape.h"
-#include "carillon/data/cache_mode.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/decoder.h"
 #include "carillon/data/index_file.h"
 
 namespace carillon {
+
+/// Whether a dataset decodes its records once, into memory, or whenever they are read.
+enum class CacheMode {
+  automatic,  ///< memory if the decoded dataset fits in half of the available memory, otherwise none; none if the
+              ///< decoder draws random numbers or is slow
+  memory,     ///< decode the whole dataset once, when it is opened
+  none,       ///< keep an index of offsets; decode on every read (plain files only, GZIP has no random access)
+};
 
 /// Files [begin, end) of a dataset: the share of one rank. Of F files, rank t of N has the files from F * t / N to
 /// F * (t + 1) / N - 1, with divisions rounded down.
@@ -125,7 +132,7 @@ class Dataset {
   /// in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
-  /// Decodes record i as the sample with the stream position `position` (core/batch.h) into `image` (image_bytes()
+  /// Decodes record i as the sample with the stream position `position` (core/sample.h) into `image` (image_bytes()
   /// long) and `target` (target_bytes() long). With the cache, copies them and ignores `position`. Thread-safe. Errors:
   /// data (file, record number, byte offset); after skip_damaged only if no record is sound. With the cache, as
   /// check_unchanged.

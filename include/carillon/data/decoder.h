@@ -9,8 +9,7 @@
 #include <span>
 #include <string>
 
-#include "carillon/core/image_shape.h"
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 
@@ -26,7 +25,7 @@ class RecordDecoder {
 
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
   /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the stream
-  /// position (core/batch.h). Thread-safe.
+  /// position (core/sample.h). Thread-safe.
   /// Errors: data; the text names the feature and the problem. The dataset adds file and record. Dataset::skip_damaged
   /// skips only records with this error; `read` passes on any other error.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/number_scale.h"
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/decoder.h"
 #include "carillon/data/example.h"
 #include "carillon/images/augment.h"

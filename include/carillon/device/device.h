@@ -32,6 +32,13 @@ inline DType activation_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32;
 }
 
+/// Instruction sets that this processor supports and this build is compiled for, in ascending order.
+std::vector<Isa> available_isas();
+
+/// The lowest instruction set that gives the bits of `isa` in this arithmetic: avx512 for amx, and, except in bf16, for
+/// avx512_bf16; otherwise `isa` itself.
+Isa rounding_isa(Isa isa, Arithmetic arithmetic);
+
 /// Sole owner of a block of memory.
 class Buffer {
  public:

@@ -2,7 +2,7 @@
 //
 // A kernel is one source, *_simd.cpp, compiled once per instruction set (kernels/shared/simd.h). Opening the device
 // chooses the instruction set. Equal runs on one instruction set give equal bits. Others round differently, apart from
-// the exceptions that rounding_isa names (src/device/available_isas.h).
+// the exceptions that rounding_isa names (device.h).
 #pragma once
 
 namespace carillon {

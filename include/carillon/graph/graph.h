@@ -14,8 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "carillon/core/image_shape.h"
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/core/tensor.h"
 #include "carillon/graph/attributes.h"
 #include "carillon/graph/buffers.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 #include "carillon/graph/graph.h"
 
 namespace carillon {

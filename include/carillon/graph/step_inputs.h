@@ -15,8 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "carillon/core/batch.h"
 #include "carillon/core/host_device.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 
@@ -30,7 +30,7 @@ struct StepScalars {
 };
 
 struct StepHeader {
-  std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/batch.h)
+  std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/sample.h)
   StepScalars scalars;
   /// 1: this rank asks all ranks to exchange their control requests (save, stop) after this step; else 0.
   float request_sync = 0.0f;

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 #include "carillon/graph/graph.h"
 #include "carillon/graph/network_description.h"
 #include "carillon/tasks/task.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/data/cache_mode.h"
+#include "carillon/data/dataset.h"
 #include "carillon/data/record_form.h"
 #include "carillon/models/network.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/graph/graph.h"
 #include "carillon/tasks/metric.h"
 

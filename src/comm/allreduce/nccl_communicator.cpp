@@ -25,7 +25,6 @@
 #include "src/comm/stall/bounded_wait.h"
 #include "src/comm/transport/group.h"
 #include "src/device/cuda_device.h"
-#include "src/device/poll.h"
 
 namespace carillon {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/mpi/members.h"
 #include "src/core/has_cuda.h"
-#include "src/core/host_name.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {

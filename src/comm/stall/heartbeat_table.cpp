@@ -11,8 +11,9 @@
 #include <csignal>
 #include <utility>
 
+#include "src/comm/mpi/members.h"
 #include "src/comm/stall/main_thread.h"
-#include "src/core/process_state.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {

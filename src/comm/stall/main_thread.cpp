@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <thread>
 
-#include "src/core/process_state.h"
+#include "src/core/process.h"
 
 namespace carillon {
 namespace {
@@ -25,7 +25,7 @@ int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill,
 constexpr int max_frames = 64;
 
 /// The stack of the handler. Within a matrix product of oneDNN the stack pointer may be at the start of a heap block
-/// (carillon/core/signal_thread.h).
+/// (src/core/process.h).
 alignas(64) std::array<std::byte, 64 << 10> handler_stack;
 
 void print_stack(int) {

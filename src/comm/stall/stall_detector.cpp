@@ -17,7 +17,7 @@
 #include "src/comm/mpi/members.h"
 #include "src/comm/stall/heartbeat_table.h"
 #include "src/comm/stall/main_thread.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

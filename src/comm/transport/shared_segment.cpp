@@ -19,7 +19,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/size_text.h"
+#include "src/comm/mpi/members.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

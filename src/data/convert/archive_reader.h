@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "src/data/convert/libarchive.h"
 #include "src/data/convert/source_file.h"
 
 namespace carillon {

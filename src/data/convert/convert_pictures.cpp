@@ -5,12 +5,10 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/core/printable.h"
-#include "src/data/convert/split_folders.h"
-#include "src/data/convert/target_list.h"
+#include "carillon/images/decode.h"
+#include "src/core/text.h"
+#include "src/data/convert/picture_list.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/images/colour.h"
 
 namespace carillon {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/image_sources.h"
 
 #include <algorithm>
 

@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/core/free_memory.h"
-#include "src/core/shell_word.h"
-#include "src/data/convert/picture_formats.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/images/formats.h"
-#include "src/images/orientation.h"
 
 namespace carillon {
 namespace {

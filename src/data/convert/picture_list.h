@@ -1,15 +1,42 @@
-// Picture lists: the image files of a dataset and their targets.
+// Picture lists: the image files of a dataset, their classes, and their targets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "carillon/core/target_spec.h"
-#include "src/data/convert/class_names.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
+
+/// The classes that a list may have, in their order. Empty: the names that are found, sorted.
+struct KnownClasses {
+  std::vector<std::string> names;
+  std::string source;  ///< for messages: "records.json in the output"
+};
+
+/// Checks class names against the known ones.
+class ClassCheck {
+ public:
+  explicit ClassCheck(const KnownClasses& known)
+      : names_(known.names.begin(), known.names.end()), source_(known.source) {}
+
+  /// `where`: where the class is named, for the message. Errors: data.
+  void require(const std::string& name, const std::string& where) const;
+
+ private:
+  std::set<std::string> names_;
+  std::string source_;
+};
+
+/// The known classes, or those of `found`, without repetitions and sorted by their bytes. Errors: data (too many
+/// classes; a name that is not a line of text).
+std::vector<std::string> classes_of(std::vector<std::string> found, const KnownClasses& known);
 
 struct ListedPicture {
   std::filesystem::path path;
@@ -57,5 +84,50 @@ struct SharedPictures {
 };
 SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t class_count, double share,
                          std::uint64_t seed);
+
+/// Split folders: a folder of pictures that is already divided into train/ and val/ or test/.
+struct SplitFolder {
+  std::string split;  ///< train, validation or test
+  std::filesystem::path folder;
+};
+
+struct SplitFolders {
+  std::vector<SplitFolder> splits;                ///< train first
+  std::vector<std::filesystem::path> unlabelled;  ///< folders val or test with pictures but without folders of classes
+};
+
+/// Whether `folder` contains folders, and no pictures directly.
+bool has_class_folders(const std::filesystem::path& folder);
+
+/// Recognises a folder that contains train and at least one of val (also valid, validation) and test, in lower or upper
+/// case. train must have one folder per class; val and test, too, or their pictures are not labelled. Nothing if
+/// `input` is another folder, for example one with the classes train and test, or no folder. Errors: io; data (two
+/// folders for one split; a further folder with pictures).
+std::optional<SplitFolders> find_split_folders(const std::filesystem::path& input);
+
+// Target lists: pictures with their targets from a CSV file, for tfrecord_convert images --targets.
+
+/// Kind and names of the targets of the records that the output already has. A list must agree with them.
+struct KnownTargets {
+  TargetKind target = TargetKind::class_index;
+  KnownClasses classes;  ///< names of classes, labels or numbers
+};
+
+/// Lists the pictures that `targets` names. Its first line names the columns. The first column is the path of a
+/// picture, relative to `folder`. The others are the target:
+///
+///   classification   one column: the class
+///   multilabel       one column: the labels, separated by ";"; empty: no label applies
+///   regression       one or more columns of numbers, which the header names
+///
+/// `target`: the kind; nullopt: that of `known`, or as the cells look. Several columns, or only numbers, are a
+/// regression; a column of mostly numbers is an error. If a cell has no label or several, the task is multilabel, else
+/// classification. Spaces around labels and numbers are ignored. Classes and labels are sorted by their bytes.
+///
+/// Errors: no_input (no such file or folder; no picture), io, those of read_csv. data, naming file and line: a picture
+/// that does not exist or occurs twice, an unknown label, a cell that is no number, a picture in place of the header,
+/// another header than `known`.
+PictureList list_targets(const std::filesystem::path& targets, const std::filesystem::path& folder,
+                         std::optional<TargetKind> target, const std::optional<KnownTargets>& known);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-#include "src/data/convert/picture_records.h"
+#include "src/data/convert/convert_pictures.h"
 
 #include <omp.h>
 
@@ -8,10 +8,10 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/images/view.h"
-#include "src/core/free_memory.h"
+#include "src/core/memory.h"
 #include "src/data/convert/picture_file.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/data/records/example_generated.h"
+#include "src/data/records/example_proto.h"
 #include "src/images/picture.h"
 
 namespace carillon {

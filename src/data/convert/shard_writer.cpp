@@ -6,7 +6,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/record.h"
-#include "src/data/records/example_generated.h"
+#include "src/data/records/example_proto.h"
 
 namespace carillon {
 namespace {

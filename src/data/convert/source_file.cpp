@@ -1,10 +1,85 @@
 #include "src/data/convert/source_file.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
 
 #include "carillon/core/error.h"
 
 namespace carillon {
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
+
+}  // namespace
+
+ArchiveInput::ArchiveInput(ByteInput input) : input_(std::move(input)), buffer_(buffer_bytes) {}
+
+bool ArchiveInput::open(archive* reader) {
+  return archive_read_open(reader, this, nullptr, read_more, nullptr) == ARCHIVE_OK;
+}
+
+/// Callback of libarchive: returns the next bytes, 0 at the end, -1 after an error.
+la_ssize_t ArchiveInput::read_more(archive* from, void* self, const void** bytes) {
+  auto& input = *static_cast<ArchiveInput*>(self);
+  try {
+    *bytes = input.buffer_.data();
+    return static_cast<la_ssize_t>(input.input_(input.buffer_));
+  } catch (...) {
+    input.error_ = std::current_exception();
+    archive_set_error(from, EIO, "cannot read the file");
+    return -1;
+  }
+}
+
+void ArchiveInput::rethrow() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+namespace {
+
+struct Compression {
+  std::string_view magic, name;
+};
+constexpr Compression compressions[] = {{"\xFD"
+                                         "7zXZ",
+                                         "xz"},
+                                        {"BZh", "bzip2"},
+                                        {"\x28\xB5\x2F\xFD", "zstd"}};
+
+}  // namespace
+
+std::string_view compression_name(std::span<const std::byte> data) {
+  const std::string_view text(reinterpret_cast<const char*>(data.data()), std::min<std::size_t>(data.size(), 8));
+  for (const Compression& compression : compressions) {
+    if (text.starts_with(compression.magic)) return compression.name;
+  }
+  return {};
+}
+
+Decompressor::Decompressor(std::string_view name, ByteInput compressed)
+    : name_(name), input_(std::move(compressed)), archive_(archive_read_new()) {
+  if (!archive_) throw std::bad_alloc();
+  archive_read_support_filter_xz(archive_.get());
+  archive_read_support_filter_bzip2(archive_.get());
+  archive_read_support_filter_zstd(archive_.get());
+  archive_read_support_format_raw(archive_.get());
+  archive_entry* entry = nullptr;
+  if (!input_.open(archive_.get()) || archive_read_next_header(archive_.get(), &entry) != ARCHIVE_OK) fail_damaged();
+}
+
+std::size_t Decompressor::read(std::span<std::byte> out) {
+  const la_ssize_t bytes = archive_read_data(archive_.get(), out.data(), out.size());
+  if (bytes < 0) fail_damaged();
+  return static_cast<std::size_t>(bytes);
+}
+
+void Decompressor::fail_damaged() const {
+  input_.rethrow();
+  fail(ExitCode::data, "the {} data is damaged or truncated ({})", name_, archive_error(archive_.get()));
+}
+
 namespace {
 
 bool is_zip(std::span<const std::byte> bytes) {

@@ -1,19 +1,77 @@
 // SourceFile: sequential reader of a dataset's published file, plain or compressed.
 #pragma once
 
+#include <archive.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/core/file.h"
-#include "src/data/convert/decompressor.h"
-#include "src/data/records/gzip_stream.h"
+#include "carillon/core/handle.h"
+#include "src/data/records/byte_source.h"
 
 namespace carillon {
+
+// Common parts of libarchive readers: handle, error text and input.
+
+using ArchiveHandle = Handle<archive*, archive_read_free>;
+
+/// libarchive's text of its last error.
+inline std::string archive_error(archive* from) {
+  const char* const text = archive_error_string(from);
+  return text != nullptr ? text : "unknown cause";
+}
+
+/// Passes the bytes of `input` to libarchive. Exceptions of `input` are stored until libarchive has returned.
+class ArchiveInput {
+ public:
+  explicit ArchiveInput(ByteInput input);
+  ArchiveInput(const ArchiveInput&) = delete;  // libarchive holds its address
+  ArchiveInput& operator=(const ArchiveInput&) = delete;
+
+  /// Calls archive_read_open; returns whether it succeeds.
+  bool open(archive* reader);
+  /// Rethrows the exception of `input`, if there was one.
+  void rethrow() const;
+
+ private:
+  static la_ssize_t read_more(archive*, void* self, const void** bytes);
+
+  ByteInput input_;
+  std::vector<std::byte> buffer_;
+  std::exception_ptr error_;
+};
+
+// Decompressor: decompresses xz, bzip2 or zstd data with libarchive.
+//
+// GzipStream decompresses GZIP data, because libarchive does not verify GZIP's checksum.
+
+/// Compression format of `data` according to its first bytes: "xz", "bzip2" or "zstd", otherwise empty.
+std::string_view compression_name(std::span<const std::byte> data);
+
+class Decompressor {
+ public:
+  /// `name`: the compression_name of the data. Errors: as `read`.
+  Decompressor(std::string_view name, ByteInput compressed);
+
+  /// Writes decompressed bytes to `out` and returns their number: less than requested only at the end, 0 after it.
+  /// Errors: data (truncated or damaged), without the file's name; errors of the input.
+  std::size_t read(std::span<std::byte> out);
+
+ private:
+  [[noreturn]] void fail_damaged() const;
+
+  std::string_view name_;
+  ArchiveInput input_;
+  ArchiveHandle archive_;
+};
 
 class SourceFile {
  public:

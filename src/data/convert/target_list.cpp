@@ -1,4 +1,4 @@
-#include "src/data/convert/target_list.h"
+#include "src/data/convert/picture_list.h"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/csv.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {

@@ -7,8 +7,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/data/records/file_pattern.h"
-#include "src/images/colour.h"
+#include "carillon/images/decode.h"
+#include "src/core/file_tools.h"
 
 namespace carillon {
 namespace {

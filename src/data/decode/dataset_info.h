@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/number_scale.h"
-#include "carillon/core/target_spec.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/example.h"
 #include "carillon/images/decode.h"
 

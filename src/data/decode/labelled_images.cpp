@@ -1,15 +1,35 @@
-#include "carillon/data/labelled_images.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "carillon/core/error.h"
-#include "src/data/decode/image_form.h"
+#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
+#include "carillon/data/record_form.h"
+#include "src/data/decode/pixel_decoders.h"
 
 namespace carillon {
+
+RecordDecoder::RecordDecoder(const ImageShape& image_shape, TargetSpec target_spec)
+    : image_shape_(image_shape), target_spec_(std::move(target_spec)) {
+  check(image_shape_.bytes() > 0 && target_spec_.bytes() > 0,
+        "a decoder requires images and targets of at least one byte");
+}
+
+void RecordDecoder::decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const {
+  std::vector<std::uint8_t> image(image_shape_.bytes());
+  decode(record, 0, image, target);
+}
+
+void RecordDecoder::write_synthetic_target(std::size_t /*i*/, std::span<std::byte> target) const {
+  std::ranges::fill(target, std::byte{0});
+}
+
+std::string RecordDecoder::find_fault(std::size_t /*record_count*/, const ReadImage& /*read*/) const { return {}; }
+
 namespace {
 
 void store(std::int64_t number, std::span<std::byte> target) {
@@ -124,6 +144,21 @@ void LabelledImageDecoder::copy_pixels(std::span<const std::uint8_t> record, std
          describe_image_form(found));
   }
   std::ranges::copy(found, image.begin());
+}
+
+std::unique_ptr<RecordDecoder> RecordForm::decoder(const RecordKeys& keys, RecordUse use) const {
+  RecordSchema replaced = schema;
+  if (!keys.image.empty()) replaced.keys.image = keys.image;
+  if (!keys.target.empty()) replaced.keys.label = keys.target;
+  return make_decoder(std::move(replaced), use);
+}
+
+std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_grey_decoder(std::move(schema));
+}
+
+std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_planar_decoder(std::move(schema));
 }
 
 }  // namespace carillon

@@ -18,9 +18,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/handle.h"
-#include "src/core/file_lock.h"
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
+#include "src/core/file_tools.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

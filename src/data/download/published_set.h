@@ -1,15 +1,33 @@
 // Published set: the files of a dataset on its web server, with the checksums of their contents.
 #pragma once
 
+#include <openssl/evp.h>
+
+#include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/handle.h"
 #include "src/data/download/download.h"
 
 namespace carillon {
+
+/// The checksum SHA-256 (FIPS 180-4) of bytes that arrive in pieces, computed by OpenSSL's libcrypto.
+class Sha256 {
+ public:
+  Sha256();
+
+  void update(std::span<const std::byte> bytes);
+  /// The checksum as 64 hexadecimal digits. Call it once, after the last `update`.
+  std::string digits();
+
+ private:
+  Handle<EVP_MD_CTX*, EVP_MD_CTX_free> context_;
+};
 
 /// The checksum of the decompressed file, or of one member of an archive.
 struct PublishedContents {

@@ -12,7 +12,7 @@
 #include <limits>
 #include <memory>
 
-#include "carillon/core/batch.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/dataset.h"
 #include "src/data/loading/sample_order.h"
 

@@ -12,10 +12,9 @@
 #include "carillon/core/philox.h"
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
-#include "src/data/loading/available_memory.h"
-#include "src/data/records/file_pattern.h"
+#include "src/core/file_tools.h"
+#include "src/core/memory.h"
 #include "src/data/records/mapped_file.h"
-#include "src/data/records/page_array.h"
 #include "src/data/records/record_index.h"
 
 namespace carillon {

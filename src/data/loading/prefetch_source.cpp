@@ -1,20 +1,111 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "carillon/core/error.h"
+#include "carillon/data/dataset.h"
+#include "src/data/loading/batch_loader.h"
 #include "src/data/loading/batch_source.h"
-#include "src/data/loading/read_ahead.h"
+#include "src/data/loading/sample_order.h"
 
 namespace carillon {
 namespace {
+
+/// A thread that reads the windows of a stream (SampleOrder) sequentially before their records are decoded.
+///
+/// It brings file contents into the page cache. A parallel file system then gets large sequential reads, and the
+/// decoding threads find most records in memory. These are all records of the process's own part of the window, and the
+/// records that other processes of the host have already read. Requires free memory for two windows.
+class ReadAhead {
+ public:
+  /// Starts with the window of `position`. `dataset` must outlive the object; `order` must have windows.
+  ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part);
+
+  /// Waits until the window of `position` is read, then allows the next window to be read. `position` must not decrease
+  /// from call to call. Requires that the position belongs to the same share as the first one.
+  void await(std::uint64_t position, const std::stop_token& stop);
+  /// Counter that increases while the thread makes progress. Thread-safe.
+  std::uint64_t progress() const { return pieces_read_.load(std::memory_order_relaxed); }
+
+ private:
+  void run(const std::stop_token& stop);
+  void fetch(const std::stop_token& stop);
+
+  const Dataset& dataset_;
+  SampleOrder order_;
+  ReadingPart part_;
+  std::atomic<std::uint64_t> pieces_read_{0};
+
+  std::mutex mutex_;  // guards the next members
+  std::condition_variable_any changed_;
+  SampleOrder::Window next_;  // window that is read next
+  const std::uint64_t share_;
+  std::uint64_t read_end_, wanted_end_;  // in samples of the share
+  std::jthread thread_;                  // last: it uses the members above
+};
+
+ReadAhead::ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part)
+    : dataset_(dataset),
+      order_(std::move(order)),
+      part_(part),
+      next_(order_.window_at(position)),
+      share_(next_.share),
+      read_end_(next_.begin),
+      wanted_end_(next_.end),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void ReadAhead::await(std::uint64_t position, const std::stop_token& stop) {
+  const SampleOrder::Window window = order_.window_at(position);
+  check(window.share == share_, "the batch belongs to another share than the loader's first batch");
+  std::unique_lock lock(mutex_);
+  if (const std::uint64_t end = order_.window_after(window).end; end > wanted_end_) {
+    wanted_end_ = end;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, stop, [&] { return read_end_ >= window.end; });
+}
+
+/// Reads this process's part of the next window.
+void ReadAhead::fetch(const std::stop_token& stop) {
+  constexpr std::size_t piece = 1024;  // records per update of the progress counter
+  const std::vector<std::uint32_t> records = order_.records_in(next_);
+  const std::size_t end = records.size() * (part_.number + 1) / part_.count;
+  for (std::size_t begin = records.size() * part_.number / part_.count; begin < end; begin += piece) {
+    dataset_.fetch(std::span(records).subspan(begin, std::min(piece, end - begin)), stop);
+    pieces_read_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void ReadAhead::run(const std::stop_token& stop) {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&] { return next_.end <= wanted_end_; })) return;
+    }
+    try {
+      fetch(stop);
+    } catch (const std::exception&) {
+      // The decoding thread finds the same error and reports it.
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      read_end_ = next_.end;
+      next_ = order_.window_after(next_);
+    }
+    changed_.notify_all();
+  }
+}
 
 /// A batch that is being decoded or is decoded.
 struct Slot {

@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -88,6 +92,73 @@ void MappedFile::fetch(std::uint64_t begin, std::uint64_t end, const std::stop_t
 
 void MappedFile::give_up(std::size_t end) const {
   if (end > 0) ::madvise(const_cast<std::byte*>(bytes_.data()), std::min(end, bytes_.size()), MADV_DONTNEED);
+}
+
+namespace {
+
+thread_local sigjmp_buf* way_out = nullptr;  // jump target of this thread's current copy
+struct sigaction earlier {};                 // SIGBUS action before the first copy
+
+void leave_copy(int signal, siginfo_t* info, void* /*context*/) {
+  if (way_out != nullptr) siglongjmp(*way_out, 1);
+  sigaction(SIGBUS, &earlier, nullptr);
+  if (info->si_code <= 0) raise(signal);  // sent by a process: returning does not repeat it
+}
+
+bool catch_bus_errors() {
+  struct sigaction action {};
+  action.sa_sigaction = leave_copy;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;  // the signal must not stay blocked after the jump
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGBUS, &action, &earlier) == 0;
+}
+
+/// memcpy; returns false if the bytes no longer exist. It has no local objects with destructors, because the jump would
+/// skip them.
+bool copied(const std::byte* from, std::byte* to, std::size_t count) {
+  sigjmp_buf here;
+  if (sigsetjmp(here, 0) != 0) {
+    way_out = nullptr;
+    return false;
+  }
+  way_out = &here;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memcpy(to, from, count);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  way_out = nullptr;
+  return true;
+}
+
+}  // namespace
+
+void copy_mapped(std::span<const std::byte> from, std::byte* to) {
+  static const bool ready = catch_bus_errors();
+  static_cast<void>(ready);
+  if (from.empty() || copied(from.data(), to, from.size())) return;
+  fail(ExitCode::data, "the file was truncated while it was in use");
+}
+
+PageArray::~PageArray() {
+  if (data_) ::munmap(data_, capacity_);
+}
+
+std::uint8_t* PageArray::append(std::size_t bytes) {
+  constexpr std::size_t granule = std::size_t{32} << 20;  // unit of virtual memory growth
+  if (bytes > capacity_ - size_) grow(std::max(2 * capacity_, (size_ + bytes + granule - 1) / granule * granule));
+  std::uint8_t* place = data_ + size_;
+  size_ += bytes;
+  return place;
+}
+
+void PageArray::grow(std::size_t capacity) {
+  void* address =
+      data_ ? ::mremap(data_, capacity_, capacity, MREMAP_MAYMOVE)
+            : ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED)
+    fail(ExitCode::failed, "cannot allocate {} bytes for data: {}", capacity, errno_text(errno));
+  data_ = static_cast<std::uint8_t*>(address);
+  capacity_ = capacity;
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a hint: kernels without huge pages refuse it
 }
 
 }  // namespace carillon

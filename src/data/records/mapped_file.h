@@ -1,13 +1,10 @@
-// MappedFile: a regular file, mapped into memory for reading.
-//
-// No descriptor stays open, so thousands of files can be mapped under any descriptor limit. Another process can change
-// or truncate the file later. After opening, read the bytes with copy_mapped (src/data/records/mapped_copy.h) and call
-// check_unchanged.
+// Memory mappings: MappedFile (a file for reading), copy_mapped, and PageArray (a growing array).
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <span>
 #include <stop_token>
@@ -23,6 +20,9 @@ class FileChangedError : public Error {
   using Error::Error;
 };
 
+/// A regular file, mapped for reading. No descriptor stays open, so thousands of files can be mapped under any descriptor
+/// limit. Another process can change or truncate the file later. After opening, read the bytes with copy_mapped and call
+/// check_unchanged.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -68,6 +68,37 @@ class MappedFile {
 
   std::span<const std::byte> bytes_;
   Origin origin_;
+};
+
+// copy_mapped: copies bytes of a mapped file that another process may truncate at any time.
+//
+// If a file is truncated, reading its mapped pages beyond the new end raises SIGBUS, which ends the process. During a
+// copy, the signal is caught and becomes an Error. Any other SIGBUS has its previous effect.
+
+/// Copies the mapped bytes `from` to `to`. Errors: data, without the file's name (the file was truncated).
+void copy_mapped(std::span<const std::byte> from, std::byte* to);
+
+/// Growing byte array in one anonymous mapping, on huge pages if the kernel has them.
+///
+/// It grows by moving page tables instead of bytes (mremap(2)). Untouched pages use no memory, so the peak memory is
+/// the array's size.
+class PageArray {
+ public:
+  PageArray() = default;
+  PageArray(const PageArray&) = delete;
+  PageArray& operator=(const PageArray&) = delete;
+  ~PageArray();
+
+  /// Appends `bytes` zero bytes and returns their address, valid until the next append. Errors: failed (out of memory).
+  std::uint8_t* append(std::size_t bytes);
+  const std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void grow(std::size_t capacity);
+
+  std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
 };
 
 }  // namespace carillon

@@ -7,8 +7,8 @@
 
 #include "carillon/core/error.h"
 #include "src/core/crc32c.h"
-#include "src/data/loading/record_source.h"
-#include "src/data/records/mapped_copy.h"
+#include "src/data/records/byte_source.h"
+#include "src/data/records/mapped_file.h"
 
 namespace carillon {
 namespace {

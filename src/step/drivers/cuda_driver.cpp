@@ -12,7 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_capture.h"
-#include "src/device/poll.h"
+#include "src/device/cuda_device.h"
 #include "src/step/drivers/queue.h"
 #include "src/step/input/cuda_input_stage.h"
 

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "carillon/core/host_device.h"
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 
 namespace carillon {
 

@@ -4,7 +4,7 @@
 // current entry of the batches' ring names. So one executable serves all views.
 #pragma once
 
-#include "carillon/core/image_shape.h"
+#include "carillon/core/sample.h"
 #include "carillon/device/device.h"
 #include "carillon/graph/step_inputs.h"
 #include "src/step/forward/image_views.h"

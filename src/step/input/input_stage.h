@@ -10,7 +10,7 @@
 #include <limits>
 #include <memory>
 
-#include "carillon/core/batch.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/dataset.h"
 #include "carillon/device/device.h"
 #include "carillon/graph/step_inputs.h"

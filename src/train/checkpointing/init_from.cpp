@@ -8,7 +8,7 @@
 #include <span>
 
 #include "carillon/core/error.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/models/position_grid.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"

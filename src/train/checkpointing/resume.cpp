@@ -10,8 +10,8 @@
 #include <span>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
+#include "src/models/position_grid.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/init_from.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/device/available_isas.h"
+#include "carillon/device/device.h"
+#include "src/core/text.h"
 #include "src/device/cpu_device.h"
 #include "src/train/control/agreement.h"
 

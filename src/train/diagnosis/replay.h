@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/batch.h"
+#include "carillon/core/sample.h"
 #include "carillon/data/dataset.h"
 #include "carillon/models/network.h"
 #include "src/comm/mpi/mpi.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/core/crc32c.h"
-#include "src/data/records/file_pattern.h"
+#include "src/core/file_tools.h"
 #include "src/train/control/agreement.h"
 #include "src/train/input/staging.h"
 

@@ -11,7 +11,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/dataset.h"
-#include "src/core/printable.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/control/agreement.h"
 #include "src/train/control/stop_signal.h"

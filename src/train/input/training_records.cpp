@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 
 namespace carillon {

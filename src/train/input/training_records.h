@@ -14,8 +14,8 @@
 #include "carillon/options/train_options.h"
 #include "carillon/tasks/task.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/data/loading/balanced_order.h"
 #include "src/data/loading/batch_loader.h"
+#include "src/data/loading/sample_order.h"
 #include "src/train/input/open_records.h"
 
 namespace carillon {

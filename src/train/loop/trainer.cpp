@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/options/option_groups.h"
 #include "src/options/time_limit.h"
 #include "src/report/console.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "src/core/count_text.h"
+#include "src/core/text.h"
 #include "src/options/device_choices.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/input/open_records.h"

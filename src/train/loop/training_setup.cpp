@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/core/count_text.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 #include "src/graph/memory_plan.h"
 
 namespace carillon {

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

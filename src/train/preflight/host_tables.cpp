@@ -14,9 +14,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
-#include "src/data/loading/available_memory.h"
+#include "src/core/memory.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {

@@ -14,8 +14,7 @@
 
 #include "carillon/core/error.h"
 #include "src/comm/transport/shared_segment.h"
-#include "src/core/printable.h"
-#include "src/core/size_text.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/preflight/host_tables.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "carillon/core/error.h"
-#include "src/data/convert/picture_formats.h"
+#include "src/data/convert/picture_file.h"
 #include "src/images/formats.h"
 
 namespace carillon {

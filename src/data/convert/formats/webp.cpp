@@ -4,9 +4,8 @@
 #include <string_view>
 
 #include "carillon/core/error.h"
-#include "src/data/convert/picture_formats.h"
+#include "src/data/convert/picture_file.h"
 #include "src/images/formats.h"
-#include "src/images/orientation.h"
 
 namespace carillon {
 namespace {

@@ -1,5 +1,5 @@
 // TIFF, WebP and GIF in a build without their libraries.
-#include "src/data/convert/picture_formats.h"
+#include "src/data/convert/picture_file.h"
 
 namespace carillon {
 namespace {

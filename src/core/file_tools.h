@@ -1,0 +1,74 @@
+// Tools for files: locks, removal at the end of a scope, lines from the last to the first, and file patterns.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "carillon/core/file.h"
+
+namespace carillon {
+
+/// Result of a try of flock. held: another process holds it. none: the file system has no locks (ENOLCK, ENOTSUP), or
+/// none for directories.
+enum class LockOutcome { locked, held, none };
+
+/// Tries an exclusive lock, or a shared one, without waiting. The lock ends with the last copy of the descriptor.
+LockOutcome try_lock(int descriptor, bool exclusive = true);
+
+/// Whether `path` names the open file. A link is not followed.
+bool same_file(int descriptor, const std::filesystem::path& path);
+
+/// Removes a file or a folder with its contents at the end of a scope, also after an error.
+class RemovedAtEnd {
+ public:
+  explicit RemovedAtEnd(std::filesystem::path path) : path_(std::move(path)) {}
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Reads the lines of a file from the last one to the first, in blocks. So memory does not depend on the size of the
+/// file, and a reader that needs only the last lines reads no others.
+class LinesFromEnd {
+ public:
+  /// Longer lines have no text: nothing that writes a log writes such lines.
+  static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
+
+  /// Opens a regular file. Errors of all members: as open_plain_file.
+  explicit LinesFromEnd(const std::filesystem::path& path);
+
+  struct Line {
+    std::string text;            ///< without its newline
+    std::uint64_t end_byte = 0;  ///< offset of the byte after its newline
+  };
+  /// The line before the last returned one; first the last complete line of the file. None: there is no other line.
+  std::optional<Line> next();
+
+ private:
+  std::uint64_t after_newline(std::uint64_t end_byte);
+  std::string read(std::uint64_t begin_byte, std::size_t bytes) const;
+
+  std::string name_;
+  Descriptor file_;
+  std::uint64_t end_byte_ = 0;  ///< the lines from here on have been returned
+  std::uint64_t block_begin_ = 0;
+  std::string block_;  ///< the bytes from block_begin_ on, for the search of newlines
+};
+
+/// Files in the order of `patterns`; the matches of each glob are sorted by bytes. A path that exists is never treated
+/// as a glob. Errors: no_input (a pattern without a match, or no pattern).
+std::vector<std::string> expand_file_patterns(std::span<const std::string> patterns);
+
+}  // namespace carillon

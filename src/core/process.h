@@ -1,0 +1,41 @@
+// Process: what a program sets up at its start, and what it knows of its host, its terminal and other processes.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace carillon {
+
+/// Opens /dev/null for reading for each of stdin, stdout and stderr that is closed. Otherwise the next opened file
+/// would get its number, and messages would be written into it. Writing to them fails, as to a closed descriptor.
+void open_standard_descriptors();
+
+/// Starts a thread that takes TERM, INT, HUP, XCPU, CONT, USR1 and USR2, and blocks them in the calling thread and in
+/// the threads that it starts later. Reason: on processors without AVX-512, oneDNN computes some products (inner size
+/// above 8192: jit_avx_gemm_f32.cpp) with the stack pointer at the start of a heap block. The frame of a signal handler
+/// would overwrite the memory before it. Call this after MPI_Init, because MPI's helper processes would inherit the
+/// mask, and before the first OpenMP region.
+void keep_signals_from_computation();
+
+/// Treats denormal floats as zero, as operands and results, in the calling thread and in the threads that it starts. No
+/// effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which are slow on
+/// some processors: on an Emerald Rapids a training with raw pixels ran at a third of its speed. Training does not need
+/// them: the smallest normal float is 1.2e-38.
+void flush_denormals();
+
+/// True if the process is stopped (SIGSTOP, a debugger).
+bool is_stopped(int process);
+/// True if all threads of the process have ended, even if its parent has not yet fetched its exit code.
+bool process_has_ended(int process);
+
+/// The result of gethostname, or "localhost" if it fails.
+std::string host_name();
+
+/// Whether the terminal can only append text: TERM is "dumb", empty or not set. Then progress lines are not redrawn.
+inline bool is_dumb_terminal() {
+  const char* const type = std::getenv("TERM");
+  return type == nullptr || *type == '\0' || type == std::string_view("dumb");
+}
+
+}  // namespace carillon

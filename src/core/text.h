@@ -1,0 +1,47 @@
+// Text for one line of a terminal: external text without control characters, counts, sizes, and words of a shell.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace carillon {
+
+inline constexpr std::size_t max_line_bytes = 1000;
+
+/// `text` with \xNN per byte of control characters (C0 and C1), invisible characters such as U+200B, marks of direction
+/// such as U+202E, line separators and invalid UTF-8. If it is longer than `max_bytes`, the middle is omitted, because
+/// both ends of a message are informative.
+std::string printable(std::string_view text, std::size_t max_bytes = max_line_bytes);
+
+/// Whether the text is valid UTF-8 without control characters. It may hold invisible characters, which some languages
+/// need in words.
+bool is_line(std::string_view text);
+
+/// Whether `printable` escapes nothing in the text.
+bool is_printable(std::string_view text);
+
+/// As printable, of any length, and with a backslash before each of the ASCII characters `escaped`.
+std::string printable_with(std::string_view escaped, std::string_view text);
+
+/// A JSON text with the same characters as \uNNNN. It stays equal JSON, because they can only be in strings.
+std::string printable_json(std::string_view json);
+
+/// A number with its noun: "1 file", "3 files". `noun`: in the singular; its plural ends in s.
+std::string count_text(std::integral auto count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// A size in a suitable unit: "1.59 MB", "38.0 GB".
+std::string size_text(double bytes);
+
+/// `text` in single quotes, for a shell (POSIX).
+std::string shell_quoted(std::string_view text);
+
+/// `text`, in quotes only if a shell would change it.
+std::string shell_word(std::string_view text);
+
+}  // namespace carillon

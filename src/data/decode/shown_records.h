@@ -1,0 +1,28 @@
+// Records for people: the names of the pictures that records were made from, and a sheet of their images.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/images/picture.h"
+
+namespace carillon {
+
+/// The feature that holds the name: bytes, one value. tfrecord_convert images and the scripts for ImageNet write it.
+inline constexpr const char* picture_name_feature = "image/filename";
+
+/// The names of these records (ascending numbers over all files); empty for a record without this feature, and for a
+/// number that no record has. Calls `heartbeat` once per record. Errors: as RecordReader; data (a damaged record).
+std::vector<std::string> picture_names(
+    std::span<const std::string> files, std::span<const std::size_t> records,
+    const std::function<void()>& heartbeat = [] {});
+
+/// Shows up to `count` records, spread over the files, in file order, with class names if records.json has them.
+/// Supports JPEG and PNG files and the MNIST and CIFAR-10 formats. Errors: as RecordReader; data (a record of another
+/// format, with file, record and cause; no records).
+Picture record_sheet(const std::vector<std::string>& files, std::size_t count);
+
+}  // namespace carillon

@@ -1,0 +1,88 @@
+#include "src/core/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+namespace carillon::testing {
+namespace {
+
+TEST(ProcessState, AProcessHasEndedEvenIfNobodyFetchedItsExitCode) {
+  EXPECT_FALSE(process_has_ended(getpid()));
+  const pid_t child = ::fork();
+  if (child == 0) std::_Exit(0);
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // it stays a zombie
+  EXPECT_TRUE(process_has_ended(child));
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(process_has_ended(child));
+}
+
+TEST(ProcessState, AProcessStillRunsAfterItsMainThreadHasEnded) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(100)); }).detach();
+    syscall(SYS_exit, 0);  // of this thread alone
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(process_has_ended(child));
+  kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+constexpr int kept[] = {SIGTERM, SIGINT, SIGHUP, SIGXCPU, SIGCONT, SIGUSR1, SIGUSR2};
+constexpr unsigned long_enough = 10'000'000;  // microseconds
+
+std::atomic<int> taken_by;
+void note_taker(int) { taken_by = gettid(); }
+
+bool blocks_all() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  for (const int signal : kept) {
+    if (!sigismember(&blocked, signal)) return false;
+  }
+  return true;
+}
+
+/// Runs in a separate process, which ends with 75 if the signal thread receives all signals, and not this thread or a
+/// thread that it started.
+void send_all() {
+  for (const int signal : kept) std::signal(signal, note_taker);
+  keep_signals_from_computation();
+  int worker = 0;
+  bool worker_blocks = false;
+  std::thread([&] { worker = gettid(), worker_blocks = blocks_all(); }).join();
+  if (!blocks_all() || !worker_blocks) std::_Exit(1);
+  for (const int signal : kept) {
+    taken_by = 0;
+    ::kill(::getpid(), signal);
+    for (unsigned waited = 0; taken_by == 0 && waited < long_enough; waited += 1000) ::usleep(1000);
+    if (taken_by == 0 || taken_by == gettid() || taken_by == worker) std::_Exit(2);
+  }
+  std::_Exit(75);
+}
+
+void send_without_handler() {
+  keep_signals_from_computation();
+  ::kill(::getpid(), SIGTERM);
+  ::usleep(long_enough);
+  std::_Exit(1);
+}
+
+TEST(SignalThread, ReceivesTheSignalsOfTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
+
+TEST(SignalThread, LeavesSignalsTheirDefaultEffect) {
+  EXPECT_EXIT(send_without_handler(), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+
+}  // namespace carillon::testing
