@@ -17,9 +17,10 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher);
 /// may set --ranks, too: then `words` override it.
 std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 
-/// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. Signals act as described
-/// in child_process.h: the first stop signal lets the run save and end with 75. Errors: no_input (no mpirun in PATH),
+/// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. `program`: its name; the
+/// ranks start by a link of this name beside the program's file, if there is one. Signals act as described in
+/// child_process.h: the first stop signal lets the run save and end with 75. Errors: no_input (no mpirun in PATH),
 /// those of Launch::run.
-int run_ranks(int ranks, const std::vector<std::string>& words);
+int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words);
 
 }  // namespace carillon

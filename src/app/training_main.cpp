@@ -301,7 +301,7 @@ std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& 
   }
   if (options.device.ranks < 2) return std::nullopt;
   return single_process_main(program, [&] {
-    return run_ranks(static_cast<int>(options.device.ranks), words_of_ranks({argv + 1, argv + argc}));
+    return run_ranks(program, static_cast<int>(options.device.ranks), words_of_ranks({argv + 1, argv + argc}));
   });
 }
 

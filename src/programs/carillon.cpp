@@ -1,20 +1,25 @@
-// carillon: trains on a folder of pictures with one command, and works on the result. It starts the other programs.
+// carillon: one program for all commands. The first word chooses the command; a link to this program that is named
+// after a command runs that command.
 //
 //   carillon train pictures
 //   carillon predict runs/pictures holiday
+//   carillon mnist_train --data 'data/mnist/train-*'        the same as mnist_train --data 'data/mnist/train-*'
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <filesystem>
 
+#include "carillon/app/mains.h"
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "src/app/version_text.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/processes/child_process.h"
+#include "src/programs/programs.h"
 
 namespace carillon {
 namespace {
@@ -34,13 +39,46 @@ const std::array commands{
     Command{"doctor", "[OPTION...]", "prints versions and paths, and checks this machine", "image_train --preflight",
             doctor_command}};
 
+/// A program with its own options. src/CMakeLists.txt makes a link of this name.
+struct Program {
+  std::string_view name;
+  std::string_view purpose;            ///< one line
+  int (*main)(int argc, char** argv);  ///< the first argument is the program's name
+};
+
+constexpr std::array programs{
+    Program{"mnist_train", "trains a network on MNIST",
+            [](int argc, char** argv) { return training_main("mnist_train", mnist_program(), argc, argv); }},
+    Program{"mnist_eval", "evaluates a checkpoint of mnist_train",
+            [](int argc, char** argv) { return evaluation_main("mnist_eval", mnist_program(), argc, argv); }},
+    Program{"cifar10_train", "trains a network on CIFAR-10",
+            [](int argc, char** argv) { return training_main("cifar10_train", cifar10_program(), argc, argv); }},
+    Program{"cifar10_eval", "evaluates a checkpoint of cifar10_train",
+            [](int argc, char** argv) { return evaluation_main("cifar10_eval", cifar10_program(), argc, argv); }},
+    Program{"image_train", "trains a network on records of your pictures",
+            [](int argc, char** argv) { return training_main("image_train", image_program(), argc, argv); }},
+    Program{"image_eval", "evaluates a checkpoint of image_train",
+            [](int argc, char** argv) { return evaluation_main("image_eval", image_program(), argc, argv); }},
+    Program{"carillon_predict", "predicts the classes, labels or numbers of pictures", carillon_predict_main},
+    Program{"checkpoint_tool", "inspects, compares, averages and exports checkpoints", checkpoint_tool_main},
+    Program{"tfrecord_convert", "converts pictures, or a published data set, to TFRecord files", tfrecord_convert_main},
+    Program{"tfrecord_inspect", "summarises TFRecord files", tfrecord_inspect_main}};
+
+/// The program of this name; null if there is none.
+const Program* find_program(std::string_view name) {
+  const auto found = std::ranges::find(programs, name, &Program::name);
+  return found == programs.end() ? nullptr : &*found;
+}
+
 std::string command_table() {
   std::string lines =
-      "RUN is a train directory or a checkpoint. The commands start these programs and pass other options "
-      "on to\nthem; each has its own --help and man page:\n\n";
+      "RUN is a train directory or a checkpoint. These commands pass other options on to the programs in "
+      "parentheses:\n\n";
   for (const Command& command : commands) {
     lines += fmt::format("{:<8}  {} ({})\n", command.name, command.purpose, command.programs);
   }
+  lines += "\nThe programs are commands, too. Each has its own options, --help and man page:\n\n";
+  for (const Program& program : programs) lines += fmt::format("{:<16}  {}\n", program.name, program.purpose);
   lines.pop_back();
   return lines;
 }
@@ -84,6 +122,7 @@ Manual manual() {
     manual.synopses.push_back(fmt::format("carillon {} {}", command.name, command.synopsis));
     manual.words.push_back(command.name);
   }
+  for (const Program& program : programs) manual.words.emplace_back(program.name);
   return manual;
 }
 
@@ -103,7 +142,8 @@ int carillon_main(int argc, char** argv) {
   const auto found = std::ranges::find(commands, words.front(), &Command::name);
   if (found == commands.end()) {
     fail(ExitCode::usage,
-         "'{}' is not a command: train, evaluate, predict, inspect, export, report or doctor (see --help)",
+         "'{}' is not a command: train, evaluate, predict, inspect, export, report, doctor, or a program's name (see "
+         "--help)",
          printable(words.front()));
   }
   const bool asks_help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
@@ -115,9 +155,16 @@ int carillon_main(int argc, char** argv) {
   return found->run({words.begin() + 1, words.end()});
 }
 
+/// Runs the program that the name of this process, or its first argument, chooses.
+int run(int argc, char** argv) {
+  const std::string own_name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  if (const Program* const program = find_program(own_name)) return program->main(argc, argv);
+  if (const Program* const program = argc > 1 ? find_program(argv[1]) : nullptr)
+    return program->main(argc - 1, argv + 1);
+  return single_process_main("carillon", [&] { return carillon_main(argc, argv); });
+}
+
 }  // namespace
 }  // namespace carillon
 
-int main(int argc, char** argv) {
-  return carillon::single_process_main("carillon", [&] { return carillon::carillon_main(argc, argv); });
-}
+int main(int argc, char** argv) { return carillon::run(argc, argv); }

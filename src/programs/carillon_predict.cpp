@@ -20,6 +20,7 @@
 #include "src/data/convert/picture_file.h"
 #include "src/data/convert/picture_list.h"
 #include "src/options/option_set.h"
+#include "src/programs/programs.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -225,8 +226,9 @@ int predict_main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace carillon
 
-int main(int argc, char** argv) {
-  return carillon::single_process_main("carillon_predict", [&] { return carillon::predict_main(argc, argv); });
+int carillon_predict_main(int argc, char** argv) {
+  return single_process_main("carillon_predict", [&] { return predict_main(argc, argv); });
 }
+
+}  // namespace carillon

@@ -21,6 +21,7 @@
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/onnx/onnx_export.h"
+#include "src/programs/programs.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"
 
@@ -390,10 +391,11 @@ int tool_main(std::span<char* const> words) {
 }
 
 }  // namespace
-}  // namespace carillon
 
-int main(int argc, char** argv) {
-  if (carillon::print_document(argc, argv, carillon::manual)) return 0;
+int checkpoint_tool_main(int argc, char** argv) {
+  if (print_document(argc, argv, manual)) return 0;
   const std::span<char* const> words(argv + 1, argc > 0 ? static_cast<std::size_t>(argc - 1) : 0);
-  return carillon::single_process_main("checkpoint_tool", [&] { return carillon::tool_main(words); });
+  return single_process_main("checkpoint_tool", [&] { return tool_main(words); });
 }
+
+}  // namespace carillon

@@ -19,6 +19,7 @@
 #include "src/data/download/published_set.h"
 #include "src/images/colour.h"
 #include "src/programs/program_manual.h"
+#include "src/programs/programs.h"
 
 namespace carillon {
 namespace {
@@ -312,8 +313,9 @@ int convert_main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace carillon
 
-int main(int argc, char** argv) {
-  return carillon::single_process_main("tfrecord_convert", [&] { return carillon::convert_main(argc, argv); });
+int tfrecord_convert_main(int argc, char** argv) {
+  return single_process_main("tfrecord_convert", [&] { return convert_main(argc, argv); });
 }
+
+}  // namespace carillon

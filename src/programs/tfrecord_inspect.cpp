@@ -20,6 +20,7 @@
 #include "src/data/decode/record_sheet.h"
 #include "src/data/records/example_generated.h"
 #include "src/programs/program_manual.h"
+#include "src/programs/programs.h"
 
 namespace carillon {
 namespace {
@@ -273,8 +274,9 @@ int inspect_main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace carillon
 
-int main(int argc, char** argv) {
-  return carillon::single_process_main("tfrecord_inspect", [&] { return carillon::inspect_main(argc, argv); });
+int tfrecord_inspect_main(int argc, char** argv) {
+  return single_process_main("tfrecord_inspect", [&] { return inspect_main(argc, argv); });
 }
+
+}  // namespace carillon
