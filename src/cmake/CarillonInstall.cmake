@@ -15,7 +15,7 @@ get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
 
 # The target that users link, as Carillon::carillon. The target `carillon` is the program.
 add_library(carillon_api INTERFACE)
-target_link_libraries(carillon_api INTERFACE carillon_app)
+target_link_libraries(carillon_api INTERFACE carillon_cli)
 set_target_properties(carillon_api PROPERTIES EXPORT_NAME carillon)
 
 install(TARGETS carillon RUNTIME COMPONENT programs)

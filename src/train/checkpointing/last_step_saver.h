@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/stall/stall_detector.h"
-#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/loop/run_position.h"
 

@@ -2,8 +2,7 @@
 // values.
 #pragma once
 
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
+#include "carillon/cli/options/train_options.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/step/tower.h"
 #include "src/train/loop/recorder.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/checkpoint/checkpoint_bounds.h"
-#include "src/options/option_values.h"
+#include "src/cli/options/option_values.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/checkpointing/free_space.h"

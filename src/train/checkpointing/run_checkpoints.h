@@ -6,10 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 #include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/checkpoint_saver.h"

@@ -12,11 +12,11 @@
 #include "src/checkpoint/named_arrays.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/torch_layout.h"
+#include "src/cli/options/option_values.h"
 #include "src/core/printable.h"
 #include "src/core/shell_word.h"
 #include "src/models/position_grid.h"
 #include "src/models/torch_names.h"
-#include "src/options/option_values.h"
 
 namespace carillon {
 namespace {

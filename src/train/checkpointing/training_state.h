@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "carillon/options/model_options.h"
+#include "carillon/cli/options/train_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/train/loop/run_position.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 
 namespace carillon {
 

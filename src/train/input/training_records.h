@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/data/dataset.h"
-#include "carillon/options/train_options.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/train/input/open_records.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "src/cli/options/option_groups.h"
 #include "src/core/count_text.h"
 #include "src/core/printable.h"
-#include "src/options/device_choices.h"
 
 namespace carillon {
 

@@ -14,8 +14,8 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/directory_lock.h"
+#include "src/cli/options/option_groups.h"
 #include "src/core/printable.h"
-#include "src/options/time_limit.h"
 #include "src/report/metrics.h"
 #include "src/report/run_log.h"
 #include "src/report/run_summary.h"

@@ -15,12 +15,12 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
 #include "carillon/tasks/task.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/stall_detector.h"
-#include "src/options/run_description.h"
 #include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/control/control_flags.h"

@@ -1,7 +1,7 @@
 // The tower, the network and the evaluations of a training, as its options describe them.
 #pragma once
 
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/evaluator.h"
 
