@@ -17,15 +17,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
 out=${2:-carillon-bundle.tar.xz}
 name=carillon-bundle
-programs=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_eval carillon_predict tfrecord_convert
-  tfrecord_inspect checkpoint_tool)
+links=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_eval carillon_predict tfrecord_convert
+  tfrecord_inspect checkpoint_tool)  # to the program carillon
 
 die() { echo "make_bundle: $2" >&2; exit "$1"; }
 [[ $out == *.tar.xz || $out == *.tar.gz ]] || die 64 "$out: expected a name that ends in .tar.xz or .tar.gz"
 for tool in patchelf h5dump mpirun orted ompi_info xz; do
   command -v "$tool" >/dev/null || die 66 "$tool is not installed (run jobs/install_deps.sh --bundle)"
 done
-for program in "${programs[@]}"; do
+for program in carillon "${links[@]}"; do
   [[ -x $build/bin/$program ]] || die 66 "no program $build/bin/$program (run cmake --build $build)"
 done
 
@@ -47,7 +47,7 @@ libraries_of() {
     done
 }
 
-for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/libexec/"; done
+cp "$build/bin/carillon" "$bundle/libexec/"
 while IFS= read -r test; do cp "$test" "$bundle/libexec/"; done < \
   <(find "$build/bin" -maxdepth 1 -type f -executable \
     \( -name '*gpu*test' -o -name kernels_test -o -name 'time_*_gpu' \))
@@ -85,6 +85,10 @@ for program in "$bundle"/libexec/*; do
     '$ORIGIN/../lib:/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib' "$program"
   ln -s ../run "$bundle/bin/$(basename "$program")"
 done
+for link in "${links[@]}"; do
+  ln -s carillon "$bundle/libexec/$link"
+  ln -s ../run "$bundle/bin/$link"
+done
 rm "$bundle/bin/orted"
 if [[ -e $build/bin/libfaulty_calls.so ]]; then cp "$build/bin/libfaulty_calls.so" "$bundle/bin/"; fi
 cp jobs/bundle_run.sh "$bundle/run"
@@ -104,7 +108,7 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-compress=(xz --lzma2=preset=6,dict=128MiB)  # the programs have much code in common
+compress=(xz --lzma2=preset=6,dict=128MiB)  # the programs and tests have much code in common
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
 mv "$out.part" "$out"

@@ -1,6 +1,6 @@
 # Installation and packages.
 #
-#   bin/                                  programs
+#   bin/                                  the program, and links to it
 #   share/man, share/bash-completion      man pages, and completion of options
 #   share/carillon/jobs                   job scripts and recipes
 #   share/modulefiles/carillon/VERSION    environment module
@@ -10,15 +10,17 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-get_property(programs GLOBAL PROPERTY CARILLON_PROGRAMS)
+get_property(links GLOBAL PROPERTY CARILLON_LINKS)
 get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
 
 # The target that users link, as Carillon::carillon. The target `carillon` is the program.
 add_library(carillon_api INTERFACE)
-target_link_libraries(carillon_api INTERFACE carillon_app)
+target_link_libraries(carillon_api INTERFACE carillon_cli)
 set_target_properties(carillon_api PROPERTIES EXPORT_NAME carillon)
 
-install(TARGETS ${programs} RUNTIME COMPONENT programs)
+install(TARGETS carillon RUNTIME COMPONENT programs)
+list(TRANSFORM links PREPEND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/ OUTPUT_VARIABLE links)
+install(PROGRAMS ${links} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)  # they stay links
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
   DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/carillon/jobs COMPONENT programs USE_SOURCE_PERMISSIONS

@@ -22,13 +22,19 @@ def wait_for(process, condition, what):
     return found
 
 
+def runs_program(pid, endings):
+    """Whether a process runs Carillon under a name with one of these endings. Errors: OSError (it has ended)."""
+    name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
+    return os.readlink(f"/proc/{pid}/exe").endswith("/carillon") and name.endswith(endings)
+
+
 def rank_processes(process):
     """{rank: process id} of mpirun's ranks that currently run a training program."""
     found = {}
     for pid in programs.descendants(process.pid):
         try:
             rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)\0", pathlib.Path(f"/proc/{pid}/environ").read_bytes())
-            if rank and os.readlink(f"/proc/{pid}/exe").endswith(("_train", "_eval")):
+            if rank and runs_program(pid, ("_train", "_eval")):
                 found[int(rank[1])] = pid
         except OSError:
             continue

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/app/startup.h"
+#include "src/cli/launch/startup.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"

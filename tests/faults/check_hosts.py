@@ -12,7 +12,7 @@ from hosts import CONTROL, MESSAGES, TwoHosts
 import check_kills
 import programs
 from bad_input import FAILED, STOPPED
-from processes import TIMEOUT, has_ended, rank_process, wait_for
+from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
@@ -181,7 +181,7 @@ def _cut_messages(context, data, hosts, ranks):
 
 def _is_rank(pid):
     try:
-        return os.readlink(f"/proc/{pid}/exe").endswith("_train") and not has_ended(pid)
+        return runs_program(pid, "_train") and not has_ended(pid)
     except OSError:
         return False
 

@@ -15,7 +15,7 @@ from processes import TIMEOUT, faulty
 from programs import Result, checkpoint, same_bits
 
 # 11.2 million parameters: two ranks share more than twice as many bytes as Docker's /dev/shm has.
-LARGE = ("cifar10_train", "--model", "resnet18", "--data", "synthetic", "--batch-size", 2, "--threads", 1,
+LARGE = ("cifar10_train", "--model", "resnet18_cifar", "--data", "synthetic", "--batch-size", 2, "--threads", 1,
          "--device", "cpu", "--summary-every", 0)  # fmt: skip
 DOCKERS = "64m"
 

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "src/cli/options/option_groups.h"
 #include "src/device/cpu_device.h"
 #include "src/optim/optimizer.h"
-#include "src/options/option_groups.h"
 
 namespace carillon::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "carillon/core/error.h"
-#include "src/options/option_groups.h"
+#include "src/cli/options/option_groups.h"
 
 namespace carillon::testing {
 namespace {

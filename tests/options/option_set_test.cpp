@@ -1,4 +1,4 @@
-#include "src/options/option_set.h"
+#include "src/cli/options/option_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "carillon/core/error.h"
-#include "src/options/option_groups.h"
+#include "src/cli/options/option_groups.h"
 
 namespace carillon::testing {
 namespace {
@@ -60,21 +60,35 @@ TEST_F(OptionsTest, DashAndUnderscoreAreTheSame) {
   EXPECT_EQ(options_.optimizer.max_steps, 7);
 }
 
-TEST_F(OptionsTest, AFormerValueIsAcceptedAndNotListed) {
-  const auto network_of = [&](const char* text) {
-    OptionSet set({.program = "program"});
-    std::string network = "mnist";
-    set.add("network", network, {"mnist", "large_lenet"}, "network to train");
-    set.add_former_value("network", "lenet", "large_lenet");
-    EXPECT_THAT(set.help(), HasSubstr("mnist"));
-    EXPECT_THAT(set.help(), Not(ContainsRegex("[^_]lenet")));
-    const std::array arguments{"program", "--network", text};
-    set.parse(static_cast<int>(arguments.size()), arguments.data());
-    return network;
-  };
-  EXPECT_EQ(network_of("lenet"), "large_lenet");
-  EXPECT_EQ(network_of("mnist"), "mnist");
-  EXPECT_THROW(network_of("lenets"), Error);
+TEST_F(OptionsTest, WordsAfterTheTerminatorBelongToNoOption) {
+  OptionSet set;
+  bool flag = false;
+  std::string text;
+  std::vector<std::string> rest;
+  set.add("some-flag", flag, "");
+  set.add("text", text, "");
+  set.take_rest(rest);
+  const auto parse = [&](const std::vector<std::string>& words) { set.parse(words); };
+  parse({"program", "a", "--some_flag", "--text", "-b", "-", "--", "-h", "--some_flag"});
+  EXPECT_TRUE(flag);
+  EXPECT_EQ(text, "-b");
+  EXPECT_EQ(rest, (std::vector<std::string>{"a", "-", "-h", "--some_flag"}));
+  EXPECT_THROW(parse({"program", "-x", "--", "-y"}), Error);
+}
+
+TEST_F(OptionsTest, AProgramMayHaveACommandLineOnly) {
+  OptionSet set;
+  std::int64_t count = 1;
+  set.add("count", count, 0, 9, "number");
+  set.set_value_name("count", "COUNT");
+  set.use_command_line_only();
+  setenv("CARILLON_COUNT", "7", 1);
+  EXPECT_TRUE(set.parse({"program"}));
+  unsetenv("CARILLON_COUNT");
+  EXPECT_EQ(count, 1);
+  EXPECT_THROW(set.parse({"program", "--config", "x.cfg"}), Error);
+  EXPECT_THAT(set.help(), HasSubstr("--count COUNT"));
+  EXPECT_THAT(set.help(), Not(HasSubstr("--config")));
 }
 
 TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {
@@ -189,7 +203,7 @@ TEST_F(OptionsTest, HelpListsThemUnderHeadingsWhereverEachWasDeclared) {
   }
 }
 
-TEST_F(OptionsTest, AFormerNameSetsTheOptionFromEverySource) {
+TEST_F(OptionsTest, AnAliasSetsTheOptionFromEverySource) {
   parse({"--stop_at_precision=0.9"});
   EXPECT_EQ(options_.task.stop_at_accuracy, 0.9);
   EXPECT_TRUE(set_.given("stop-at-accuracy"));
@@ -211,12 +225,12 @@ TEST_F(OptionsTest, AFormerNameSetsTheOptionFromEverySource) {
   unsetenv("CARILLON_STOP_AT_PRECISION");
 }
 
-TEST_F(OptionsTest, AFormerNameIsNotListedAndKeepsItsPlaceInDescriptions) {
+TEST_F(OptionsTest, AnAliasIsNeitherListedNorStored) {
   EXPECT_THAT(set_.help(), HasSubstr("--stop-at-accuracy"));
   EXPECT_THAT(set_.help(), ::testing::Not(HasSubstr("--stop-at-precision")));
   parse({"--stop-at-accuracy", "0.5"});
-  EXPECT_THAT(set_.values().json(), HasSubstr(R"("stop_at_precision":0.5,)"));
-  EXPECT_THAT(set_.values().json(), ::testing::Not(HasSubstr("stop_at_accuracy")));
+  EXPECT_THAT(set_.values().json(), HasSubstr(R"("stop_at_accuracy":0.5,)"));
+  EXPECT_THAT(set_.values().json(), ::testing::Not(HasSubstr("stop_at_precision")));
 }
 
 TEST_F(OptionsTest, AnOptionGivenByBothNamesIsRefused) {

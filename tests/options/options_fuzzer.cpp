@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "src/options/option_groups.h"
+#include "src/cli/options/option_groups.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

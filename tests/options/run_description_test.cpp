@@ -1,4 +1,4 @@
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "carillon/core/error.h"
-#include "src/options/option_groups.h"
+#include "src/cli/options/option_groups.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/options/time_limit.h"
+#include "src/cli/options/option_groups.h"
 
 #include <gmock/gmock.h>
 

@@ -28,8 +28,10 @@ def part_of(path):
     """The part of a file or of an included name; None if it belongs to no part."""
     if path.startswith("kernels/"):
         return "kernels"
-    found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/", path)
-    return found[1] if found and found[1] not in ("cmake", "programs") else None
+    found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/(?:(options)/)?", path)
+    if not found or found[1] == "cmake":
+        return None
+    return found[2] or found[1]  # src/cli/options is a part of its own, below those that use the options
 
 
 def files():

@@ -3,7 +3,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/checkpoint_bytes.h"
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 #include "src/tasks/class_counts.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "tests/support/fuzzing.h"

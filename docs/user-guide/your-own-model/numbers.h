@@ -2,7 +2,7 @@
 // regression with its own loss and metric.
 #pragma once
 
-#include <carillon/app/program_spec.h>
+#include <carillon/cli/program_spec.h>
 #include <carillon/core/error.h>
 #include <fmt/format.h>
 #include <kernels/dense/dense.h>

@@ -1,5 +1,5 @@
 // numbers_eval --data 'data/numbers/test-*' --checkpoint runs/numbers
-#include <carillon/app/mains.h>
+#include <carillon/cli/program_spec.h>
 
 #include "numbers.h"
 

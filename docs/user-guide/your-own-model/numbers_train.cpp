@@ -1,5 +1,5 @@
 // mpirun -np 2 numbers_train --data 'data/numbers/train-*' --train-dir runs/numbers
-#include <carillon/app/mains.h>
+#include <carillon/cli/program_spec.h>
 
 #include "numbers.h"
 

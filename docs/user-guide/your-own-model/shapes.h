@@ -1,7 +1,7 @@
 // What shapes_train and shapes_eval share: the form of the records, a network, and the options' defaults.
 #pragma once
 
-#include <carillon/app/program_spec.h>
+#include <carillon/cli/program_spec.h>
 #include <kernels/avg_pool/avg_pool.h>
 #include <kernels/batch_norm/batch_norm.h>
 #include <kernels/conv2d/conv2d.h>

@@ -1,5 +1,5 @@
 // shapes_eval --data 'data/shapes/test-*' --checkpoint runs/shapes
-#include <carillon/app/mains.h>
+#include <carillon/cli/program_spec.h>
 
 #include "shapes.h"
 

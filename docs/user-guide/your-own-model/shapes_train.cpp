@@ -1,5 +1,5 @@
 // mpirun -np 2 shapes_train --data 'data/shapes/train-*' --train-dir runs/shapes
-#include <carillon/app/mains.h>
+#include <carillon/cli/program_spec.h>
 
 #include "shapes.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "carillon/tasks/metric.h"
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 #include "src/report/metrics.h"
 
 namespace carillon {

@@ -2,10 +2,9 @@
 // (--init-from), or initial values.
 #pragma once
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/data/dataset.h"
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 #include "src/step/tower.h"
 
 namespace carillon {

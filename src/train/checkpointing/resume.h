@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/evaluation/task_score.h"

@@ -12,7 +12,7 @@
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bounds.h"
-#include "src/options/option_values.h"
+#include "src/cli/options/option_values.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/training_state.h"

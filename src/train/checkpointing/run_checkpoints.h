@@ -11,13 +11,12 @@
 #include <optional>
 #include <string>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/options/run_description.h"
 #include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/control/agreement.h"

@@ -12,10 +12,10 @@
 #include "src/checkpoint/named_arrays.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/torch_layout.h"
+#include "src/cli/options/option_values.h"
 #include "src/core/text.h"
 #include "src/models/position_grid.h"
 #include "src/models/torch_names.h"
-#include "src/options/option_values.h"
 
 namespace carillon {
 namespace {

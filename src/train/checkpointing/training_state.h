@@ -7,12 +7,11 @@
 #include <cstdint>
 #include <string>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/models/network.h"
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/stall/stall_detector.h"
-#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/loop/step_plan.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "src/options/run_description.h"
+#include "src/cli/options/run_description.h"
 
 namespace carillon {
 namespace {

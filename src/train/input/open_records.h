@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/index_file.h"
 #include "carillon/data/record_form.h"
-#include "carillon/options/data_options.h"
 #include "src/comm/mpi/mpi.h"
 
 namespace carillon {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "carillon/cli/options/train_options.h"
 #include "carillon/data/dataset.h"
-#include "carillon/options/train_options.h"
 #include "carillon/tasks/task.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/data/loading/batch_loader.h"

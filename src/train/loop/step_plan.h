@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
 
 namespace carillon {
 

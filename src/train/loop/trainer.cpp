@@ -9,9 +9,8 @@
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
+#include "src/cli/options/option_groups.h"
 #include "src/core/text.h"
-#include "src/options/option_groups.h"
-#include "src/options/time_limit.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
 #include "src/train/control/agreement.h"

@@ -10,12 +10,12 @@
 #include <memory>
 #include <optional>
 
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/comm/mpi/cpu_share.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/data/loading/batch_loader.h"
-#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/checkpointing/run_checkpoints.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "src/cli/options/option_groups.h"
 #include "src/core/text.h"
-#include "src/options/device_choices.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/step_times.h"

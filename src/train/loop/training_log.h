@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/options/train_options.h"
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/options/run_description.h"
 #include "src/report/run_log.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/task_score.h"

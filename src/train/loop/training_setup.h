@@ -4,10 +4,9 @@
 
 #include <cstdint>
 #include <string>
-
+#include "carillon/cli/options/train_options.h"
 #include "carillon/device/device.h"
 #include "carillon/models/network.h"
-#include "carillon/options/train_options.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/evaluator.h"
 

@@ -1,0 +1,262 @@
+// TrainOptions: the options of a training, one struct per consumer; a program's defaults are such a value.
+//
+// The programs declare each group on the command line, check its values and document it in --help
+// (src/cli/options/<group>_options.cpp). "Not an option" marks a member without a command-line option; the program
+// sets it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "carillon/comm/wire.h"
+#include "carillon/data/dataset.h"
+#include "carillon/data/record_form.h"
+#include "carillon/device/device.h"
+#include "carillon/models/network.h"
+#include "carillon/optim/optimizer_settings.h"
+#include "carillon/optim/schedule.h"
+#include "carillon/report/summary_style.h"
+#include "carillon/tasks/task.h"
+
+namespace carillon {
+
+// DataOptions: which records a training or an evaluation reads, in which order and batches, and how it augments images.
+
+/// How the ranks share the training records.
+enum class Sharding {
+  record,  ///< all ranks divide each global batch: its samples do not depend on the number of ranks
+  file     ///< each rank reads only its own files
+};
+
+/// How the samples of a training are drawn from its records.
+enum class Sampling {
+  uniform,  ///< each record once per epoch
+  balanced  ///< each group of the task, such as a class, equally often
+};
+
+struct DataOptions {
+  std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
+  std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
+  RecordForm record_form;               ///< not an option
+  std::string image_key, label_key;     ///< features of a record; empty: those of record_form
+  /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with one.
+  std::int64_t eval_every = 0;
+  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. A multiple of 48:
+  /// oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete block otherwise,
+  /// so that the result of a record would depend on its place in the batch and on the number of threads.
+  std::int64_t evaluation_batch = 192;
+  bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
+
+  /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
+  std::int64_t batch_size = 100;
+  std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
+  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which is a multiple of it.
+  std::int64_t micro_batch = 0;
+
+  bool shuffle = true;  ///< in a new order each epoch
+  /// Records that are shuffled at a time and read ahead in long runs, at least the samples of a step; 0: all records.
+  std::int64_t shuffle_window = 0;
+  Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
+  Sharding sharding = Sharding::record;
+  std::string stage;  ///< local directory on each host to copy the files to; empty: no copies
+  CacheMode cache = CacheMode::automatic;
+  bool skip_damaged = false;  ///< replace each damaged training record by the next one
+  /// Threads per rank that decode records that are not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
+  std::int64_t decode_threads = 0;
+  /// Buffer for decoded images per rank, in bytes; 0: one batch per decoding thread plus three.
+  std::int64_t prefetch_bytes = 0;
+
+  double pixel_scale = 1.0;  ///< factor for pixels 0..255
+  bool distort = true;       ///< random distortion of training images, by networks or decoders that support it
+  /// Largest random changes of training images (WarpSettings): rotation in degrees, zoom as a fraction (factors from
+  /// 1 - zoom to 1 + zoom), shift as a fraction of height and width. 0: disabled.
+  double rotate = 0.0, zoom = 0.0, shift = 0.0;
+  double mixup = 0.0, cutmix = 0.0;  ///< mixing of pairs of training samples (MixingSettings)
+  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; not an option
+
+  /// Samples of a rank that pass through the network at once.
+  std::int64_t samples_at_once() const { return micro_batch > 0 ? micro_batch : batch_size; }
+};
+
+/// Whether `files` request noise images instead of files: the only item is "synthetic".
+inline bool is_synthetic(const std::vector<std::string>& files) {
+  return files.size() == 1 && files.front() == "synthetic";
+}
+
+// ModelOptions: which network is trained or evaluated, and from which seed.
+
+struct ModelOptions {
+  std::string name;                ///< one of the program's networks; the model's name in checkpoints
+  MakeNetwork make = nullptr;      ///< the network of that name; not an option
+  std::uint64_t seed = 1;          ///< for initial variables, sample order and augmentation
+  double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
+  bool sync_batch_norm = false;    ///< batch statistics over all ranks
+  bool freeze_batch_norm = false;  ///< batch norms use their running statistics, and keep them
+};
+
+// TaskOptions: the task of a training, how it uses each target, and the score that ends the training.
+
+/// The loss of a regression (src/tasks/regression.h).
+enum class RegressionLoss { squared, absolute, huber };
+
+struct TaskOptions {
+  Task value = {};               ///< not an option: the program sets it from the options and the records
+  double label_smoothing = 0.0;  ///< part of each label, 0 to 1, that is spread evenly over all classes
+  RegressionLoss regression_loss = RegressionLoss::squared;
+  double huber_delta = 1.0;  ///< error from which a huber loss is linear, in deviations of the targets
+  /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/class_weights.h).
+  std::string class_weights = "none";
+  std::vector<double> weights_of_file = {};  ///< not an option: the weights in that file, by class; empty: no file
+  double focal_gamma = 0.0;                  ///< exponent of focal loss; 0: disabled
+  /// Evaluations in a row without a better score after which the run ends; 0: disabled. Only evaluations that
+  /// DataOptions::eval_every asks for count.
+  std::int64_t patience = 0;
+  double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
+
+  bool weighs_classes() const { return class_weights != "none"; }
+  bool balances_weights() const { return class_weights == "balanced"; }
+  bool has_weight_file() const { return weighs_classes() && !balances_weights(); }
+
+  /// The score at which an evaluation ends the run, if there is one.
+  std::optional<double> target_score() const {
+    return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
+  }
+};
+
+// ScheduleOptions: the learning rate as a function of the global step.
+
+enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
+
+/// Whether such a schedule ends at ScheduleOptions::steps.
+constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
+
+/// All steps are global steps. An exponential decay begins after the warm-up; polynomial and cosine go from the end of
+/// the warm-up to `steps`.
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::exponential;
+  double learning_rate = 0.001;          ///< initial rate; not used by triangular
+  double learning_rate_decay = 0.99;     ///< factor per decay_steps (exponential)
+  std::int64_t decay_steps = 0;          ///< (exponential); 0: the program's rule, ProgramSpec::decay_steps
+  bool staircase = false;                ///< (exponential), see ExponentialDecay; not an option
+  std::int64_t warm_up_steps = 0;        ///< 0: no warm-up
+  double warm_up_from = 0.0;             ///< learning rate at step 0 of a warm-up
+  std::int64_t steps = 0;                ///< end (polynomial, cosine); 0: OptimizerOptions::max_steps
+  double final_rate = 0.0;               ///< learning rate from the end on (polynomial, cosine)
+  double power = 1.0;                    ///< exponent (polynomial)
+  std::vector<std::int64_t> milestones;  ///< ascending steps at which the rate drops (step)
+  double milestone_factor = 0.1;         ///< factor at each of them (step)
+  std::vector<SchedulePoint> points;     ///< joined by lines (triangular)
+};
+
+/// The schedule of a training of `max_steps` steps. Errors: failed (exponential without decay_steps).
+Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps);
+
+// OptimizerOptions: how many updates a training applies, and by which rule and learning rates.
+
+struct OptimizerOptions {
+  /// Global step at which the training ends. With `epochs`, resolve_epochs sets it once the records are counted.
+  std::int64_t max_steps = 1000;
+  double epochs = 0.0;              ///< passes over the training records, in place of max_steps; 0: not given
+  double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
+  OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
+  ScheduleOptions schedule;         ///< learning rate
+  std::vector<std::string> freeze;  ///< patterns of variables that are not trained
+
+  /// Whether the training has steps.
+  bool trains() const { return epochs > 0.0 || max_steps > 0; }
+  /// `update`, with the learning rate of `schedule` and with one group per pattern of `freeze` before its other groups.
+  /// Errors: those of make_schedule.
+  OptimizerSettings settings() const;
+};
+
+// DeviceOptions: the device of each rank, its arithmetic, and how the ranks average gradients.
+
+enum class DeviceChoice { automatic, cpu, cuda };  ///< automatic: a GPU if there is one
+/// What averages the gradients of GPUs; automatic: NCCL if possible.
+enum class CommunicatorChoice { automatic, nccl, mpi };
+
+struct DeviceOptions {
+  DeviceChoice device = DeviceChoice::automatic;
+  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
+  CpuSettings cpu = {};
+  std::int64_t threads = 0;  ///< per rank; 0: the rank's share of the cores
+  // Only for training:
+  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: those that a launcher started, or one
+  CommunicatorChoice comm = CommunicatorChoice::automatic;
+  bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
+  std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on
+  Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
+  bool log_device_placement = false;  ///< list every op with its device and memory
+  bool preflight = false;             ///< check hosts, train directory and averaging; do not train
+  bool share_gpus = false;            ///< a preflight accepts several ranks per GPU
+  // Not an option:
+  Arithmetic arithmetic = Arithmetic::fp32;  ///< `precision` resolved, by open_own_device
+};
+
+// CheckpointOptions: the train directory, where a run starts, and when it saves and stops.
+
+/// Whether a run continues from the newest checkpoint of its train directory.
+enum class ResumeMode {
+  automatic,  ///< if there is one
+  never,      ///< refuse a train directory with a checkpoint
+  require     ///< refuse a train directory without one
+};
+
+struct CheckpointOptions {
+  std::string train_dir;  ///< directory for checkpoints and logs
+  ResumeMode resume = ResumeMode::automatic;
+  bool fresh = false;                           ///< remove checkpoints and logs from train_dir first
+  std::string init_from;                        ///< checkpoint or train directory with initial variables; empty: none
+  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not taken from init_from
+  std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
+  std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
+  std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all
+  std::int64_t keep_every = 0;                  ///< steps between checkpoints to keep in addition; 0: none
+  bool keep_best = true;                        ///< keep the state of the best evaluation
+  std::int64_t checkpoint_failures = 10;        ///< consecutive failures that a run survives
+  std::string time_limit;                       ///< seconds, or "slurm": until the job's end; empty: no limit
+  std::int64_t time_margin = 60;                ///< seconds before time_limit at which a run saves and exits
+};
+
+// LoggingOptions: how often a training writes lines and TensorBoard summaries.
+
+struct LoggingOptions {
+  std::int64_t log_every = 10;      ///< steps between lines on the console and in metrics.jsonl; 0: none
+  std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
+  bool summarize_start = true;      ///< if there are summaries: one of step 0, too; not an option
+  SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
+  /// What the notice about trainings of more than an hour recommends; empty: no notice. Not an option.
+  std::string faster_choice;
+};
+
+// FaultOptions: how a run detects and reports non-finite losses, replicas that differ, and ranks that hang.
+
+/// What a training does at a loss that is infinite or NaN.
+enum class OnNan {
+  stop,    ///< end the run
+  report,  ///< first find out which op and which records caused it
+};
+
+struct FaultOptions {
+  OnNan on_nan = OnNan::stop;
+  std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
+  std::int64_t audit = 0;              ///< steps between second computations of each rank's gradients (CPUs); 0: none
+  double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
+};
+
+// TrainOptions: all of them.
+
+struct TrainOptions {
+  DataOptions data;
+  ModelOptions model;
+  TaskOptions task;
+  OptimizerOptions optimizer;
+  DeviceOptions device;
+  CheckpointOptions checkpoint;
+  LoggingOptions logging;
+  FaultOptions faults;
+};
+
+}  // namespace carillon

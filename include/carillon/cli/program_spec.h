@@ -1,0 +1,74 @@
+// ProgramSpec: dataset, networks, task and default options of one pair of programs, such as mnist_train and mnist_eval,
+// and the main functions of such programs. Your own programs define one, too (docs/user-guide/your-own-model).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "carillon/cli/options/train_options.h"
+
+namespace carillon {
+
+/// A network with its name on the command line and in checkpoints.
+struct NamedNetwork {
+  std::string name;
+  MakeNetwork make;
+};
+
+/// Creates the task of a program from the schema of its records and the options. Evaluation programs pass
+/// TaskOptions{}, so target and outputs must not depend on the options.
+using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options);
+
+/// The default of --decay-steps of a program without ProgramSpec::decay_steps.
+inline constexpr std::int64_t decay_steps_without_rule = 1000;
+
+struct ProgramSpec {
+  std::string data_set;                ///< for --help: "MNIST"
+  std::vector<NamedNetwork> networks;  ///< the values of --model; the first is the default
+  /// Defaults of the training program's options. Each of `defaults.data.files` must contain "train-". The evaluation
+  /// program's default of --data is the same, with the first "train-" of each replaced by `evaluation_split`.
+  TrainOptions defaults;
+  std::string evaluation_split = "test-";
+  MakeTask make_task = nullptr;               ///< null: the usual task of schema.target
+  std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
+  /// The records hold pictures of any size, and options such as --image-size state how they become images. The schema
+  /// and the decoder then come from records.json and the options, and replace those of the defaults.
+  bool of_pictures = false;
+  /// The images are colour photographs: the training program has --distort, and both programs have
+  /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
+  bool distorts = false;
+  /// A network, and a size of square pictures, that the notice about trainings of more than an hour recommends. Empty:
+  /// no notice.
+  std::string fast_network = {};
+  std::int64_t fast_image_size = 0;  ///< 0: images have one size
+  /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
+  /// (global batch, 1). Null: decay_steps_without_rule.
+  std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
+};
+
+/// The names of the networks, in their order.
+std::vector<std::string> network_names(const ProgramSpec& program_spec);
+/// The function that makes the network of this name. Errors: failed (there is none).
+MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
+
+/// The task of the program.
+Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options = {});
+
+/// mnist_train and mnist_eval.
+ProgramSpec mnist_program();
+/// cifar10_train and cifar10_eval.
+ProgramSpec cifar10_program();
+/// image_train and image_eval.
+ProgramSpec image_program();
+
+// A program's own main function passes its name and its ProgramSpec to one of these.
+
+/// Parses the options and trains. Returns the exit code of the program.
+int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
+
+/// Parses the options, evaluates a checkpoint, prints the scores of the task's metric and writes the requested files.
+/// Returns the exit code of the program.
+int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
+
+}  // namespace carillon

@@ -1,0 +1,69 @@
+// The commands of the program `carillon`: those with their own names, and the programs that are links to it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "carillon/cli/program_spec.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/core/manual.h"
+
+namespace carillon {
+
+/// Runs the command that the name of this process, or its first argument, chooses. Returns the exit code.
+int run_carillon(int argc, char** argv);
+
+/// Runs a program, such as "image_eval", in this process. `words`: after its name. Returns its exit code.
+int run_program(const std::string& name, const std::vector<std::string>& words);
+
+// The main functions of programs. Each returns the exit code. The first argument is the program's name.
+int carillon_predict_main(int argc, char** argv);
+int checkpoint_tool_main(int argc, char** argv);
+int tfrecord_convert_main(int argc, char** argv);
+int tfrecord_inspect_main(int argc, char** argv);
+
+/// tfrecord_convert with the words after its name. A conversion of pictures ends with exit code 75, without a message
+/// and without files, once `stops` returns true.
+int convert_until(const std::vector<std::string>& words, const std::function<bool()>& stops);
+
+// The commands of `carillon`. Each takes the words after its name and returns the exit code.
+
+/// Converts pictures, chooses a training, trains and evaluates.
+int train_command(const std::vector<std::string>& words);
+/// The options of train_command itself, for --help.
+ManualGroup train_options();
+
+/// Prints the accuracy of a run on its evaluation pictures.
+int evaluate_command(const std::vector<std::string>& words);
+/// Predicts the classes of pictures with a run.
+int predict_command(const std::vector<std::string>& words);
+/// Describes a run, a checkpoint, or record files.
+int inspect_command(const std::vector<std::string>& words);
+/// Writes the network of a run as ONNX.
+int export_command(const std::vector<std::string>& words);
+/// Summarises a run: its length, evaluations, and the classes that it confuses.
+int report_command(const std::vector<std::string>& words);
+/// Prints versions and paths, and checks this machine.
+int doctor_command(const std::vector<std::string>& words);
+
+/// A program that evaluates checkpoints.
+struct EvaluationProgram {
+  std::string name;  ///< "image_eval"
+  ProgramSpec spec;
+};
+
+/// The program that evaluates this checkpoint. Errors: data (its picture options are damaged, or none of Carillon's
+/// programs has its network).
+EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
+
+/// Checks the names and values of options as the training program `program` checks them when it starts.
+/// `also_suggested`: other names that the error for an unknown option may suggest. Errors: usage.
+void check_training_options(const std::string& program, const ProgramSpec& program_spec,
+                            const std::vector<std::string>& words, const std::vector<std::string>& also_suggested);
+
+/// The same for an evaluation program.
+void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
+                              const std::vector<std::string>& words);
+
+}  // namespace carillon

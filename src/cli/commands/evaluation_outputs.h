@@ -1,0 +1,64 @@
+// Evaluation outputs: the files that an evaluation writes in addition to its lines: reports, the predictions of all
+// records, and a sheet of mistakes. Rank 0 writes them, with equal bytes at any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "carillon/cli/options/train_options.h"
+#include "carillon/cli/program_spec.h"
+#include "carillon/data/dataset.h"
+#include "carillon/tasks/task.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/option_set.h"
+
+namespace carillon {
+
+/// The options of an evaluation program.
+struct EvalOptions {
+  /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: the checkpoint's.
+  DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
+  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as they say
+  std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
+  bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
+  // Files that are written after the evaluation; empty: none.
+  std::vector<std::string> report;  ///< the results of each class
+  std::string predictions;          ///< the most probable classes of each record
+  std::string mistakes;             ///< a sheet of pictures
+  DeviceOptions device;
+  FaultOptions faults;
+};
+
+/// The first option of an output that the user set: "--report". Empty: none is set.
+std::string output_option(const EvalOptions& options);
+
+/// Checks that all outputs can be written; changes nothing. Errors: usage (another ending, a file that two options
+/// name), io.
+void check_output_places(const EvalOptions& options);
+
+/// Errors: usage (--report with too many classes for a confusion matrix).
+void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
+
+/// The metric of `task`; with outputs, one that has what they need in addition.
+MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task);
+
+/// An evaluation that has ended.
+struct EvaluationResult {
+  const std::string& program;  ///< its name
+  const EvalOptions& options;
+  const ProgramSpec& program_spec;
+  const LoadedCheckpoint& loaded;
+  const std::string& values;  ///< which values of the checkpoint: "moving averages"
+  const Dataset& dataset;
+  const Task& task;
+  TargetKind target;     ///< kind of the records' targets
+  const Metric& metric;  ///< made by metric_for
+};
+
+/// Writes the outputs, each whole or not at all. Calls `heartbeat` for each record that it writes or draws. Errors:
+/// data (records that changed during the evaluation), io, usage (a report of more than max_report_bytes).
+void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat);
+
+}  // namespace carillon

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/commands/commands.h"
+#include "src/cli/launch/passed_options.h"
+#include "src/cli/launch/picture_training.h"
+#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/run_folder.h"
+#include "src/cli/options/option_set.h"
+#include "src/report/console.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> flags{"dry-run", "fresh", "help", "version"};
+const std::vector<std::string> own_options{"minutes",          "data-dir",   "train-dir", "ranks",
+                                           "validation-share", "background", "restarts",  "from"};
+
+/// How the command carries out its plan.
+struct Execution {
+  bool is_dry = false;
+  std::int64_t restarts = 3;
+};
+
+OptionSet option_set(TrainingRequest& request, Execution& execution) {
+  constexpr std::int64_t max_ranks = 4096;
+  OptionSet set({.program = "carillon train",
+                 .purpose = "Trains a network on a folder of pictures, and evaluates it",
+                 .synopses = {"carillon train FOLDER [OPTION...]"},
+                 .description = "FOLDER has one folder of pictures per class, or train/ and test/ or val/ with such\n"
+                                "folders. Options of image_train are passed on, and override what is chosen."});
+  set.add("minutes", request.minutes, OptionSet::Interval::not_negative,
+          "time for everything, from the conversion to the last evaluation; 0: chosen from the number of pictures");
+  set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
+  set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
+  set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
+  set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
+          "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
+  set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
+  set.add("from", request.from,
+          "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors, a checkpoint or "
+          "a train directory");
+  constexpr std::int64_t max_restarts = 1000000;
+  set.add("restarts", execution.restarts, 0, max_restarts,
+          "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
+  set.add("dry-run", execution.is_dry, "choose and convert, print the commands, and do not train");
+  set.add("fresh", request.fresh, "choose again, and remove the checkpoints and logs of the train directory first");
+  return set;
+}
+
+/// Waits up to a minute for an earlier run in the train directory. Returns false if a stop signal arrived. Errors:
+/// usage (the earlier run still works), io.
+bool lock_train_dir(const FolderLock& lock, const fs::path& train_dir) {
+  constexpr int most_tries = 300;
+  constexpr std::chrono::milliseconds pause(200);
+  for (int tries = 0; !lock.try_lock(FolderLock::Kind::exclusive); ++tries) {
+    if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute until it exits");
+    if (stop_requested()) return false;
+    if (tries == most_tries)
+      fail(ExitCode::usage, "{}: another carillon train uses it: wait, or name another folder with --train-dir",
+           train_dir.string());
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+int stopped_early(bool continues = false) {
+  say(continues ? "stopped: the same command continues the training"
+                : "stopped before the training began: the same command starts again");
+  return static_cast<int>(ExitCode::stopped);
+}
+
+void print_next_steps(const fs::path& folder, const TrainingRequest& request, const fs::path& train_dir) {
+  const std::string run = shell_line({train_dir.string()}), carillon = shell_line({program_as_called("carillon")});
+  std::vector<std::string> again{program_as_called("carillon"), "train", folder.string()};
+  if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
+  if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
+  if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
+  if (!request.background.empty()) again.insert(again.end(), {"--background", request.background});
+  if (request.ranks > 0) again.insert(again.end(), {"--ranks", std::to_string(request.ranks)});
+  if (request.validation_share != TrainingRequest{}.validation_share) {
+    again.insert(again.end(), {"--validation-share", fmt::format("{}", request.validation_share)});
+  }
+  again = joined(again, without(request.passed, {"max-steps", "epochs"}));
+  const std::pair<std::string, std::string_view> steps[] = {
+      {carillon + " predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
+      {carillon + " report " + run, "accuracy by class, and confused classes"},
+      {carillon + " export " + run + " --onnx FILE.onnx", "the network for other programs"},
+      {"tensorboard --logdir " + run, "curves"},
+      {shell_line(again) + " --fresh --minutes N", "a longer training"}};
+  std::size_t width = 0;
+  for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
+  say("done. Next:");
+  for (const auto& [command, purpose] : steps) fmt::print("  {:<{}}   {}\n", command, width, purpose);
+}
+
+void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
+  fmt::print("{}", training.command_lines(plan));
+  std::fflush(stdout);
+}
+
+int train(const fs::path& folder, const TrainingRequest& request, const Execution& execution) {
+  const auto started = PictureTraining::Clock::now();
+  PictureTraining training(folder, request, started);
+  const FolderLock lock(training.train_dir());
+  if (!lock_train_dir(lock, training.train_dir())) return stopped_early();
+  if (execution.is_dry && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
+    fail(ExitCode::usage, "--dry-run --fresh: {} holds a training; name another folder with --train-dir",
+         training.train_dir().string());
+  }
+  std::optional<TrainingPlan> plan = training.earlier_plan();
+  const bool continues = plan.has_value();
+  if (continues) {
+    if (!training.restore_records(*plan)) return stopped_early(true);
+    if (execution.is_dry) print_commands(training, *plan);
+  } else {
+    plan = training.make_plan();
+    if (!plan) return stopped_early();
+    say(plan->minutes > 0.0
+            ? fmt::format("about {}; --minutes N sets another budget. The commands:", minutes_text(plan->minutes))
+            : "the commands:");
+    print_commands(training, *plan);
+  }
+  if (execution.is_dry) return 0;
+  if (stop_requested()) return stopped_early(continues);
+  const Launch launch = training.launch(*plan);
+  const ChildResult trained =
+      run_with_restarts(launch, training.training_command(*plan), training.train_dir(), execution.restarts);
+  constexpr int stopped = static_cast<int>(ExitCode::stopped);
+  if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
+    say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
+    return stopped;
+  }
+  if (trained.exit_code != 0) return exit_code_of(trained, "image_train");
+  if (!plan->evaluated.empty()) {
+    say("evaluates the network: the mean over six views of each picture");
+    const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
+    if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
+    if (evaluated.exit_code != 0 || evaluated.stopped) {
+      return evaluated.stopped ? stopped : exit_code_of(evaluated, "image_eval");
+    }
+    say(fmt::format("wrote {}, a report for a browser", report_page(training.train_dir()).string()));
+  }
+  print_next_steps(folder, request, training.train_dir());
+  return 0;
+}
+
+/// Before anything is converted. Errors: usage.
+void check_passed(const std::vector<std::string>& passed) {
+  constexpr std::pair<const char*, const char*> refused[] = {
+      {"data", "carillon train converts the pictures of the folder; with records, use image_train"},
+      {"eval-data", "carillon train chooses the evaluation pictures from the folder; with records, use image_train"},
+      {"batch-size", "carillon train sets the batch of all ranks: use --global-batch"},
+      {"config", "give the options on the command line, or use image_train"},
+      {"preflight", "use image_train --preflight, or carillon doctor"},
+      {"init-from", "use --from"},
+      {"init-exclude", "with --from, carillon train excludes the last layer; for other variables, use image_train"}};
+  for (const auto& [name, instead] : refused) {
+    if (has_option(passed, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
+  }
+  if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
+  check_training_options("image_train", image_program(), passed, joined(own_options, flags));
+}
+
+}  // namespace
+
+ManualGroup train_options() {
+  TrainingRequest request;
+  Execution execution;
+  ManualGroup group = option_set(request, execution).manual().groups.front();
+  group.heading = "options of carillon train";
+  std::erase_if(group.options, [](const ManualOption& option) {
+    return option.name == "help" || option.name == "version" || option.name == "config";
+  });
+  return group;
+}
+
+int train_command(const std::vector<std::string>& words) {
+  hold_stop_signals();
+  TrainingRequest request;
+  Execution execution;
+  OptionSet set = option_set(request, execution);
+  std::vector<std::string> folders;
+  set.take_rest(folders);
+  SplitWords parts = split_words(words, own_options, flags);
+  if (!set.parse(parts.own)) {
+    fmt::print("{}", set.answer());
+    return 0;
+  }
+  for (const std::string& line : set.misspelt_variables()) print_warning(line);
+  if (folders.empty()) {
+    fail(ExitCode::usage, "train: name the folder of pictures first: carillon train FOLDER (see --help)");
+  }
+  if (folders.size() > 1) {
+    fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
+  }
+  request.passed = std::move(parts.passed);
+  request.convert = [](const std::vector<std::string>& options) { return convert_until(options, stop_requested); };
+  check_passed(request.passed);
+  return train(folders.front(), request, execution);
+}
+
+}  // namespace carillon

@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <optional>
+
+#include "carillon/cli/program_spec.h"
+#include "carillon/core/single_process_main.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/commands/commands.h"
+#include "src/cli/commands/model_help.h"
+#include "src/cli/launch/mpi_main.h"
+#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/resolve_training.h"
+#include "src/cli/launch/startup.h"
+#include "src/cli/options/option_groups.h"
+#include "src/cli/options/picture_options.h"
+#include "src/comm/stall/stall_detector.h"
+#include "src/core/crc32c.h"
+#include "src/models/torch_names.h"
+#include "src/report/console.h"
+#include "src/step/gradients/reducer.h"
+#include "src/tasks/class_weights.h"
+#include "src/train/checkpointing/torch_weights.h"
+#include "src/train/control/agreement.h"
+#include "src/train/control/stop_signal.h"
+#include "src/train/loop/trainer.h"
+#include "src/train/loop/training_setup.h"
+#include "src/train/preflight/preflight.h"
+
+namespace carillon {
+namespace {
+
+/// A value of --model in place of a network's name.
+constexpr std::string_view list_networks = "help";
+
+/// The options of the program, with `program_spec`'s defaults. They set `options` and `pictures`.
+OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
+                     const ProgramSpec& program_spec) {
+  options = program_spec.defaults;
+  options.model.name = program_spec.networks.front().name;
+  OptionSet set({.program = program,
+                 .purpose = fmt::format("Trains a network on {} with one or more ranks", program_spec.data_set),
+                 .synopses = {fmt::format("{} --ranks N --data FILES --train-dir DIR", program),
+                              fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
+  declare(set, options);
+  std::vector<std::string> names = network_names(program_spec);
+  names.emplace_back(list_networks);
+  declare_network(set, options.model, names);
+  if (program_spec.of_pictures) {
+    declare(set, pictures);
+    declare_regression(set, options.task);
+  }
+  if (program_spec.distorts) {
+    declare_distortion(set, options.data);
+  } else {
+    declare_pixel_scale(set, options.data);
+  }
+  introduce(set, program);
+  return set;
+}
+
+/// Errors: usage.
+void check_augmentation(const OptionSet& set, const DataOptions& data, const PictureOptions& pictures) {
+  for (const auto& [augments, name] : {std::pair(pictures.rand_augment.op_count > 0, "rand-augment"),
+                                       {pictures.random_erasing > 0.0, "random-erasing"}}) {
+    if (augments && !data.distort && set.given_by(name) == OptionSet::GivenBy::command_line) {
+      fail(ExitCode::usage, "--{} requires --distort", name);
+    }
+  }
+  if (!data.test_time_augmentation || !data.eval_files.empty()) return;
+  // A recipe may set it for users who evaluate.
+  if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
+  fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
+}
+
+/// Each rank orthogonalises muon's matrices itself, and the replicas must stay equal. Errors: usage.
+void check_same_products(const OptimizerSettings& update, const std::string& isas) {
+  if (!update.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
+  fail(ExitCode::usage, "--optimizer {} requires one instruction set on all ranks, which have {}: set --isa",
+       update.rule, isas);
+}
+
+RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
+                        const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
+  const DataOptions& data = options.data;
+  RunDescription description = set.values();
+  if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
+  // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
+  if (program_spec.networks.size() == 1) description.remove("model");
+  description.remove("epochs");                                 // max_steps says it
+  if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
+  if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
+  const std::vector<double>& weights = options.task.weights_of_file;
+  if (!weights.empty()) {
+    description.add("class weight checksum", std::uint64_t{crc32c(std::as_bytes(std::span(weights)))}, Scope::result);
+  }
+  if (!isas.empty()) description.add("instruction set", isas, Scope::result);
+  for (const std::string_view option : options_without_effect(options)) description.mark_without_effect(option);
+  for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
+    description.mark_without_effect(option);
+  }
+  return description;
+}
+
+/// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs do few of them.
+void resolve_summaries(const OptionSet& set, const Device& device, LoggingOptions& logging) {
+  constexpr std::int64_t on_gpus = 100;
+  if (device.kind() != DeviceKind::cuda || set.given("summary-every") || logging.summary_every == 0) return;
+  logging.summary_every = std::max(logging.summary_every, on_gpus);
+}
+
+/// Whether a preflight finds the training data: it needs none. Named files must exist; default files may be missing on
+/// all hosts. Collective. Errors: no_input; usage (ranks that disagree).
+bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
+  bool found = true;
+  mpi.run_on_all([&] {
+    if (!data.eval_files.empty()) check_files_exist(data.eval_files);
+    try {
+      check_files_exist(data.files);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::no_input || set.given("data")) throw;
+      found = false;
+    }
+  });
+  require_equal_on_all_ranks(mpi, {{"whether the default data files exist", found}});
+  return found;
+}
+
+/// --preflight.
+ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
+                       Device& device, Communicator& communicator, StallDetector& stall_detector) {
+  const Network network = network_to_train(options);
+  const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
+  const TowerSettings tower = tower_settings(options);
+  const std::int64_t divisor = averaging_of(tower, mpi.size()).divisor;
+  const auto parameters = static_cast<std::size_t>(parameter_count(built.graph));
+  const PreflightSubject subject{
+      .version = version_text(program),
+      .instructions = isa_text(device, options.device.arithmetic),
+      .network = network.name,
+      .train_dir = options.checkpoint.train_dir,
+      .shares_gpus = options.device.share_gpus,
+      .gradients = parameters,
+      .shared_bytes = shared_bytes(parameters, options.optimizer.settings(), device, communicator),
+      .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes, mpi.hosts()),
+      .divisor = divisor > 0 ? divisor : mpi.size()};
+  return abort_on_own_error(mpi, program, stall_detector, [&] {
+    preflight(subject, cpu, mpi, device, communicator);
+    return ExitCode::done;
+  });
+}
+
+/// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
+void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
+  if (pictures.classes == 0 && mpi.rank() == 0) {
+    print_text(STDOUT_FILENO,
+               fmt::format("no data: assumes {} classes; --data or --classes sets the number\n", imagenet_classes));
+  }
+  data.files = {"synthetic"};
+}
+
+/// Errors: usage (options that a program's own task cannot follow).
+void check_task(const TrainOptions& options) {
+  const Task& task = options.task.value;
+  if (options.task.weighs_classes() && !task.loss_of_records) {
+    fail(ExitCode::usage, "--class-weights requires a classification");
+  }
+  if (options.data.sampling == Sampling::balanced && !task.group_of) {
+    fail(ExitCode::usage, "--sampling balanced requires a classification");
+  }
+}
+
+/// Warns on rank 0 if trained weights probably expect other pixels than the images will have.
+void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
+  if (mpi.rank() != 0 || set.given("preprocessing") || !is_vision_transformer(options.model.name)) return;
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
+  if (resumes || !is_weight_file(checkpoint.init_from)) return;
+  print_warning(
+      "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
+      "torchvision is used");
+}
+
+/// The option --eval-image-size with its value, for messages; empty: it is not set.
+std::string evaluation_size_text(const PictureOptions& pictures) {
+  return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
+}
+
+/// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
+void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
+             PictureOptions& pictures, const Mpi& mpi) {
+  options.model.make = network_named(program_spec, options.model.name);
+  choose_length(set, options.optimizer);
+  check_combinations(set, options);
+  check_augmentation(set, options.data, pictures);
+  if (program_spec.of_pictures) {
+    if (!finds_data) resolve_missing_pictures(pictures, options.data, mpi);
+    check_default_data(set, options.data.files);
+    resolve_pictures(pictures, options.data, options.model.seed);
+    warn_of_pixels(set, options, mpi);
+  }
+  const RecordSchema& schema = options.data.record_form.schema;
+  check_for_target(set, options.task, schema.target);
+  if (schema.target == TargetKind::numbers && !set.given("clip-norm")) {
+    // The first gradients of a squared error are large. At usual rates they make networks with batch norm diverge.
+    options.optimizer.update.clip_norm = 1.0;
+  }
+  if (options.task.has_weight_file()) {
+    options.task.weights_of_file =
+        read_class_weights(options.task.class_weights, schema.class_count,
+                           program_spec.of_pictures ? pictures.class_names : program_spec.class_names);
+  }
+  options.task.value = task_of(program_spec, schema, options.task);
+  check_task(options);
+  resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
+  const Network network = network_to_train(options);  // checks the image shape
+  const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
+  check(options.model, graph);
+  check_evaluation_images(options, evaluation_size_text(pictures));
+  check_variables(options.optimizer.settings(), graph.parameters());
+  if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
+  options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
+}
+
+/// `evaluation_size`: as evaluation_size_text.
+std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::string& evaluation_size,
+                                             const std::vector<Isa>& isas, const Mpi& mpi, const CpuShare& cpu) {
+  std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
+  const Network network = network_to_train(options);
+  const std::int64_t samples = options.data.samples_at_once();
+  const std::optional<Arithmetic>& requested = options.device.precision;
+  set_precision(options.device, requested ? *requested : automatic_precision(device->kind(), isas, network, samples),
+                *device, isas, mpi);
+  check_cpu_only_options(options, *device);
+  const BuildSettings build{samples, options.device.arithmetic, Purpose::training, device->kind()};
+  check_batch_fits(build_network(network, options.task.value, build), *device, mpi.local_size(),
+                   batch_in_memory(options.data, *device));
+  if (!options.data.eval_files.empty()) check_evaluation_fits(options, evaluation_size, *device, mpi.local_size());
+  return device;
+}
+
+ExitCode train(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv, const Mpi& mpi,
+               const std::string& launcher, Trainer::Clock::time_point started) {
+  TrainOptions options;
+  PictureOptions pictures;
+  OptionSet set = option_set(program, options, pictures, program_spec);
+  if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  mpi.run_on_all([&] { check_ranks(options.device, launcher); });
+  if (options.model.name == list_networks) {
+    print_networks(set, program_spec, options, pictures, mpi);
+    return ExitCode::done;
+  }
+  require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});
+  const bool finds_data = !options.device.preflight || preflight_finds_data(set, options.data, mpi);
+  mpi.run_on_all([&] { resolve(set, program_spec, finds_data, options, pictures, mpi); });
+
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
+  std::unique_ptr<Device> device;
+  const std::vector<Isa> possible = possible_isas(options.device, mpi);
+  const std::string evaluation_size = evaluation_size_text(pictures);
+  mpi.run_on_all([&] { device = open_training_device(options, evaluation_size, possible, mpi, cpu); });
+  resolve_summaries(set, *device, options.logging);
+  warn_of_micro_batches(options.data, mpi, device->kind() == DeviceKind::cpu ? cpu.thread_count : 1);
+  StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
+  const std::unique_ptr<Communicator> communicator =
+      make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
+                        averaging_of(tower_settings(options), mpi.size()));
+  const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
+  // Every update of variables computes in float32.
+  const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
+  mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
+  if (options.device.preflight) {
+    return run_preflight(program, options, cpu, mpi, *device, *communicator, stall_detector);
+  }
+  mpi.run_on_all([&] {
+    if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
+  });
+  RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
+  Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
+  return abort_on_own_error(mpi, program, stall_detector, [&] { return trainer.run(); });
+}
+
+/// --ranks with more than one rank: runs the program under mpirun and returns its exit code. Returns nothing if this
+/// process is a rank itself, or is to report --help or wrong options.
+std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
+  TrainOptions options;
+  PictureOptions pictures;
+  OptionSet set = option_set(program, options, pictures, program_spec);
+  try {
+    if (!set.parse(argc, argv)) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (options.device.ranks < 2) return std::nullopt;
+  return single_process_main(program, [&] {
+    return run_ranks(program, static_cast<int>(options.device.ranks), words_of_ranks({argv + 1, argv + argc}));
+  });
+}
+
+}  // namespace
+
+void check_training_options(const std::string& program, const ProgramSpec& program_spec,
+                            const std::vector<std::string>& words, const std::vector<std::string>& also_suggested) {
+  TrainOptions options;
+  PictureOptions pictures;
+  OptionSet set = option_set(program, options, pictures, program_spec);
+  set.also_suggest(also_suggested);
+  std::vector<std::string> arguments{program};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  if (set.parse(arguments)) choose_length(set, options.optimizer);
+}
+
+int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
+  const auto started = Trainer::Clock::now();
+  const auto manual = [&] {
+    TrainOptions options;
+    PictureOptions pictures;
+    return option_set(program, options, pictures, program_spec).manual();
+  };
+  if (print_document(argc, argv, manual)) return 0;
+  const std::string launcher = launcher_variable();
+  if (launcher.empty()) {
+    if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
+  }
+  catch_stop_signals();  // before MPI_Init, which takes a while: a signal during it must not end a requeued job
+  return mpi_main(program, argc, argv,
+                  [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
+}
+
+}  // namespace carillon

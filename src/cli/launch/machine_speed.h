@@ -1,0 +1,69 @@
+// MachineSpeed: how long a training takes per picture on this machine, for each candidate network. `carillon train`
+// chooses with it.
+//
+// On CPUs this process measures a step. On GPUs, image_train takes a few steps on noise, because a GPU may serve one
+// process only. Reading and decoding of pictures are not part of the measurement.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/training_choice.h"
+
+namespace carillon {
+
+struct MeasuredTraining {
+  Launch launch;                            ///< ranks and cores of the training
+  int gpus = 0;                             ///< 0: it computes on CPUs
+  std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
+  std::vector<std::string> device_options;  ///< of image_train, for GPUs
+  std::filesystem::path directory;          ///< for the files of a measurement; removed before and after
+};
+
+class MachineSpeed {
+ public:
+  explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
+
+  /// With all cores or all GPUs. Measures a candidate once. Infinite if a stop signal arrived. Errors: usage (the
+  /// network refuses the size, or needs too much memory); those of try_training.
+  double seconds_per_picture(const Candidate& candidate);
+
+  /// Whether a stop signal ended a measurement. Later measurements then do nothing.
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  double measured_on_cpus(const Candidate& candidate) const;
+  double measured_on_gpus(const Candidate& candidate);
+
+  MeasuredTraining training_;
+  std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and size
+  bool is_stopped_ = false;
+};
+
+// Trial: a few steps of a training, to measure its speed on the real records.
+
+struct TrialSpeed {
+  double start_seconds = 0.0;  ///< duration of the program without the steps
+  double step_seconds = 0.0;   ///< median without the first steps
+};
+
+struct Trial {
+  std::string settings;  ///< options of the training, for --config
+  std::string data;      ///< pattern of the record files
+  std::vector<std::string>
+      options;  ///< further options of image_train; those of its length, places and evaluations are ignored
+  std::int64_t steps;
+  std::filesystem::path directory;  ///< for its files; removed before and after
+};
+
+/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: those of image_train,
+/// after printing its message; io.
+std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial);
+
+}  // namespace carillon

@@ -1,0 +1,111 @@
+#include "src/cli/launch/mpi_main.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <optional>
+
+#include "carillon/core/version.h"
+#include "src/cli/launch/ranks.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
+#include "src/train/control/agreement.h"
+
+namespace carillon {
+namespace {
+
+/// Appends the line to the file that the environment variable names. Returns false if there is none, for example on
+/// another host, or it cannot be written.
+bool append_for_launcher(const char* variable, std::string_view line) {
+  const char* const path = std::getenv(variable);
+  const int file = path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file < 0) return false;
+  const bool done = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  close(file);
+  return done;
+}
+
+}  // namespace
+
+void print_error(std::string_view program, const Mpi* mpi, std::string_view message) {
+  const std::string shown = printable(message);
+  const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), shown)
+                               : fmt::format("{}: {}\n", program, shown);
+  print_text(STDERR_FILENO, line);
+  append_for_launcher("CARILLON_ERROR_FILE", line);  // printed again after mpirun's own messages
+}
+
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body) {
+  if (mpi.size() == 1) return body();
+  const auto end_all = [&](const char* message, ExitCode code) {
+    print_error(program, &mpi, message);
+    mpi.abort(code);
+  };
+  try {
+    return body();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const SharedError&) {
+    throw;
+  } catch (const Error& error) {
+    end_all(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    end_all("out of memory", ExitCode::failed);
+  } catch (const std::exception& error) {
+    end_all(error.what(), ExitCode::failed);
+  }
+  return ExitCode::failed;  // not reached: end_all does not return
+}
+
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
+                            const std::function<ExitCode()>& body) {
+  return abort_on_own_error(mpi, program, [&] {
+    try {
+      return body();
+    } catch (const PeerFailed& peer) {
+      stall_detector.mark_failure(peer.code());
+      throw;
+    } catch (const Error& error) {
+      stall_detector.mark_failure(error.code());
+      throw;
+    } catch (...) {
+      stall_detector.mark_failure(ExitCode::failed);
+      throw;
+    }
+  });
+}
+
+int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
+  flush_denormals();              // before other threads start: they inherit the mode
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes an error of write
+  open_standard_descriptors();
+  std::optional<Mpi> mpi;
+  ExitCode code = ExitCode::failed;
+  try {
+    mpi.emplace(&argc, &argv);
+    keep_signals_from_computation();
+    // Other programs make other collective calls, and other builds may round differently.
+    require_equal_on_all_ranks(*mpi, {{"the program and its build", version_line(program)}});
+    code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
+  } catch (const PeerFailed& peer) {
+    code = peer.code();
+  } catch (const Error& error) {
+    print_error(program, mpi ? &*mpi : nullptr, error.what());
+    code = error.code();
+  } catch (const std::bad_alloc&) {
+    print_error(program, mpi ? &*mpi : nullptr, "out of memory");
+  } catch (const std::exception& error) {
+    print_error(program, mpi ? &*mpi : nullptr, error.what());
+  }
+  std::fflush(stdout);
+  // mpirun would take another exit code than 0 for a failure and say so in ten lines.
+  if (code == ExitCode::stopped && append_for_launcher("CARILLON_STOP_FILE", stopped_line)) return 0;
+  return static_cast<int>(code);
+}
+
+}  // namespace carillon

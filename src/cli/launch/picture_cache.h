@@ -1,0 +1,82 @@
+// Picture cache: the records that `carillon train` makes from a folder of pictures. They are made again only if the
+// pictures or the conversion changed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "carillon/core/file.h"
+
+namespace carillon {
+
+/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. So
+/// it lasts until the training of a killed `carillon` has saved its state.
+class FolderLock {
+ public:
+  enum class Kind { exclusive, shared };
+
+  /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Locks nothing yet. Errors: io.
+  explicit FolderLock(const std::filesystem::path& folder);
+
+  /// Takes the lock, or changes its kind. Returns false if another process holds one that excludes it; this process may
+  /// then have lost the lock that it held. Returns true if the file system has no locks.
+  bool try_lock(Kind kind) const;
+
+ private:
+  Descriptor file_;
+};
+
+/// What `carillon train` finds in a folder of pictures.
+struct PictureFolder {
+  std::string path;           ///< absolute
+  std::int64_t count = 0;     ///< pictures of all splits
+  std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
+  bool has_splits = false;    ///< it contains train/ and test/ or val/
+  std::int64_t side = 0;      ///< usual length of the shorter side in pixels, from some training pictures; 0: unknown
+  std::string fingerprint;    ///< checksum over the paths, sizes and modification times of all pictures
+};
+
+/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io.
+PictureFolder look_through(const std::filesystem::path& folder);
+
+/// The records of a folder of pictures.
+struct CachedRecords {
+  std::int64_t training = 0, validation = 0, test = 0;  ///< pictures in each split
+
+  /// Pictures in the split of this name; 0 if there is no such split.
+  std::int64_t of(const std::string& split) const {
+    return split == "train" ? training : split == "validation" ? validation : split == "test" ? test : 0;
+  }
+};
+
+struct Conversion {
+  std::filesystem::path data;             ///< folder for the records
+  std::vector<std::string> options = {};  ///< of tfrecord_convert images
+};
+
+/// The words after the name of tfrecord_convert that convert the pictures.
+std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion);
+
+/// Whether `conversion.data` holds the records of this conversion of these pictures. Errors: io.
+bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion);
+
+/// Runs tfrecord_convert with the words after its name. Returns its exit code; 75: a stop signal arrived.
+using Convert = std::function<int(const std::vector<std::string>& words)>;
+
+/// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
+/// `lock`: of that folder; it is shared afterwards, so that no other run replaces the records. Returns false if a stop
+/// signal arrived. Errors: those of `convert`, which has printed its message; usage (the folder holds records of
+/// something else, or another run uses them).
+bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
+                        const Convert& convert);
+
+/// A pattern of the record files of a split in `data`.
+std::string records_pattern(const std::filesystem::path& data, const std::string& split);
+
+/// Counts the records. Errors: data, io.
+CachedRecords count_records(const std::filesystem::path& data);
+
+}  // namespace carillon

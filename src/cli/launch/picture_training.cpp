@@ -1,0 +1,379 @@
+#include "src/cli/launch/picture_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/directory_lock.h"
+#include "src/cli/launch/machine_speed.h"
+#include "src/cli/launch/passed_options.h"
+#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/run_folder.h"
+#include "src/cli/launch/training_choice.h"
+#include "src/cli/options/option_values.h"
+#include "src/cli/options/picture_options.h"
+#include "src/core/text.h"
+#include "src/data/convert/convert_pictures.h"
+#include "src/device/cuda_backend.h"
+#include "src/models/torch_names.h"
+#include "src/report/console.h"
+#include "src/train/checkpointing/run_checkpoints.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double trial_seconds = 5.0;
+constexpr std::int64_t evaluations = 5;  ///< during a training
+constexpr double few_epochs = 5.0;       ///< fewer are said to be few
+/// The cost of an evaluation per picture, as a share of that of a training step: a forward pass on up to 1.6 times the
+/// pixels (--eval-image-size).
+constexpr double forward_share = 0.5;
+/// The views of a picture in the last evaluation (--test-time-augmentation).
+constexpr double views = 6.0;
+
+/// Options of image_train and image_eval that say how to compute.
+const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
+
+std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name,
+                                      std::int64_t least = 1) {
+  const std::optional<std::string> text = value_of(words, name);
+  if (!text) return std::nullopt;
+  char* end = nullptr;
+  const std::int64_t number = std::strtoll(text->c_str(), &end, 10);
+  if (end == text->c_str() || *end != '\0' || number < least) {
+    fail(ExitCode::usage, "--{}: '{}' is not a whole number of {} or more", name, *text, least);
+  }
+  return number;
+}
+
+/// The epochs that the user chose. As for image_train, 0 means that none were chosen.
+std::optional<double> epochs_in(const std::vector<std::string>& passed) {
+  const std::optional<std::string> text = value_of(passed, "epochs");
+  const double epochs = text ? std::strtod(text->c_str(), nullptr) : 0.0;
+  return epochs > 0.0 ? std::optional(epochs) : std::nullopt;
+}
+
+/// Whether the user chose the number of steps.
+bool has_length(const std::vector<std::string>& passed) {
+  return value_of(passed, "max-steps").has_value() || epochs_in(passed).has_value();
+}
+
+/// Whether `inner` is `outer`, or in it. Both are canonical.
+bool contains(const fs::path& outer, const fs::path& inner) {
+  const fs::path relative = inner.lexically_relative(outer);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
+
+/// The same for "data", "data/" and any other way to the place, whether it exists or not. Errors: usage.
+fs::path full_path(const fs::path& path) {
+  fs::path full = fs::weakly_canonical(fs::absolute(path));
+  if (!full.has_filename() && full.has_relative_path()) full = full.parent_path();
+  if (!is_line(full.string())) {
+    fail(ExitCode::usage, "{}: the path must be UTF-8, without control characters: rename or choose another folder",
+         printable(full.string()));
+  }
+  return full;
+}
+
+/// Whether --device, or its environment variable, chooses the CPU.
+bool wants_cpu(const std::vector<std::string>& passed) {
+  const char* const variable = std::getenv("CARILLON_DEVICE");
+  return value_of(passed, "device").value_or(variable == nullptr ? "" : variable) == "cpu";
+}
+
+}  // namespace
+
+PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
+    : request_(std::move(request)),
+      pictures_(look_through(folder)),
+      cores_(usable_cores()),
+      gpus_(wants_cpu(request_.passed) ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
+      started_(started) {
+  check_class_folders(pictures_.path);
+  const fs::path name = fs::path(pictures_.path).filename();
+  train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
+  if (!request_.from.empty()) {
+    if (contains(fs::weakly_canonical(fs::absolute(train_dir_)), fs::weakly_canonical(fs::absolute(request_.from)))) {
+      fail(ExitCode::usage, "--from {}: is in the train directory of this training: name another one with --train-dir",
+           request_.from);
+    }
+    from_ = full_path(request_.from).string();
+  }
+  data_dir_ = full_path(or_default(request_.data_dir, fs::path("data") / name));
+  if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
+  if (!request_.data_dir.empty()) {
+    fail(ExitCode::usage, "--data-dir {}: must not contain, or be in, the folder of pictures", request_.data_dir);
+  }
+  data_dir_ += "-records";
+  if (contains(pictures_.path, data_dir_)) {
+    fail(ExitCode::usage, "{}: is in the folder of pictures: name another folder with --data-dir", data_dir_.string());
+  }
+}
+
+std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
+  if (request_.fresh) return std::nullopt;
+  std::optional<TrainingPlan> plan = read_plan(train_dir_);
+  if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
+  const bool is_of_folder = plan->pictures == pictures_.path;
+  if (!is_of_folder || plan->fingerprint != pictures_.fingerprint) {
+    const std::string conflict =
+        is_of_folder ? fmt::format("the pictures in {} have changed since the training began", plan->pictures)
+                     : fmt::format("holds a training on {}, not on {}", plan->pictures, pictures_.path);
+    fail(ExitCode::usage, "{}: {}: train again with --fresh, or name another folder with --train-dir",
+         train_dir_.string(), conflict);
+  }
+  const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
+  if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
+    fail(ExitCode::usage,
+         "{}: the training began with another --data-dir, --validation-share or --background: repeat them, train again "
+         "with --fresh, or name another folder with --train-dir",
+         train_dir_.string());
+  }
+  const auto refuse_other = [&](std::string_view option, const auto& given, const auto& began) {
+    if (!given || *given == began) return;
+    fail(ExitCode::usage,
+         "{}: this training has --{} {}: omit --{}, train again with --fresh, or name another folder with --train-dir",
+         train_dir_.string(), option, began, option);
+  };
+  refuse_other("model", value_of(request_.passed, "model"), plan->network);
+  refuse_other("image-size", number_in(request_.passed, "image-size"), plan->image_size);
+  std::optional<std::int64_t> given_size = given_evaluation_size();
+  if (given_size == 0) given_size = plan->image_size;
+  refuse_other("eval-image-size", given_size, plan->eval_image_size > 0 ? plan->eval_image_size : plan->image_size);
+  if (plan->from != from_) {
+    fail(ExitCode::usage,
+         "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
+         "--train-dir",
+         train_dir_.string(), plan->from.empty() ? "without --from" : "with --from " + printable(plan->from));
+  }
+  if (request_.ranks > 0) plan->ranks = request_.ranks;
+  const std::string place = train_dir_.string();
+  if (is_finished(*plan)) {
+    say(fmt::format("the training in {} is finished; --fresh begins another", place));
+  } else if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
+    const std::string length = plan->minutes > 0.0 ? minutes_text(plan->minutes) : count_text(plan->steps, "step");
+    say(fmt::format("continues the plan of {} in {}; --fresh makes a new one", length, place));
+  } else {
+    say(fmt::format("continues the training in {}", place));
+  }
+  return plan;
+}
+
+bool PictureTraining::is_finished(const TrainingPlan& plan) const {
+  if (epochs_in(request_.passed)) return false;  // it may have become longer
+  return list_checkpoints(train_dir_).front() >= number_in(request_.passed, "max-steps").value_or(plan.steps);
+}
+
+std::int64_t PictureTraining::training_pictures() const {
+  const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
+}
+
+std::optional<std::int64_t> PictureTraining::given_evaluation_size() const {
+  return number_in(request_.passed, "eval-image-size", 0);
+}
+
+std::int64_t PictureTraining::batch_size() const {
+  return number_in(request_.passed, "global-batch").value_or(batch_for(training_pictures()));
+}
+
+TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
+  std::optional<double> seconds;
+  if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
+  if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
+  return choose_training({.pictures = training_pictures(),
+                          .side = pictures_.side,
+                          .seconds = seconds,
+                          .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
+                          .batch_size = batch_size(),
+                          .fixed = {.network = given_network_ ? given_network_ : value_of(request_.passed, "model"),
+                                    .image_size = number_in(request_.passed, "image-size")},
+                          .fine_tunes = given_network_.has_value(),
+                          .preprocessing = given_preprocessing_});
+}
+
+std::vector<std::string> PictureTraining::initial_weights() const {
+  if (!given_network_) return {};
+  return {"--init-from", request_.from, "--init-exclude", "logits/*"};
+}
+
+Conversion PictureTraining::conversion(const std::string& shorter) const {
+  Conversion conversion{data_dir_, {"--resize-shorter", shorter, "--skip-damaged"}};
+  const auto add = [&](const std::string& name, const std::string& value) {
+    conversion.options.insert(conversion.options.end(), {name, value});
+  };
+  if (!pictures_.has_splits) add("--validation-share", fmt::format("{}", request_.validation_share));
+  if (!request_.background.empty()) add("--background", request_.background);
+  return conversion;
+}
+
+std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
+                                                        const TrainingPlan& plan, MachineSpeed& speed) const {
+  if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
+  if (const std::optional<double> epochs = epochs_in(request_.passed)) {
+    const double steps = *epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
+    return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
+  }
+  const double guess = static_cast<double>(choice.batch_size) * speed.seconds_per_picture(choice.candidate);
+  if (speed.is_stopped()) return std::nullopt;
+  const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
+  const std::optional<TrialSpeed> trial =
+      try_training(launch(plan), {.settings = training_settings(choice, steps),
+                                  .data = records_pattern(plan.data, "train"),
+                                  .options = joined(initial_weights(), request_.passed),
+                                  .steps = steps,
+                                  .directory = trial_directory()});
+  if (!trial) return std::nullopt;
+  say(fmt::format("the trial trained {:.3g} pictures/s", static_cast<double>(choice.batch_size) / trial->step_seconds));
+  const auto watched = static_cast<double>(records.of(plan.watched)),
+             evaluated = static_cast<double>(records.of(plan.evaluated));
+  const double evaluation = forward_share * trial->step_seconds / static_cast<double>(choice.batch_size) *
+                            (static_cast<double>(evaluations) * watched + views * evaluated);
+  const double remaining = choice.seconds - elapsed() - 2.0 * trial->start_seconds - evaluation;
+  return steps_in(remaining, trial->step_seconds, records.training, choice.batch_size);
+}
+
+std::int64_t PictureTraining::ranks() const {
+  if (request_.ranks > 0) return request_.ranks;
+  return find_in_path("mpirun").empty() ? 1 : ranks_for(batch_size(), gpus_ > 0 ? gpus_ : cores_);
+}
+
+void PictureTraining::read_weights() {
+  if (from_.empty()) return;
+  const GivenNetwork given = network_of_weights(request_.from, value_of(request_.passed, "model"));
+  given_network_ = given.network;
+  given_preprocessing_ = given.preprocessing;
+  if (is_vision_transformer(given.network) && given.preprocessing.empty() &&
+      !value_of(request_.passed, "preprocessing")) {
+    say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
+  }
+}
+
+std::optional<TrainingPlan> PictureTraining::make_plan() {
+  if (request_.ranks > 1 && find_in_path("mpirun").empty()) {
+    fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
+         request_.ranks);
+  }
+  const std::optional<std::int64_t> given_size = given_evaluation_size();
+  if (given_size) check_evaluation_size(*given_size);
+  read_weights();
+  const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
+  say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
+                  printable(pictures_.path), processors));
+  MachineSpeed speed({.launch = {static_cast<int>(ranks()), cores_},
+                      .gpus = gpus_,
+                      .batch_size = batch_size(),
+                      .device_options = only(request_.passed, device_options),
+                      .directory = trial_directory()});
+  TrainingChoice choice = choose(speed);
+  if (speed.is_stopped()) return std::nullopt;
+  network_of(choice.candidate);  // checks the size
+  if (given_size) check_evaluates(choice.candidate, *given_size);
+  choice.eval_image_size = given_size ? *given_size : evaluation_size_for(choice.candidate);
+  // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
+  const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
+  if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data(), request_.convert)) return std::nullopt;
+  const CachedRecords records = count_records(data_dir_);
+  const std::string held_out = records.validation > 0 ? "validation" : "", test = records.test > 0 ? "test" : "";
+  TrainingPlan plan{.pictures = pictures_.path,
+                    .fingerprint = pictures_.fingerprint,
+                    .data = data_dir_.string(),
+                    .conversion = wanted.options,
+                    .from = from_,
+                    .network = choice.candidate.network,
+                    .image_size = choice.candidate.image_size,
+                    .eval_image_size = choice.eval_image_size,
+                    .watched = held_out.empty() ? test : held_out,
+                    .evaluated = test.empty() ? held_out : test,
+                    .ranks = ranks(),
+                    .minutes = has_length(request_.passed) ? 0.0
+                               : request_.minutes > 0.0    ? request_.minutes
+                                                           : choice.seconds / 60.0};
+  const std::optional<std::int64_t> steps = find_steps(choice, records, plan, speed);
+  if (!steps) return std::nullopt;
+  plan.steps = *steps;
+  std::string settings = training_settings(choice, *steps);
+  const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
+  if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
+  // The test pictures must not select the network.
+  if (plan.watched == "test") settings += "keep-best = false\n";
+  if (request_.fresh) clear_train_dir();
+  write_plan(train_dir_, plan, settings);
+  const Candidate& candidate = choice.candidate;
+  const double epochs = static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training);
+  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
+                  candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs));
+  if (epochs < few_epochs && !choice.fine_tunes && !has_length(request_.passed)) {
+    say("few passes over the pictures: a longer training (--minutes) is usually better");
+  }
+  return plan;
+}
+
+bool PictureTraining::restore_records(const TrainingPlan& plan) {
+  return convert_if_changed(pictures_, {plan.data, plan.conversion}, lock_data(), request_.convert);
+}
+
+const FolderLock& PictureTraining::lock_data() {
+  if (!data_lock_) data_lock_.emplace(data_dir_);
+  return *data_lock_;
+}
+
+void PictureTraining::clear_train_dir() const {
+  if (look_at_lock(train_dir_) == LockState::held) {
+    fail(ExitCode::usage, "--fresh: {} is in use by another training", train_dir_.string());
+  }
+  remove_plan(train_dir_);  // first: it must not apply to other checkpoints
+  remove_run_files(train_dir_);
+}
+
+std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
+  std::vector<std::string> words{"--config",    settings_path(train_dir_).string(),
+                                 "--data",      records_pattern(plan.data, "train"),
+                                 "--train-dir", train_dir_.string()};
+  if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
+  words = joined(words, initial_weights());
+  return launch(plan).command("image_train", joined(words, request_.passed));
+}
+
+std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
+  return evaluation_of(trained_network(train_dir_), plan);
+}
+
+fs::path PictureTraining::expected_network(const TrainingPlan& plan) const {
+  const std::optional<std::string> given = value_of(request_.passed, "keep-best");
+  const bool keeps_best = !given || !is_bool(*given) || parse_bool(*given);
+  return plan.watched == "validation" && keeps_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+}
+
+std::vector<std::string> PictureTraining::evaluation_of(const fs::path& network, const TrainingPlan& plan) const {
+  const std::vector<std::string> words{"--data",
+                                       records_pattern(plan.data, plan.evaluated),
+                                       "--checkpoint",
+                                       network.string(),
+                                       "--test-time-augmentation",
+                                       "--report",
+                                       report_page(train_dir_).string()};
+  // The evaluation runs on the devices of the training.
+  return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
+}
+
+std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
+  std::string lines = fmt::format("  {}\n  {}\n",
+                                  shell_line(joined({program_as_called("tfrecord_convert")},
+                                                    conversion_words(pictures_, {plan.data, plan.conversion}))),
+                                  shell_line(training_command(plan)));
+  if (!plan.evaluated.empty()) {
+    lines += fmt::format("  {}\n", shell_line(evaluation_of(expected_network(plan), plan)));
+  }
+  return lines;
+}
+
+}  // namespace carillon

@@ -1,0 +1,105 @@
+// Picture training: plans a training on a folder of pictures, and makes the commands that carry it out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/cli/launch/machine_speed.h"
+#include "src/cli/launch/picture_cache.h"
+#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/run_folder.h"
+#include "src/cli/launch/training_choice.h"
+
+namespace carillon {
+
+/// Choices of the user. Empty text and 0: the default.
+struct TrainingRequest {
+  double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
+  std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
+  std::int64_t ranks = 0;
+  double validation_share = 0.1;
+  std::string background;           ///< colour behind transparent pixels
+  std::string from;                 ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
+  std::vector<std::string> passed;  ///< options for image_train
+  bool fresh = false;
+  Convert convert;
+};
+
+class PictureTraining {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `started`: when the program started; the budget counts from there. Errors: those of look_through and
+  /// check_class_folders; usage (--from is in the train directory).
+  PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
+
+  const std::filesystem::path& train_dir() const { return train_dir_; }
+
+  /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
+  /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
+  /// --eval-image-size); those of read_plan.
+  std::optional<TrainingPlan> earlier_plan() const;
+
+  /// Whether the newest checkpoint has the last step of the plan.
+  bool is_finished(const TrainingPlan& plan) const;
+
+  /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
+  /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from is of another network than
+  /// --model); those of reading --from, and of the parts.
+  std::optional<TrainingPlan> make_plan();
+
+  /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
+  /// arrived. Errors: those of convert_if_changed.
+  bool restore_records(const TrainingPlan& plan);
+
+  std::vector<std::string> training_command(const TrainingPlan& plan) const;
+  /// The evaluation of the trained network; only if plan.evaluated is not empty.
+  std::vector<std::string> evaluation_command(const TrainingPlan& plan) const;
+  /// The commands of the whole training as lines for a shell. The training need not have begun.
+  std::string command_lines(const TrainingPlan& plan) const;
+  Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
+
+ private:
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  /// Pictures to train on, after those that are held out.
+  std::int64_t training_pictures() const;
+  /// --eval-image-size, if it is given.
+  std::optional<std::int64_t> given_evaluation_size() const;
+  /// Pictures per step, over all ranks.
+  std::int64_t batch_size() const;
+  std::int64_t ranks() const;
+  std::filesystem::path trial_directory() const { return train_dir_ / ".trial"; }
+  TrainingChoice choose(MachineSpeed& speed) const;
+  /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
+  std::filesystem::path expected_network(const TrainingPlan& plan) const;
+  std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
+  /// Reads the network of --from, if it is given.
+  void read_weights();
+  /// The options of image_train that begin with the weights of --from; none without it. Not in plan.cfg, whose form
+  /// does not allow every path.
+  std::vector<std::string> initial_weights() const;
+  /// `shorter`: --resize-shorter of tfrecord_convert.
+  Conversion conversion(const std::string& shorter) const;
+  const FolderLock& lock_data();
+  /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
+  void clear_train_dir() const;
+  /// Nothing if a stop signal arrived.
+  std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
+                                         const TrainingPlan& plan, MachineSpeed& speed) const;
+
+  TrainingRequest request_;
+  PictureFolder pictures_;
+  std::filesystem::path train_dir_, data_dir_;
+  std::string from_;                          ///< --from as an absolute path; empty: none
+  std::optional<std::string> given_network_;  ///< of the weights to fine-tune; nothing if a training continues
+  std::string given_preprocessing_;           ///< of these weights; empty: unknown
+  std::optional<FolderLock> data_lock_;
+  int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
+  Clock::time_point started_;
+};
+
+}  // namespace carillon

@@ -1,0 +1,116 @@
+#include "src/cli/launch/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/option_set.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t format_version = 1;
+constexpr std::size_t max_bytes = std::size_t{1} << 20;
+
+std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / "plan.json"; }
+
+void write_text(const std::filesystem::path& path, const std::string& text, std::size_t limit) {
+  write_file_atomically(path, std::as_bytes(std::span(text)), limit);
+}
+
+}  // namespace
+
+std::string minutes_text(double minutes) {
+  const std::string number = fmt::format("{:.3g}", minutes);
+  return number + (number == "1" ? " minute" : " minutes");
+}
+
+std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
+
+void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path(train_dir)); }
+
+void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+  remove_plan(train_dir);  // the old plan must not be read with the new settings
+  write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
+  nlohmann::json json{{"format_version", format_version},
+                      {"pictures", plan.pictures},
+                      {"fingerprint", plan.fingerprint},
+                      {"data", plan.data},
+                      {"watched", plan.watched},
+                      {"evaluated", plan.evaluated},
+                      {"ranks", plan.ranks},
+                      {"minutes", plan.minutes},
+                      {"conversion", plan.conversion},
+                      {"from", plan.from},
+                      {"network", plan.network},
+                      {"image_size", plan.image_size},
+                      {"eval_image_size", plan.eval_image_size},
+                      {"steps", plan.steps}};
+  write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+             max_bytes);
+}
+
+std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
+  const std::filesystem::path path = plan_path(train_dir);
+  std::error_code absent;
+  if (!std::filesystem::exists(path, absent)) return std::nullopt;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_plain_file(path, path.string(), max_bytes));
+    if (json.at("format_version") != format_version) {
+      fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
+    }
+    return TrainingPlan{.pictures = json.at("pictures"),
+                        .fingerprint = json.at("fingerprint"),
+                        .data = json.at("data"),
+                        .conversion = json.at("conversion").get<std::vector<std::string>>(),
+                        .from = json.at("from"),
+                        .network = json.at("network"),
+                        .image_size = json.at("image_size"),
+                        .eval_image_size = json.at("eval_image_size"),
+                        .steps = json.at("steps"),
+                        .watched = json.at("watched"),
+                        .evaluated = json.at("evaluated"),
+                        .ranks = json.at("ranks"),
+                        .minutes = json.at("minutes")};
+  } catch (const nlohmann::json::exception& error) {
+    fail(ExitCode::data, "{}: is not a plan of carillon train: {}", path.string(), error.what());
+  }
+}
+
+namespace fs = std::filesystem;
+
+Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what) {
+  if (words.empty() || words.front().starts_with("-")) {
+    fail(ExitCode::usage, "{0}: the first word must be {1}: carillon {0} {1} (see carillon --help)", command, what);
+  }
+  Place place{words.front(), {words.begin() + 1, words.end()}};
+  std::error_code absent;
+  if (!fs::exists(place.path, absent)) fail(ExitCode::no_input, "{}: no such file or folder", place.path.string());
+  return place;
+}
+
+fs::path report_page(const fs::path& train_dir) { return train_dir / "report.html"; }
+
+fs::path trained_network(const fs::path& train_dir) {
+  const fs::path best = best_checkpoint_path(train_dir);
+  std::error_code absent;
+  return fs::exists(best, absent) ? best : train_dir;
+}
+
+fs::path checkpoint_of(const fs::path& place) {
+  std::error_code error;
+  return fs::is_directory(place, error) ? trained_network(place) : place;
+}
+
+fs::path folder_of(const fs::path& run) {
+  std::error_code error;
+  if (fs::is_directory(run, error)) return run;
+  const fs::path parent = run.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+}  // namespace carillon

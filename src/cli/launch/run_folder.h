@@ -1,0 +1,70 @@
+// Training plan: what `carillon train` decided for a train directory. The same command continues it, and the other
+// commands find the records in it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+struct TrainingPlan {
+  std::string pictures;                 ///< the folder, as an absolute path
+  std::string fingerprint;              ///< PictureFolder::fingerprint of the folder when the plan was made
+  std::string data;                     ///< folder of the records, as an absolute path
+  std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
+  std::string from;                     ///< --from as an absolute path; empty: none
+  std::string network;
+  std::int64_t image_size = 0;       ///< in pixels
+  std::int64_t eval_image_size = 0;  ///< in pixels; 0: image_size
+  std::int64_t steps = 0;            ///< of the whole training
+  std::string watched;               ///< the split that the training evaluates on: "validation", "test", or "" for none
+  std::string evaluated;             ///< the split of the last evaluation, in the same way
+  std::int64_t ranks = 1;
+  double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
+};
+
+/// "1 minute", "2.5 minutes".
+std::string minutes_text(double minutes);
+
+/// `train_dir/plan.cfg`: the settings that image_train reads with --config.
+std::filesystem::path settings_path(const std::filesystem::path& train_dir);
+
+/// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
+/// Errors: io, usage (texts too long to be read again).
+void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
+
+/// Makes the plan of the directory invalid. Errors: io.
+void remove_plan(const std::filesystem::path& train_dir);
+
+/// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
+std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
+
+// Run place: the run, checkpoint or file that the first argument of a command names.
+
+/// The first word of a command, and the others.
+struct Place {
+  std::filesystem::path path;
+  std::vector<std::string> others;
+};
+
+/// `what`: the name of the first word in messages. Errors: usage (it is missing, or an option), no_input (there is
+/// nothing of this name).
+Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
+
+/// The page that describes the evaluated network.
+std::filesystem::path report_page(const std::filesystem::path& train_dir);
+
+/// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
+/// directory, which stands for its newest.
+std::filesystem::path trained_network(const std::filesystem::path& train_dir);
+
+/// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
+std::filesystem::path checkpoint_of(const std::filesystem::path& place);
+
+/// The train directory, if `run` is a train directory or a checkpoint in one.
+std::filesystem::path folder_of(const std::filesystem::path& run);
+
+}  // namespace carillon

@@ -1,0 +1,45 @@
+// Step time: measures a training step of a network on noise images, in this process alone, without MPI.
+//
+// Reading and decoding of records and averaging over ranks are not part of the measurement.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/cli/program_spec.h"
+#include "carillon/device/device.h"
+
+namespace carillon {
+
+struct StepTimeSettings {
+  NetworkSettings network;  ///< `image` and `outputs` at least; not `record_count`
+  Task task;                ///< with `network.outputs` outputs
+  Arithmetic arithmetic = Arithmetic::fp32;
+  OptimizerSettings optimizer = {};  ///< the learning rate does not matter
+  std::int64_t batch_size = 32;      ///< largest batch to measure
+  double seconds = 3.0;              ///< approximate duration of the measurement
+  int processes = 1;                 ///< processes of this host that measure at the same time
+};
+
+struct StepTime {
+  std::int64_t batch_size = 0;  ///< of the measured steps
+  double seconds = 0.0;         ///< median time of a step
+  double seconds_per_image() const { return seconds / static_cast<double>(batch_size); }
+};
+
+/// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Takes at
+/// least 4 steps of Device::min_samples images per thread, whatever they take. Errors: usage (the network refuses the
+/// images, or a single image needs too much memory).
+StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
+
+/// A classification of square colour pictures, as image_train trains it, in one process.
+struct PictureStep {
+  std::int64_t image_size = 32, batch_size = 32, classes = 10;
+  int threads = 1;
+  double seconds = 3.0;  ///< approximate duration of the measurement
+};
+
+/// Seconds of a training step per image, on the CPU. Sets the number of OpenMP threads of the calling thread.
+/// Errors: as measure_step.
+double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step);
+
+}  // namespace carillon

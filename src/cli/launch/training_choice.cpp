@@ -1,0 +1,231 @@
+#include "src/cli/launch/training_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/cli/program_spec.h"
+#include "carillon/core/error.h"
+#include "carillon/models/network.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/launch/resolve_training.h"
+#include "src/cli/launch/saved_network.h"
+#include "src/cli/options/picture_options.h"
+#include "src/models/torch_names.h"
+#include "src/report/console.h"
+#include "src/train/checkpointing/torch_weights.h"
+
+namespace carillon {
+namespace {
+
+/// A training should see each picture this often: fewer epochs would waste a larger network.
+constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
+/// More epochs gain little.
+constexpr double most_epochs = 200.0;
+/// Without --minutes: this many epochs of the first candidate, within these limits.
+constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
+
+bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
+
+/// Networks with layer norms, which are trained with adamw.
+bool has_layer_norms(const std::string& network) {
+  return is_vision_transformer(network) || network.starts_with("convnext_");
+}
+
+std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
+  std::vector<Candidate> candidates = training_candidates();
+  if (fine_tunes) {
+    candidates.clear();
+    for (const std::int64_t size : fine_tuning_sizes()) candidates.push_back({fixed.network.value(), size});
+  } else if (fixed.network) {
+    const auto has_name = [&](const Candidate& candidate) { return candidate.network == *fixed.network; };
+    std::vector<Candidate> sizes;
+    std::ranges::copy_if(candidates, std::back_inserter(sizes), has_name);
+    if (sizes.empty()) sizes = {{*fixed.network, 64}};
+    candidates = sizes;
+  }
+  if (!fixed.image_size) return candidates;
+  const auto has_size = [&](const Candidate& candidate) { return candidate.image_size == *fixed.image_size; };
+  std::vector<Candidate> of_size;
+  std::ranges::copy_if(candidates, std::back_inserter(of_size), has_size);
+  if (of_size.empty()) of_size = {{candidates.front().network, *fixed.image_size}};
+  return of_size;
+}
+
+}  // namespace
+
+Network network_of(const Candidate& candidate) {
+  const ImageShape image{.height = candidate.image_size, .width = candidate.image_size, .channels = 3};
+  return network_named(image_program(), candidate.network)({.image = image, .outputs = 2});
+}
+
+void check_evaluates(const Candidate& candidate, std::int64_t size) {
+  check_evaluation_size(size);
+  if (size == 0 || size == candidate.image_size) return;
+  try {
+    check_same_variables(network_of(candidate), network_of({candidate.network, size}));
+  } catch (const Error& error) {
+    fail(error.code(), "--eval-image-size {}: {}: omit --eval-image-size", size, error.what());
+  }
+}
+
+std::int64_t evaluation_size_for(const Candidate& candidate) {
+  const std::int64_t size = std::llround(static_cast<double>(candidate.image_size) / 7.0) * 8;
+  if (size <= candidate.image_size) return 0;
+  try {
+    check_evaluates(candidate, size);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    return 0;
+  }
+  return size;
+}
+
+std::vector<Candidate> training_candidates() {
+  return {{"airbench94", 32}, {"airbench94", 48}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
+}
+
+std::vector<std::int64_t> fine_tuning_sizes() { return {64, 96, 128, 160, 224}; }
+
+TrainingChoice choose_training(const ChoiceInput& input) {
+  const std::vector<Candidate> candidates = permitted(input.fixed, input.fine_tunes);
+  const auto epoch_of = [&](const Candidate& candidate) {
+    return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
+  };
+  TrainingChoice choice{.candidate = candidates.front(),
+                        .batch_size = input.batch_size,
+                        .seconds = input.seconds.value_or(0.0),
+                        .fine_tunes = input.fine_tunes,
+                        .preprocessing = input.preprocessing};
+  const double epochs = input.fine_tunes ? wanted_fine_tuning_epochs : wanted_epochs;
+  if (!input.seconds) {
+    const double usual = input.fine_tunes ? usual_fine_tuning_epochs : usual_epochs;
+    choice.seconds = std::clamp(usual * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
+  }
+  const auto takes_too_long = [&](const Candidate& candidate) {
+    try {
+      return choice.seconds < epochs * epoch_of(candidate);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage) throw;
+      return true;  // the network refuses the size, or it needs too much memory
+    }
+  };
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    const bool would_enlarge = input.side > 0 && candidates[i].image_size > input.side;
+    if (would_enlarge || takes_too_long(candidates[i])) break;
+    choice.candidate = candidates[i];
+  }
+  return choice;
+}
+
+std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size) {
+  const double epoch = std::max(1.0, std::ceil(static_cast<double>(pictures) / static_cast<double>(batch_size)));
+  const double steps = std::clamp(seconds / seconds_per_step, epoch, most_epochs * epoch);
+  return static_cast<std::int64_t>(steps);
+}
+
+std::int64_t batch_for(std::int64_t pictures) {
+  constexpr std::int64_t most = 128, least = 16, least_steps_per_epoch = 16;
+  std::int64_t batch = most;
+  while (batch > least && pictures / batch < least_steps_per_epoch) batch /= 2;
+  return batch;
+}
+
+std::int64_t ranks_for(std::int64_t batch_size, int processors) {
+  std::int64_t ranks = std::max(1, processors);
+  while (ranks > 1 && (batch_size % ranks != 0 || batch_size / ranks < 16)) --ranks;
+  return ranks;
+}
+
+std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
+  std::string lines;
+  const auto set = [&lines](std::string_view name, const auto& value) {
+    fmt::format_to(std::back_inserter(lines), "{} = {}\n", name, value);
+  };
+  const auto batch = static_cast<double>(choice.batch_size);
+  set("model", choice.candidate.network);
+  set("image-size", choice.candidate.image_size);
+  set("eval-image-size", choice.eval_image_size);
+  set("global-batch", choice.batch_size);
+  set("max-steps", steps);
+  set("optimizer", has_layer_norms(choice.candidate.network) ? "adamw" : "nesterov");
+  set("schedule", "cosine");
+  set("warmup-steps", steps / 10);
+  set("min-crop-area", 0.5);
+  if (!choice.preprocessing.empty()) {
+    set("preprocessing", choice.preprocessing);
+  } else if (is_vision_transformer(choice.candidate.network)) {
+    set("preprocessing", "inception");
+  }
+  if (has_layer_norms(choice.candidate.network)) {
+    set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
+    if (choice.fine_tunes) set("layer-decay", 0.75);
+    set("weight-decay", 0.05);
+    set("regularization", 0);
+    set("clip-norm", 1);
+    set("label-smoothing", 0.1);
+  } else if (choice.fine_tunes) {
+    set("learning-rate", 0.02 * batch / 256.0);
+    set("momentum", 0.9);
+    set("regularization", 0.0001);
+    set("label-smoothing", 0.1);
+  } else if (is_airbench(choice.candidate.network)) {
+    // From jobs/recipes/cifar10_94.cfg, for fewer and smaller batches: a rate of 0.6 for 128 pictures.
+    set("learning-rate", 0.6 * batch / 128.0);
+    set("momentum", 0.85);
+    set("weight-decay", 0.00133);
+    set("regularization", 0);
+    set("group", "*/beta: rate=64, decay=0.0000208");
+    set("label-smoothing", 0.2);
+  } else {
+    set("learning-rate", 0.1 * batch / 256.0);
+    set("momentum", 0.9);
+    set("regularization", 0.0005);
+    set("label-smoothing", 0.1);
+  }
+  return lines;
+}
+
+namespace {
+
+std::string preprocessing_of(const LoadedCheckpoint& loaded) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
+  if (!pictures) return "";
+  const auto* const found =
+      std::ranges::find(preprocessing_choices, pictures->preprocessing, &Choice<Preprocessing>::value);
+  return std::string(found->text);
+}
+
+/// Reads the arrays of a weight file except those of the last layer, so that a fault is known before the pictures are
+/// converted. Errors: as read_weight_file.
+void check_weights(const std::string& file, const std::string& network) {
+  const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
+  const Network made = network_named(image_program(), network)(settings);
+  const Graph graph = build_network(made, {1, Arithmetic::fp32, Purpose::training}).graph;
+  read_weight_file(file, network, graph.parameters(), graph.buffers(), {"logits/*"});
+}
+
+}  // namespace
+
+GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
+  std::string network, preprocessing;
+  if (is_weight_file(from)) {
+    network = network_of_weight_file(from);
+    check_weights(from, network);
+  } else {
+    const LoadedCheckpoint loaded = find_checkpoint(from, print_warning);
+    network = loaded.state.model;
+    preprocessing = preprocessing_of(loaded);
+    const std::vector<std::string> names = network_names(image_program());
+    if (std::ranges::find(names, network) == names.end()) {
+      fail(ExitCode::usage, "--from {}: {} is no network for pictures", from, network);
+    }
+  }
+  if (model && *model != network) {
+    fail(ExitCode::usage, "--model {}: the weights of --from {} are those of {}", *model, from, network);
+  }
+  return {network, preprocessing};
+}
+
+}  // namespace carillon

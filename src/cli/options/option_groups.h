@@ -1,0 +1,118 @@
+// Declares the groups of options on an OptionSet, and checks what it parsed. Each group is in <group>_options.cpp.
+//
+// The present values of a group are the defaults. Errors of every check: usage, naming an option that cannot work or
+// that contradicts another.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/option_set.h"
+
+namespace carillon {
+
+/// Options that every training program has, in the order in which --help lists them.
+void declare(OptionSet& set, TrainOptions& options);
+/// Checks each group and the groups against each other, after `set` has parsed the options.
+void check_combinations(const OptionSet& set, const TrainOptions& options);
+
+/// The options without an effect on a run with these options: those of another schedule or update rule, and those of
+/// features that are off. Their values may differ between a run and its resumption.
+std::vector<std::string_view> options_without_effect(const TrainOptions& options);
+std::vector<std::string_view> options_without_effect(const DataOptions& options);
+std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
+std::vector<std::string_view> options_without_effect(const ScheduleOptions& options);
+
+void declare(OptionSet& set, DataOptions& options);
+void check(const OptionSet& set, const DataOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, DataOptions& options);
+
+// Options of programs for colour images, and of the others:
+void declare_distortion(OptionSet& set, DataOptions& options);
+void declare_pixel_scale(OptionSet& set, DataOptions& options);
+// The same of evaluation programs:
+void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
+void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
+
+void declare(OptionSet& set, ModelOptions& options);
+/// Checks the options against the graph of the network, for training.
+void check(const ModelOptions& options, const Graph& graph);
+/// --model. `names`: its values.
+void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
+
+void declare(OptionSet& set, TaskOptions& options);
+void check(const TaskOptions& options, const DataOptions& data);
+/// The options of programs whose records may hold numbers.
+void declare_regression(OptionSet& set, TaskOptions& options);
+/// Checks that the options suit records with targets of this kind.
+void check_for_target(const OptionSet& set, const TaskOptions& options, TargetKind target);
+std::vector<std::string_view> options_without_effect(const TaskOptions& options, TargetKind target);
+
+void declare(OptionSet& set, OptimizerOptions& options);
+/// Every program calls it when it declares the options. Errors: failed (a rule names an option that is not declared:
+/// --optimizer would then refuse the right one).
+void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules);
+void check(const OptionSet& set, const OptimizerOptions& options);
+void declare(OptionSet& set, ScheduleOptions& options);
+void check(const OptionSet& set, const ScheduleOptions& options);
+/// `length`: as of length_text. Errors: usage (the schedule ends within its warm-up).
+void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std::string& length);
+/// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
+/// both).
+void choose_length(const OptionSet& set, OptimizerOptions& options);
+/// The length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
+std::string length_text(const OptimizerOptions& options);
+/// Sets the end of a schedule, and of a lookahead with a power, to max_steps if it was not given. Checkpoints then
+/// store it, and a resumed run reports a change. Errors: usage (an end that is too early).
+void resolve_ends(OptimizerOptions& options);
+/// With `epochs`, sets max_steps to the steps of that many passes over the records, rounded up, then the ends that
+/// depend on it; and all of these in `description`. Errors: usage (too many steps, or an end that is too early).
+void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::uint64_t global_batch,
+                    RunDescription& description);
+
+void declare(OptionSet& set, DeviceOptions& options);
+void check(const DeviceOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, DeviceOptions& options);
+
+void declare(OptionSet& set, CheckpointOptions& options);
+void check(const CheckpointOptions& options);
+
+void declare(OptionSet& set, LoggingOptions& options);
+
+void declare(OptionSet& set, FaultOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, FaultOptions& options);
+
+// The texts of the values of DeviceOptions that other parts print or pass on.
+
+inline constexpr std::array device_choices{Choice{DeviceChoice::automatic, "auto"}, Choice{DeviceChoice::cpu, "cpu"},
+                                           Choice{DeviceChoice::cuda, "cuda"}};
+inline constexpr std::array precision_choices{Choice<std::optional<Arithmetic>>{std::nullopt, "auto"},
+                                              Choice<std::optional<Arithmetic>>{Arithmetic::fp32, "fp32"},
+                                              Choice<std::optional<Arithmetic>>{Arithmetic::tf32, "tf32"},
+                                              Choice<std::optional<Arithmetic>>{Arithmetic::bf16, "bf16"}};
+inline constexpr std::array isa_choices{Choice<std::optional<Isa>>{std::nullopt, "auto"},
+                                        Choice<std::optional<Isa>>{Isa::plain, "plain"},
+                                        Choice<std::optional<Isa>>{Isa::avx2, "avx2"},
+                                        Choice<std::optional<Isa>>{Isa::avx512, "avx512"},
+                                        Choice<std::optional<Isa>>{Isa::avx512_bf16, "avx512_bf16"},
+                                        Choice<std::optional<Isa>>{Isa::amx, "amx"}};
+inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::automatic, "auto"},
+                                                 Choice{CommunicatorChoice::nccl, "nccl"},
+                                                 Choice{CommunicatorChoice::mpi, "mpi"}};
+
+// Time limit: when a run must save and exit before the job ends.
+
+/// When a run that starts now must stop: --time-margin before its --time-limit, which counts from now or, for `slurm`,
+/// is the end of the job (SLURM_JOB_END_TIME, seconds since 1970). Nothing without a limit. Errors: usage (a bad limit,
+/// no Slurm job, or no time before the margin).
+std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointOptions& options);
+
+}  // namespace carillon

@@ -1,0 +1,172 @@
+// OptionSet: named, typed options from the command line, a file and the environment, through Boost.Program_options.
+//
+// The command line overrides `--config FILE` (lines `name = value`), which overrides the environment (CARILLON_<NAME>,
+// upper case, `_` for `-`). In names, `-` and `_` are the same. A bool option without a value is true.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/cli/options/run_description.h"
+#include "src/core/manual.h"
+#include "src/report/metrics.h"
+
+namespace carillon {
+
+/// A value of an enumeration and its text. An option of that type takes an array with one Choice per value.
+template <typename Enum>
+struct Choice {
+  Enum value;
+  std::string_view text;
+};
+template <typename Enum>
+Choice(Enum, const char*) -> Choice<Enum>;  // clang 16 does not deduce the arguments of an aggregate
+
+template <typename Enum, std::size_t n>
+std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
+  for (const Choice<Enum>& choice : choices) {
+    if (choice.value == value) return std::string(choice.text);
+  }
+  return {};
+}
+
+class OptionSet {
+ public:
+  enum class GivenBy { nobody, environment, file, command_line };   ///< ascending precedence
+  enum class Interval { positive, not_negative, unit, below_one };  ///< as floats; unit: 0 <= x <= 1; below_one: < 1
+
+  /// A value with its own text format.
+  struct Form {
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (src/options/option_values.h)
+    std::function<FieldValue()> get;  ///< `set` with the text of this value makes the same value
+    bool takes_many = false;          ///< any number of texts; else one
+  };
+
+  /// `about`: what --help and the man page say in addition to options and exit codes.
+  explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
+
+  /// --help lists the options that are added from here on under this heading, after those that it already has.
+  void begin_group(const std::string& heading);
+
+  // The targets must outlive the set. A target keeps its value if its option is not given. `scope`: see Scope.
+  void add(const std::string& name, bool& target, const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
+           const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, double& target, Interval interval, const std::string& help,
+           Scope scope = Scope::run);
+  void add(const std::string& name, std::string& target, const std::string& help, Scope scope = Scope::run);
+  /// One of `choices`.
+  void add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+           const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, std::vector<std::string>& target, const std::string& help,
+           Scope scope = Scope::run);
+  void add(const std::string& name, Form form, const std::string& help, Scope scope = Scope::run);
+  template <typename Enum, std::size_t n>
+  void add(const std::string& name, Enum& target, const std::array<Choice<Enum>, n>& choices, const std::string& help,
+           Scope scope = Scope::run) {
+    std::vector<std::string> texts;
+    for (const Choice<Enum>& choice : choices) texts.emplace_back(choice.text);
+    add_choice(
+        name, texts, [&target, choices](std::size_t chosen) { target = choices[chosen].value; },
+        [&target, choices] { return text_of(choices, target); }, help, scope);
+  }
+
+  /// Sorts all options by their headings. Under each heading, those of `names` come first, in this order.
+  void arrange(const std::vector<std::string>& names);
+
+  /// Another name of the option `name`, which --help does not list.
+  void add_alias(const std::string& name, const std::string& alias);
+  /// The placeholder of the option's value in --help, in place of VALUE, N or X.
+  void set_value_name(const std::string& name, const std::string& value_name);
+
+  /// For programs that do not train or evaluate: there is no --config, and the environment sets no option. --help shows
+  /// no defaults of flags.
+  void use_command_line_only() { only_command_line_ = true; }
+
+  /// Appends arguments that belong to no option to `target`. Without this call they are refused. Arguments after `--`
+  /// belong to no option.
+  void take_rest(std::vector<std::string>& target) { rest_ = &target; }
+
+  /// What --version prints.
+  void set_version(std::string text) { version_ = std::move(text); }
+  /// The answer to `name`, an option of other programs but not of this one.
+  void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
+
+  /// The error for an unknown option may suggest these names, too.
+  void also_suggest(const std::vector<std::string>& names) { also_suggested_ = names; }
+
+  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
+
+  /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
+  /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
+  bool parse(int argc, const char* const* argv);
+  /// As above. `words`: the program's name, then its arguments.
+  bool parse(const std::vector<std::string>& words);
+
+  /// A line per variable CARILLON_... of the environment whose name is almost that of an option.
+  std::vector<std::string> misspelt_variables() const;
+
+  /// Whether an option of this name is declared.
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// Where `parse` found the value of the option. Errors: failed (there is no such option).
+  GivenBy given_by(std::string_view name) const;
+  bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
+  /// Whether `name` was given by a source that `other` does not override. If a recipe gives `name` and the command line
+  /// gives `other`, it is not: then `other` wins and `name` is ignored.
+  bool given_with(std::string_view name, std::string_view other) const {
+    return given(name) && given_by(name) >= given_by(other);
+  }
+  Manual manual() const;
+  std::string help() const { return help_text(manual()); }
+  std::string answer() const { return asks_version_ ? version_ : help(); }
+  /// The present values of all options except those of one rank (Scope::rank).
+  RunDescription values() const;
+
+ private:
+  struct Option {
+    std::string name, help;
+    Scope scope = Scope::run;
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
+    std::function<FieldValue()> get;
+    std::vector<std::string> choices = {};  ///< none: any
+    std::string value_name = "VALUE";
+    bool is_flag = false, takes_many = false;
+    GivenBy given_by = GivenBy::nobody;
+    std::size_t group = 0;  ///< index in group_headings_
+    std::string alias = {};
+  };
+  struct Source;
+  void add_choice(const std::string& name, const std::vector<std::string>& choices,
+                  const std::function<void(std::size_t)>& set, std::function<std::string()> get,
+                  const std::string& help, Scope scope);
+  void add_option(Option option);
+  /// The option of this name. Errors: failed (there is none).
+  Option& declared(const std::string& name);
+  void apply(const Source& source);
+  std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
+  Source command_line(int argc, const char* const* argv) const;
+  Source config_file(const std::string& path) const;
+  Source environment() const;
+  /// By its name or its alias; null if there is none.
+  const Option* find(std::string_view name) const;
+  std::string unknown(std::string name, const std::string& where) const;
+  std::vector<ManualGroup> groups() const;
+
+  Manual about_;
+  std::string version_;
+  bool asks_version_ = false, only_command_line_ = false;
+  std::map<std::string, std::string> explanations_;
+  std::vector<std::string> also_suggested_;
+  std::vector<Option> options_;
+  std::vector<std::string>* rest_ = nullptr;
+  std::vector<std::string> group_headings_{""};
+  std::size_t group_ = 0;  ///< index of the present heading
+};
+
+}  // namespace carillon

@@ -1,0 +1,77 @@
+// PictureOptions: how image_train and image_eval turn pictures of any size into images for a network.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "carillon/cli/options/train_options.h"
+#include "src/cli/options/option_set.h"
+#include "src/cli/options/run_description.h"
+#include "src/data/decode/dataset_info.h"
+
+namespace carillon {
+
+/// How pictures become images. Results on ImageNet are usually reported with one of these.
+enum class Preprocessing {
+  torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
+  inception,    ///< crops as torchvision; pixels from -1 to 1, as in timm's vision transformers
+  tensorflow,   ///< distorted bounding boxes, resize_bilinear; ImageNet's means subtracted from pixels 0..255
+};
+
+inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvision, "torchvision"},
+                                                  Choice{Preprocessing::inception, "inception"},
+                                                  Choice{Preprocessing::tensorflow, "tensorflow"}};
+
+/// Number of classes of synthetic data.
+inline constexpr std::int64_t imagenet_classes = 1000;
+
+struct PictureOptions {
+  std::int64_t image_size = 224;     ///< height and width of the images
+  std::int64_t eval_image_size = 0;  ///< the same in evaluations and predictions; 0: image_size
+  Preprocessing preprocessing = Preprocessing::torchvision;
+  double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
+  bool mirror = true;             ///< mirror half of the training images left-right
+  RandAugment rand_augment = {};  ///< random ops on training images
+  double random_erasing = 0.0;    ///< probability that a box of a training image is erased
+  std::string task = "auto";      ///< of named_tasks, or "auto": as records.json says, else a classification
+  std::int64_t classes = 0;       ///< classes, labels or numbers; 0: as records.json says
+  std::int64_t first_label = -1;  ///< in the records; -1: as records.json says, or trained_first_label
+  // Not options:
+  std::int64_t trained_first_label = 1;
+  std::vector<std::string> class_names = {};  ///< empty: unknown
+  Colour background = {};                     ///< behind transparent pixels, as records.json says
+  std::vector<NumberScale> scales = {};       ///< of the numbers of a regression; empty: not standardised
+
+  /// Kind of the targets of resolved options.
+  TargetKind target() const { return target_of_task(task).value_or(TargetKind::class_index); }
+};
+
+void declare(OptionSet& set, PictureOptions& options);
+ImageShape training_shape(const PictureOptions& options);
+ImageShape evaluation_shape(const PictureOptions& options);
+
+/// Errors: usage (no possible --eval-image-size).
+void check_evaluation_size(std::int64_t size);
+
+/// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: of
+/// the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
+/// classes), usage (the number of classes is unknown); those of check_evaluation_size.
+void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
+
+/// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.
+void describe_pictures(const PictureOptions& pictures, const RecordSchema& schema, RunDescription& description);
+
+/// The picture options from the options of a checkpoint; nothing if another program trained it. Errors: data, without
+/// the name of the file.
+std::optional<PictureOptions> described_pictures(const std::string& options_json);
+
+/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: those of resolve_pictures.
+RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
+PixelNormalization normalization_of(Preprocessing preprocessing);
+
+/// How evaluations decode a picture. The shorter side is resized to 8/7 of image_size, or to eval_image_size if that
+/// size is larger. The factor 8/7 fits training crops of at least half of a picture.
+PictureDecoding evaluation_decoding(const PictureOptions& pictures);
+
+}  // namespace carillon

@@ -1,0 +1,144 @@
+// --ranks: a training program that starts itself under mpirun.
+#include "src/cli/launch/ranks.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "src/cli/options/option_groups.h"
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OwnRanks : public ProgramFixture {
+ protected:
+  /// A training of 3 steps.
+  std::string train(const std::string& run, const std::string& more, int steps = 3) const {
+    return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
+           " --train-dir " + path(run) + " " + more;
+  }
+  static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
+};
+
+TEST_F(OwnRanks, NoRankStartsOthers) {
+  EXPECT_THAT(words_of_ranks({"--ranks", "2", "--threads", "1"}), ElementsAre("--threads", "1", "--ranks", "0"));
+  EXPECT_THAT(words_of_ranks({"--threads=1", "--ranks=2"}), ElementsAre("--threads=1", "--ranks", "0"));
+}
+
+TEST_F(OwnRanks, TheCommandLinePrecedesTheConfigurationFile) {
+  const std::string config = write("ranks.cfg", "ranks = 3\n");
+  const Outcome outcome = run(train("two", "--ranks 2 --config " + config));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on CPU:0"));
+}
+
+TEST_F(OwnRanks, TrainAsUnderMpirun) {
+  const Outcome own = run(train("own", "--ranks 2"));
+  ASSERT_EQ(own.code, 0) << own.output;
+  EXPECT_THAT(own.output, HasSubstr("; 2 ranks on CPU:0"));
+  const Outcome by_hand = run(train("by-hand", ""), std::string(as_root) + "mpirun --oversubscribe -np 2 ");
+  ASSERT_EQ(by_hand.code, 0) << by_hand.output;
+  const Outcome compared = run("checkpoint_tool diff " + path("own") + " " + path("by-hand"));
+  EXPECT_THAT(compared.output, HasSubstr("train_dir"));
+  EXPECT_THAT(compared.output, Not(HasSubstr("ranks")));
+  EXPECT_EQ(run("checkpoint_tool diff --arrays " + path("own") + " " + path("by-hand")).code, 0);
+  // The same command continues, at another number of ranks.
+  const Outcome resumed = run(train("own", "--ranks 1", 5));
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("at step 3"));
+}
+
+TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
+  const Outcome file = run(train("file", "--config " + write("ranks.cfg", "ranks = 2\n")));
+  EXPECT_EQ(file.code, 0) << file.output;
+  EXPECT_THAT(file.output, HasSubstr("; 2 ranks on"));
+  const Outcome environment = run(train("environment", ""), "CARILLON_RANKS=2 ");
+  EXPECT_EQ(environment.code, 0) << environment.output;
+  EXPECT_THAT(environment.output, HasSubstr("; 2 ranks on"));
+  const Outcome overridden = run(train("overridden", "--ranks 1"), "CARILLON_RANKS=2 ");
+  EXPECT_EQ(overridden.code, 0) << overridden.output;
+  EXPECT_THAT(overridden.output, HasSubstr("; 1 rank on"));
+}
+
+/// Of one task on this host: mpirun would find one slot, for two ranks.
+TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
+  const std::string allocation =
+      "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_TASKS_PER_NODE=1 SLURM_NNODES=1 ";
+  const Outcome outcome = run(train("allocated", "--ranks 2"), allocation);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
+}
+
+TEST_F(OwnRanks, AreRefusedUnderALauncher) {
+  for (const std::string launcher : {"PMI_RANK=0 ", "PMIX_RANK=0 ", "SLURM_STEP_ID=0 "}) {
+    for (const char* const ranks : {"--ranks 2", "--ranks 1"}) {
+      const Outcome outcome = run(train("run", ranks), launcher);
+      expect_one_line(outcome, ExitCode::usage, std::string(ranks) + ": mpirun, srun or another launcher has started");
+      EXPECT_THAT(outcome.output, HasSubstr(launcher.substr(0, launcher.find('=')) + " is set"));
+    }
+  }
+  const Outcome outcome = run(train("run", "--ranks 2"), std::string(as_root) + "mpirun --oversubscribe -np 2 ");
+  EXPECT_EQ(outcome.code, 64) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("--ranks 2: mpirun, srun or another launcher has started this process"));
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
+TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
+  const Outcome missing =
+      run("mnist_train --ranks 2 --device cpu --data " + path("none") + " --train-dir " + path("run"));
+  EXPECT_EQ(missing.code, 66) << missing.output;
+  EXPECT_THAT(missing.output, HasSubstr("no such file"));
+  const Outcome diverged = run(train("diverged", "--ranks 2 --learning-rate 1e30"));
+  EXPECT_EQ(diverged.code, 70) << diverged.output;
+  EXPECT_EQ(run("mnist_train --ranks 2 --help").code, 0);
+  expect_failure("mnist_train --ranks 2 --no-such-option", ExitCode::usage, "--no-such-option");
+  expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
+}
+
+/// As if all ranks were killed at once, or one of them: then the others have their say.
+TEST_F(OwnRanks, EndWith70IfASignalEndedARank) {
+  for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
+                                   std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
+    std::filesystem::permissions(write("mpirun", std::string("#!/bin/sh\n") + says + "kill -9 $$\n"),
+                                 std::filesystem::perms::owner_all);
+    const Outcome outcome = run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH ");
+    EXPECT_EQ(outcome.code, 70) << outcome.output;
+    EXPECT_THAT(outcome.output, EndsWith(std::string(line) + "\n"));
+  }
+}
+
+TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
+  const Outcome stopped = run(train("stopped", "--ranks 2 --time-limit 1 --time-margin 0", 100'000'000));
+  EXPECT_EQ(stopped.code, 75) << stopped.output;
+  EXPECT_THAT(stopped.output, HasSubstr("stopped by --time-limit"));
+  EXPECT_THAT(stopped.output, Not(HasSubstr("Primary job"))) << "as mpirun says after an exit code of a rank";
+  EXPECT_THAT(stopped.output, Not(HasSubstr("mpirun detected")));
+}
+
+/// As if a run was stopped while its data were copied: the ranks know, and mpirun prints nothing after their line.
+TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
+  const std::string as_ranks =
+      "#!/bin/sh\necho said >&2\necho said >>$CARILLON_ERROR_FILE\necho stopped >>$CARILLON_STOP_FILE\n";
+  std::filesystem::permissions(write("mpirun", as_ranks), std::filesystem::perms::owner_all);
+  expect_one_line(run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH "), ExitCode::stopped, "said");
+}
+
+TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
+  expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
+                  "mnist_train: --ranks 2: mpirun is not in PATH");
+  std::filesystem::permissions(write("mpirun", "#!/bin/sh\nexit 3\n"), std::filesystem::perms::owner_all);
+  const std::string instead = "PATH=" + path("") + ":$PATH ";
+  EXPECT_EQ(run(train("run", "--ranks 2"), instead).code, 3);
+  const Outcome one = run(train("run", "--ranks 1"), instead);
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("; 1 rank on"));
+}
+
+}  // namespace
+}  // namespace carillon

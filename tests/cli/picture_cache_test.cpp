@@ -1,0 +1,200 @@
+#include "src/cli/launch/picture_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "carillon/core/error.h"
+#include "src/cli/commands/commands.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder with two classes of twelve pictures each, and a place for their records.
+class PictureCache : public testing::Test {
+ protected:
+  PictureCache() {
+    fs::remove_all(root_);
+    for (const char* const name : {"cat", "dog"}) {
+      fs::create_directories(root_ / "pictures" / name);
+      for (int i = 0; i < 12; ++i) add(std::string(name) + "/" + std::to_string(i) + ".png");
+    }
+  }
+  ~PictureCache() override { fs::remove_all(root_); }
+
+  void add(const std::string& name) {
+    fs::copy_file(fs::path(CARILLON_TEST_SAMPLES) / "../pictures/colour.png", root_ / "pictures" / name,
+                  fs::copy_options::overwrite_existing);
+  }
+  PictureFolder look() const { return look_through(root_ / "pictures"); }
+  bool convert(std::vector<std::string> options = {"--validation-share", "0.25"}) const {
+    return convert_if_changed(look(), {data(), std::move(options)}, FolderLock(data()), tfrecord_convert);
+  }
+  static int tfrecord_convert(const std::vector<std::string>& words) {
+    return convert_until(words, [] { return false; });
+  }
+  fs::path data() const { return root_ / "data"; }
+  fs::path records() const { return data() / "train-00000-of-00001.tfrecord"; }
+  /// Makes the records recognisable as those of an earlier conversion.
+  void mark() const { fs::last_write_time(records(), fs::file_time_type::clock::now() - std::chrono::hours(5)); }
+  bool is_marked() const {
+    return fs::last_write_time(records()) < fs::file_time_type::clock::now() - std::chrono::hours(4);
+  }
+
+  fs::path root_ = fs::path(testing::TempDir()) / fmt::format("picture_cache_{}", getpid());  // tests run in parallel
+};
+
+TEST_F(PictureCache, ConvertsAndCounts) {
+  ASSERT_TRUE(convert());
+  const CachedRecords records = count_records(data());
+  EXPECT_EQ(records.training, 18);
+  EXPECT_EQ(records.validation, 6);
+  EXPECT_EQ(records.of("validation"), 6);
+  EXPECT_EQ(records.of(""), 0);
+}
+
+TEST_F(PictureCache, LooksAtTheUsualSizeOfThePictures) {
+  EXPECT_EQ(look().side, 33);
+  std::ofstream(root_ / "pictures/cat/0.png") << "damaged";
+  EXPECT_EQ(look().side, 33);
+}
+
+TEST_F(PictureCache, UnchangedPicturesAreNotConvertedAgain) {
+  ASSERT_TRUE(convert());
+  mark();
+  ASSERT_TRUE(convert());
+  EXPECT_TRUE(is_marked());
+}
+
+TEST_F(PictureCache, ANewPictureChangesTheRecords) {
+  ASSERT_TRUE(convert());
+  mark();
+  add("cat/new.png");
+  ASSERT_TRUE(convert());
+  EXPECT_FALSE(is_marked());
+  const CachedRecords records = count_records(data());
+  EXPECT_EQ(records.training + records.validation, 25);
+}
+
+TEST_F(PictureCache, APictureWithOtherContentsOfTheSameNameChangesTheRecords) {
+  const PictureFolder before = look();
+  fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_NE(look().fingerprint, before.fingerprint);
+}
+
+TEST_F(PictureCache, OtherOptionsChangeTheRecords) {
+  ASSERT_TRUE(convert());
+  mark();
+  ASSERT_TRUE(convert({"--validation-share", "0.5"}));
+  EXPECT_FALSE(is_marked());
+}
+
+TEST_F(PictureCache, ANewClassChangesTheRecords) {
+  ASSERT_TRUE(convert());
+  fs::create_directories(root_ / "pictures/bird");
+  for (int i = 0; i < 12; ++i) add("bird/" + std::to_string(i) + ".png");
+  ASSERT_TRUE(convert());
+  const CachedRecords records = count_records(data());
+  EXPECT_EQ(records.training + records.validation, 36);
+}
+
+TEST_F(PictureCache, AnInterruptedConversionIsRepeated) {
+  ASSERT_TRUE(convert());
+  std::ofstream(data() / "pictures.json") << "incomplete\n";
+  mark();
+  ASSERT_TRUE(convert());
+  EXPECT_FALSE(is_marked());
+}
+
+TEST_F(PictureCache, RecordsOfSomethingElseAreKept) {
+  fs::create_directories(data());
+  std::ofstream(data() / "train-00000-of-00001.tfrecord") << "mine";
+  try {
+    convert();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_NE(std::string(error.what()).find("--data-dir"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(fs::file_size(records()), 4u);
+}
+
+TEST_F(PictureCache, ADescriptionOfSomethingElseIsKept) {
+  fs::create_directories(data());
+  std::ofstream(data() / "labels.txt") << "mine";
+  EXPECT_THROW(convert(), Error);
+  EXPECT_EQ(fs::file_size(data() / "labels.txt"), 4u);
+}
+
+TEST_F(PictureCache, OnlyTheFilesOfAConversionAreRemoved) {
+  ASSERT_TRUE(convert());
+  std::ofstream(data() / "mine.tfrecord") << "mine";
+  ASSERT_TRUE(convert({"--validation-share", "0.5"}));
+  EXPECT_EQ(fs::file_size(data() / "mine.tfrecord"), 4u);
+}
+
+TEST_F(PictureCache, KnowsTheConversionThatItHolds) {
+  ASSERT_TRUE(convert({"--validation-share", "0.5"}));
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.5"}}));
+  EXPECT_FALSE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));
+}
+
+TEST_F(PictureCache, RecordsInUseAreNotReplaced) {
+  ASSERT_TRUE(convert());
+  mark();
+  const FolderLock other(data());
+  ASSERT_TRUE(other.try_lock(FolderLock::Kind::shared));
+  EXPECT_TRUE(convert());  // the same records may be used together
+  EXPECT_THROW(convert({"--validation-share", "0.5"}), Error);
+  EXPECT_TRUE(is_marked());
+}
+
+TEST_F(PictureCache, APathThatIsNotUtf8IsRefused) {
+  const fs::path folder = root_ / "caf\xe9";
+  fs::create_directories(folder);
+  try {
+    look_through(folder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+  }
+}
+
+TEST_F(PictureCache, AFailedConversionKeepsItsExitCode) {
+  fs::remove_all(root_ / "pictures/dog");
+  fs::create_directories(root_ / "pictures/dog/empty");
+  try {
+    convert();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::data);
+  }
+}
+
+TEST_F(PictureCache, AStopEndsTheConversionWithoutRecords) {
+  const auto stopping = [](const std::vector<std::string>& words) { return convert_until(words, [] { return true; }); };
+  EXPECT_FALSE(convert_if_changed(look(), {data(), {}}, FolderLock(data()), stopping));
+  EXPECT_FALSE(fs::exists(records()));
+  EXPECT_TRUE(convert());
+}
+
+TEST_F(PictureCache, AFolderWithoutPicturesIsMissingInput) {
+  fs::create_directories(root_ / "nothing");
+  for (const fs::path& folder : {root_ / "nothing", root_ / "absent"}) {
+    try {
+      look_through(folder);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::no_input);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace carillon

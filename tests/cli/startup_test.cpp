@@ -1,0 +1,104 @@
+// Device options that a program rejects before it reads any file.
+#include "src/cli/launch/startup.h"
+
+#include <gmock/gmock.h>
+
+#include "carillon/core/error.h"
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+
+/// The message that rejects `asked` on a processor that has `available`; empty if it is accepted.
+std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
+  try {
+    check_isa(asked, available);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(CheckIsa, RejectsAMissingInstructionSetAndNamesTheAvailableOnes) {
+  EXPECT_EQ(refusal(Isa::avx512, {Isa::plain, Isa::avx2}), "--isa avx512: this processor supports avx2 at most");
+  EXPECT_EQ(refusal(Isa::avx2, {Isa::plain}), "--isa avx2: this processor supports plain at most");
+}
+
+TEST(CheckIsa, TakesEachOneThatTheProcessorHas) {
+  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
+  for (const Isa isa : all) EXPECT_EQ(refusal(isa, all), "");
+  EXPECT_EQ(refusal(std::nullopt, {Isa::plain}), "");
+}
+
+class Startup : public ProgramFixture {};
+
+TEST_F(Startup, RefusesAnInstructionSetThatThereIsNot) {
+  expect_failure("mnist_train --device cpu --isa avx1024", ExitCode::usage,
+                 "--isa: 'avx1024' is not one of auto, plain, avx2, avx512, avx512_bf16, amx");
+}
+
+TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
+  expect_failure("mnist_train --group 'bias*: rate=2'", ExitCode::usage,
+                 "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
+}
+
+TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
+  expect_failure("mnist_train --device cpu --precision tf32", ExitCode::no_device,
+                 "--precision tf32 requires a GPU; the device is CPU:0: use --precision fp32");
+}
+
+TEST_F(Startup, NamesTheOptionsThatReplaceTensorFlowsFlags) {
+  expect_failure("cifar10_train --num_gpus=4", ExitCode::usage,
+                 "--num-gpus: each rank uses one GPU: start one rank per GPU with mpirun -np N cifar10_train");
+  expect_failure("cifar10_eval --eval_data test", ExitCode::usage, "--eval-data: use --data");
+  expect_failure("cifar10_eval --run_once", ExitCode::usage, "--run-once: this program evaluates one checkpoint");
+  expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: use --checkpoint");
+}
+
+TEST_F(Startup, WithoutDataDescribesHowToMakeThem) {
+  const std::string there = "cd " + path("") + " && ";
+  const std::string hint = "name them with --data, or make them with tfrecord_convert ";
+  expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
+                  "data/mnist/train-*: no file matches: " + hint + "mnist --download --output data/mnist");
+  expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,
+                  hint + "cifar10 --download --output data/cifar10");
+  expect_one_line(run("image_train --device cpu", there), ExitCode::no_input,
+                  hint + "images --input FOLDER --output data/images");
+  const Outcome named = run("mnist_train --device cpu --data none", there);
+  EXPECT_EQ(named.code, static_cast<int>(ExitCode::no_input));
+  EXPECT_THAT(named.output, testing::Not(testing::HasSubstr("tfrecord_convert")));
+}
+
+TEST_F(Startup, PrintsItsVersionAndSources) {
+  for (const char* program : {"mnist_train", "cifar10_eval", "image_train", "carillon_predict"}) {
+    const Outcome outcome = run(std::string(program) + " --version");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::MatchesRegex(std::string(program) +
+                                                      " .Carillon. [0-9.]+(, commit [^\n]+)?\nOpen MPI [^\n]*oneDNN "
+                                                      "[0-9.]+[^\n]*HDF5 [0-9.]+[^\n]*\n"));
+  }
+  for (const char* program : {"tfrecord_convert", "tfrecord_inspect", "checkpoint_tool"}) {
+    const Outcome outcome = run(std::string(program) + " --version");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::StartsWith(std::string(program) + " (Carillon) "));
+  }
+}
+
+/// Each process would train alone, on the same files.
+TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
+  for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    expect_one_line(run("mnist_train --device cpu", std::string(variable) + "=4 "), ExitCode::usage,
+                    std::string("4 processes were started (") + variable + "), but MPI sees only this one");
+    EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
+  }
+  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // an mpirun -np 1 in each
+  EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
+  expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
+                  "Slurm started 3 tasks, but MPI sees only this one: use srun --mpi=pmix");
+}
+
+}  // namespace
+}  // namespace carillon

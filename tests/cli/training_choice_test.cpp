@@ -1,0 +1,184 @@
+#include "src/cli/launch/training_choice.h"
+
+#include <gmock/gmock.h>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+
+/// A machine on which a picture of 32 x 32 pixels takes `unit` seconds with airbench94, and more in larger sizes.
+std::function<double(const Candidate&)> machine(double unit) {
+  return [unit](const Candidate& candidate) {
+    const double pixels = static_cast<double>(candidate.image_size * candidate.image_size) / (32.0 * 32.0);
+    return unit * pixels * (candidate.network == "airbench94" ? 1.0 : 0.5);
+  };
+}
+
+TEST(ChooseTraining, ASmallSetGetsALargerNetworkThanALargeSetInTheSameTime) {
+  const ChoiceInput small{.pictures = 500, .seconds = 300.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  ChoiceInput large = small;
+  large.pictures = 50'000;
+  EXPECT_GT(choose_training(small).candidate.image_size, choose_training(large).candidate.image_size);
+  EXPECT_EQ(choose_training(large).candidate, training_candidates().front());
+}
+
+TEST(ChooseTraining, AFasterMachineNeverGetsASmallerImage) {
+  std::int64_t before = 0;
+  for (const double unit : {0.01, 0.001, 0.0001, 0.00001}) {
+    const auto choice =
+        choose_training({.pictures = 5000, .seconds = 300.0, .seconds_per_picture = machine(unit), .fixed = {}});
+    EXPECT_GE(choice.candidate.image_size, before);
+    before = choice.candidate.image_size;
+  }
+  EXPECT_EQ(before, training_candidates().back().image_size);
+}
+
+TEST(ChooseTraining, SmallPicturesAreNotEnlarged) {
+  ChoiceInput input{.pictures = 500, .side = 32, .seconds = 3000.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  EXPECT_EQ(choose_training(input).candidate.image_size, 32);
+  input.side = 60;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 48);
+  input.fixed.image_size = 64;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 64);
+}
+
+TEST(ChooseTraining, WithoutATimeTheBudgetGrowsWithTheSetWithinItsLimits) {
+  const auto seconds = [](std::int64_t pictures) {
+    return choose_training({.pictures = pictures, .seconds = {}, .seconds_per_picture = machine(0.001), .fixed = {}})
+        .seconds;
+  };
+  EXPECT_EQ(seconds(100), 180.0);
+  EXPECT_GT(seconds(5000), 180.0);
+  EXPECT_LT(seconds(5000), seconds(10'000));
+  EXPECT_EQ(seconds(1'000'000), 1800.0);
+}
+
+TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
+  ChoiceInput input{.pictures = 1000,
+                    .seconds = 300.0,
+                    .seconds_per_picture = machine(0.001),
+                    .fixed = {.network = "resnet34"},
+                    .fine_tunes = true};
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 224}));
+  input.pictures = 20'000;
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 64}));
+  input.pictures = 1000;
+  input.side = 130;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 128);
+}
+
+TEST(ChooseTraining, AFineTuningStopsAtASizeThatTheNetworkRefuses) {
+  ChoiceInput input{.pictures = 1000, .seconds = 300.0, .fixed = {.network = "airbench94"}, .fine_tunes = true};
+  const auto fail_with = [&input](ExitCode code) {
+    input.seconds_per_picture = [code](const Candidate& candidate) {
+      if (candidate.image_size > 128) fail(code, "too large");
+      return 0.001;
+    };
+  };
+  fail_with(ExitCode::usage);
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"airbench94", 128}));
+  fail_with(ExitCode::failed);
+  EXPECT_THROW(choose_training(input), Error);
+}
+
+TEST(ChooseTraining, TakesWhatTheUserFixed) {
+  const auto choice = choose_training({.pictures = 5000,
+                                       .seconds = 300.0,
+                                       .seconds_per_picture = machine(0.001),
+                                       .batch_size = 96,
+                                       .fixed = {.network = "resnet9", .image_size = 48}});
+  EXPECT_EQ(choice.candidate, (Candidate{"resnet9", 48}));
+  EXPECT_EQ(choice.batch_size, 96);
+}
+
+TEST(StepsIn, IsAtLeastOneEpoch) {
+  EXPECT_EQ(steps_in(300.0, 0.1, 5000, 100), 3000);
+  EXPECT_EQ(steps_in(1.0, 10.0, 5000, 100), 50);
+  EXPECT_EQ(steps_in(-5.0, 0.1, 5000, 100), 50);
+}
+
+TEST(StepsIn, StopsWhereMoreEpochsGainNothing) { EXPECT_LT(steps_in(1e9, 0.001, 100, 10), 10'000); }
+
+TEST(RanksFor, GivesEachRankEnoughPicturesOfAStep) {
+  EXPECT_EQ(ranks_for(128, 2), 2);
+  EXPECT_EQ(ranks_for(128, 64), 8);
+  EXPECT_EQ(ranks_for(16, 4), 1);
+  EXPECT_EQ(ranks_for(128, 3), 2);  // 128 is no multiple of 3
+}
+
+TEST(BatchFor, HasSixteenStepsInAnEpochIfItCan) {
+  EXPECT_EQ(batch_for(100'000), 128);
+  EXPECT_EQ(batch_for(128 * 16), 128);
+  EXPECT_EQ(batch_for(128 * 16 - 1), 64);
+  EXPECT_EQ(batch_for(20), 16);
+}
+
+TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
+  const std::string lines =
+      training_settings({.candidate = {"airbench94", 32}, .batch_size = 64, .seconds = 60.0}, 100);
+  for (const char* const line :
+       {"model = airbench94\n", "\nimage-size = 32\n", "global-batch = 64\n", "max-steps = 100\n"}) {
+    EXPECT_THAT(lines, HasSubstr(line));
+  }
+}
+
+TEST(TrainingSettings, HaveTheSizeOfEvaluatedImages) {
+  TrainingChoice choice{.candidate = {"airbench94", 32}, .batch_size = 64};
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\neval-image-size = 0\n"));
+  choice.eval_image_size = 24;
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\neval-image-size = 24\n"));
+}
+
+TEST(EvaluationSize, IsLargerThanTheImageSizeIfTheNetworkPermitsIt) {
+  const auto size_is = [](const char* network, std::int64_t image_size, std::int64_t evaluated) {
+    EXPECT_EQ(evaluation_size_for({network, image_size}), evaluated) << network << " " << image_size;
+  };
+  size_is("airbench94", 32, 40);
+  size_is("airbench94", 64, 72);
+  size_is("airbench94", 120, 0);  // it refuses 136
+  size_is("resnet9", 130, 0);
+  size_is("resnet9", 17, 0);  // not 16
+  size_is("resnet18", 4096, 0);
+  size_is("resnet50", 224, 256);
+  size_is("vit_small_patch16_224", 224, 0);
+}
+
+TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
+  const auto refusal = [](const Candidate& candidate, std::int64_t size) -> std::string {
+    try {
+      check_evaluates(candidate, size);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal({"vit_tiny_patch4_32", 32}, 0), "");
+  EXPECT_EQ(refusal({"vit_tiny_patch4_32", 32}, 32), "");
+  EXPECT_EQ(refusal({"airbench94", 32}, 24), "");
+  EXPECT_THAT(refusal({"vit_tiny_patch4_32", 32}, 4), HasSubstr("--eval-image-size 4: expected 0, or 8 to 4096"));
+  EXPECT_THAT(refusal({"vit_tiny_patch4_32", 32}, 64), HasSubstr("--eval-image-size 64: the variables of vit_tiny"));
+  EXPECT_THAT(refusal({"airbench94", 32}, 136), HasSubstr("--eval-image-size 136: the network airbench94 requires"));
+}
+
+TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
+  const TrainingChoice choice{.candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true};
+  const std::string transformer = training_settings(choice, 100);
+  for (const char* const line : {"optimizer = adamw\n", "layer-decay = 0.75\n", "preprocessing = inception\n",
+                                 "learning-rate = 0.000125\n", "regularization = 0\n"}) {
+    EXPECT_THAT(transformer, HasSubstr(line));
+  }
+  TrainingChoice of_checkpoint = choice;
+  of_checkpoint.preprocessing = "torchvision";
+  EXPECT_THAT(training_settings(of_checkpoint, 100), HasSubstr("preprocessing = torchvision\n"));
+  const std::string from_scratch = training_settings({.candidate = {"convnext_tiny", 128}, .batch_size = 64}, 100);
+  EXPECT_THAT(from_scratch, HasSubstr("optimizer = adamw\n"));
+  EXPECT_THAT(from_scratch, ::testing::Not(HasSubstr("layer-decay")));
+  EXPECT_THAT(from_scratch, ::testing::Not(HasSubstr("preprocessing")));
+}
+
+}  // namespace
+}  // namespace carillon
