@@ -33,6 +33,7 @@ struct CheckpointState {
   std::uint64_t seed = 0;
   std::uint64_t stream_position = 0;  ///< stream position of the next training sample
   std::string options_json;           ///< options of the run, one JSON object
+  std::string network = {};           ///< description of the network (carillon/graph/network_description.h)
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
   std::map<std::string, std::vector<NamedArray>>
@@ -41,7 +42,7 @@ struct CheckpointState {
 };
 
 /// The format version. Checkpoints of other versions are refused.
-inline constexpr std::int64_t checkpoint_format_version = 2;
+inline constexpr std::int64_t checkpoint_format_version = 3;
 
 /// `train_dir/model.ckpt-<global_step>.h5`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step);

@@ -29,7 +29,7 @@ class CheckpointBounds {
  public:
   CheckpointBounds(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}
 
-  /// Attributes model and options.
+  /// Attributes model, options and network.
   void check_text(std::string_view attribute, std::string_view text) const;
   /// The text and the nesting of the options JSON.
   void check_options(std::string_view json) const;

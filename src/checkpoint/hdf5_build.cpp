@@ -179,6 +179,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   const CheckpointBounds bounds(ExitCode::failed, "building a checkpoint");
   bounds.check_text("model", state.model);
   bounds.check_options(state.options_json);
+  bounds.check_text("network", state.network);
   bounds.check_position(state.global_step, state.stream_position);
   for (const auto& [slot, arrays] : state.optimizer) bounds.check_slot(slot);
   const hdf5::Session session;
@@ -189,6 +190,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   builder.attribute("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.seed);
   builder.attribute("stream_position", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.stream_position);
   builder.attribute("options", state.options_json);
+  builder.attribute("network", state.network);
   builder.arrays("/variables", std::move(state.variables));
   builder.arrays("/moving_averages", std::move(state.moving_averages));
   builder.arrays("/optimizer", {});

@@ -56,6 +56,8 @@ class Parser {
     bounds_.check_position(state.global_step, state.stream_position);
     state.options_json = text("options");
     bounds_.check_options(state.options_json);
+    state.network = text("network");
+    bounds_.check_text("network", state.network);
     state.variables = arrays(group(file_.get(), "variables").get());
     state.moving_averages = arrays(group(file_.get(), "moving_averages").get());
     const auto slots = group(file_.get(), "optimizer");

@@ -311,6 +311,7 @@ void Tower::save_whole_step(CheckpointState& state) const {
 }
 
 void Tower::save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const {
+  state.network = description_text(network_);
   state.variables = download(variables_of(parameters()), device_);
   if (!optimizer_settings_.keeps_averages()) state.moving_averages = state.variables;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
@@ -49,13 +48,12 @@ struct PredictorSettings {
 /// The classes, labels or numbers that a trained network predicts for picture files.
 class PicturePredictor {
  public:
-  /// `device` must outlive the predictor. Errors: data (none of the program specs has the checkpoint's model; a damaged
-  /// checkpoint), usage (a batch takes more than the host's memory).
-  PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
-                   const PredictorSettings& settings, Device& device);
+  /// `device` must outlive the predictor. Errors: data (a damaged checkpoint), usage (a batch needs more than the
+  /// host's memory).
+  PicturePredictor(const LoadedCheckpoint& loaded, const PredictorSettings& settings, Device& device);
 
   const ImageShape& image_shape() const { return network_.image; }
-  TargetKind target() const { return target_; }
+  TargetKind target() const { return target_.kind; }
   std::size_t class_count() const { return class_names_.size(); }
   /// Name of a class, label or number; its index if it has no name.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
@@ -79,26 +77,14 @@ class PicturePredictor {
   Network network_;
   PredictorSettings settings_;
   PictureDecoding decoding_;
-  TargetKind target_ = TargetKind::class_index;
-  std::vector<NumberScale> scales_;
+  TrainedTarget target_;
   std::vector<std::string> class_names_;
   Evaluator evaluator_;
 };
 
-const ProgramSpec& program_spec_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {
-  const bool of_pictures = trained_pictures(loaded).has_value();
-  const auto has_model = [&](const ProgramSpec& program_spec) {
-    const std::vector<std::string> names = network_names(program_spec);
-    return program_spec.of_pictures == of_pictures && std::ranges::count(names, loaded.state.model) > 0;
-  };
-  return *std::ranges::find_if(program_specs, has_model);  // network_of has checked that there is one
-}
-
-std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
-  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  std::vector<std::string> names = trained_class_names(loaded, program_spec);
-  const std::int64_t count = pictures ? pictures->classes : program_spec.defaults.data.record_form.schema.class_count;
-  for (auto i = static_cast<std::int64_t>(names.size()); i < count; ++i) names.push_back(std::to_string(i));
+std::vector<std::string> output_names(const TrainedTarget& target) {
+  std::vector<std::string> names = target.names;
+  for (auto i = static_cast<std::int64_t>(names.size()); i < target.outputs; ++i) names.push_back(std::to_string(i));
   return names;
 }
 
@@ -116,21 +102,17 @@ const Network& fitting(const Network& network, const PredictorSettings& settings
   return network;
 }
 
-PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
-                                   const PredictorSettings& settings, Device& device)
-    : network_(network_of(loaded, program_specs)),
+PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, const PredictorSettings& settings, Device& device)
+    : network_(network_of(loaded)),
       settings_(settings),
       decoding_(decoding_of(loaded, network_)),
-      class_names_(class_names_of(loaded, program_spec_of(loaded, program_specs))),
+      target_(trained_target(loaded)),
+      class_names_(output_names(target_)),
       evaluator_(fitting(network_, settings, device),
                  {.batch_size = static_cast<std::int64_t>(settings.batch_size),
                   .test_time_augmentation = settings.test_time_augmentation},
                  device) {
-  if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) {
-    target_ = pictures->target();
-    scales_ = pictures->scales;
-    scales_.resize(class_names_.size());
-  }
+  target_.scales.resize(class_names_.size());
   evaluator_.load(loaded, settings.values);
 }
 
@@ -152,13 +134,14 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
 
 std::vector<double> PicturePredictor::prediction(std::span<const float> outputs) const {
   std::vector<double> values;
-  if (target_ == TargetKind::class_index) {
+  if (target_.kind == TargetKind::class_index) {
     const Softmax softmax(outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) values.push_back(softmax.probability(i));
     return values;
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    values.push_back(target_ == TargetKind::labels ? label_probability(outputs[i]) : scales_[i].number(outputs[i]));
+    values.push_back(target_.kind == TargetKind::labels ? label_probability(outputs[i])
+                                                        : target_.scales[i].number(outputs[i]));
   }
   return values;
 }
@@ -310,13 +293,12 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();
   omp_set_num_threads(threads);
   const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});
-  const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
   const PredictorSettings settings{.batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),
                                    .values = options.raw_weights || !has_moving_averages(loaded)
                                                  ? TrainedValues::variables
                                                  : TrainedValues::moving_averages,
                                    .test_time_augmentation = options.test_time_augmentation};
-  PicturePredictor predictor(loaded, program_specs, settings, *device);
+  PicturePredictor predictor(loaded, settings, *device);
   const std::size_t bytes = predictor.image_shape().bytes();
   std::vector<std::uint8_t> kept;
   ExitCode code = ExitCode::done;

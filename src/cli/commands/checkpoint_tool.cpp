@@ -9,7 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
@@ -70,8 +69,8 @@ std::map<std::string, std::string> metadata_of(const CheckpointState& state, con
 }
 
 OnnxTarget target_of(const LoadedCheckpoint& loaded) {
-  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  return pictures ? OnnxTarget{pictures->target(), pictures->scales} : OnnxTarget{};
+  TrainedTarget target = trained_target(loaded);
+  return {target.kind, std::move(target.scales)};
 }
 
 const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, const Arguments& given) {
@@ -81,8 +80,7 @@ const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, c
 /// Returns the number of bytes.
 std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
-  const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
-  const Network network = network_of(loaded, program_specs);
+  const Network network = network_of(loaded);
   const bool averages = !given.raw_weights && has_moving_averages(loaded);
   const std::string model = onnx_model(network, target_of(loaded), exported_values(loaded, given), state.buffers,
                                        metadata_of(state, network, averages));
@@ -216,6 +214,10 @@ bool has_equal_facts(const CheckpointState& ours, const CheckpointState& theirs)
   compare("step", ours.global_step, theirs.global_step);
   compare("seed", ours.seed, theirs.seed);
   compare("next sample", ours.stream_position, theirs.stream_position);
+  if (ours.network != theirs.network) {
+    is_equal = false;
+    fmt::print("the networks have different ops or attributes\n");
+  }
   if (ours.options_json != theirs.options_json) {
     is_equal = false;
     fmt::print("options:\n");

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
+#include "kernels/shared/op_types.h"
 #include "src/cli/commands/evaluation_outputs.h"
 #include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/saved_network.h"
@@ -25,30 +26,6 @@
 namespace carillon {
 namespace {
 
-/// Size limit of a checkpoint: that of the largest network of the program.
-std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
-  RecordSchema records = program_spec.defaults.data.record_form.schema;
-  if (program_spec.of_pictures) records.class_count = max_classes;
-  const std::int64_t outputs = task_of(program_spec, records).outputs;
-  std::uint64_t largest = 0;
-  for (const std::string& name : network_names(program_spec)) {
-    try {
-      const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = outputs});
-      largest = std::max(largest, max_checkpoint_bytes(network));
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::usage) throw;  // a network for other, smaller images
-    }
-  }
-  return largest;
-}
-
-void check_model(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
-  const std::vector<std::string> names = network_names(program_spec);
-  if (std::ranges::find(names, loaded.state.model) != names.end()) return;
-  fail(ExitCode::data, "{} holds model '{}', and this program evaluates {}: carillon evaluate finds the right program",
-       loaded.path.string(), printable(loaded.state.model), fmt::join(names, ", "));
-}
-
 /// Errors: data (image_train and other programs evaluate only their own checkpoints).
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
@@ -56,30 +33,34 @@ void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_s
        program_spec.of_pictures ? "not " : "", program_spec.of_pictures ? "carillon evaluate" : "image_eval");
 }
 
-/// The facts of a checkpoint that rank 0 sends to all ranks. `given_scale`: replaces its pixel scale unless 0.
-nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
+/// The facts of a checkpoint that rank 0 sends to all ranks. Errors: data.
+nlohmann::json description(const LoadedCheckpoint& loaded) {
   return {{"path", loaded.path.string()},
-          {"model", loaded.state.model},
+          {"network", description_text(network_of(loaded))},
           {"options", loaded.state.options_json},
-          {"trained in bf16", was_trained_in_bf16(loaded)},
-          {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
+          {"trained in bf16", was_trained_in_bf16(loaded)}};
 }
 
-/// The form of the records, and the normalisation that the network expects.
-struct EvaluatedForm {
-  RecordForm records;
-  std::optional<PixelNormalization> normalization;
-};
+bool has_own_task(const ProgramSpec& program_spec) { return program_spec.make_task != nullptr; }
 
-EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
-                      const Mpi& mpi) {
-  if (!program_spec.of_pictures) return {program_spec.defaults.data.record_form, std::nullopt};
-  PictureOptions pictures = described_pictures(known.at("options").get<std::string>()).value();
-  pictures.first_label = options.first_label;
-  EvaluatedForm form;
-  mpi.run_on_all([&] { form.records = evaluation_form(pictures, options.data.files); });
-  form.normalization = normalization_of(pictures.preprocessing);
-  return form;
+/// The form of the records. A program with its own task or decoder knows its records. Errors: data, usage.
+RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
+                   const ImageShape& image) {
+  const std::string trained = known.at("options");
+  if (program_spec.of_pictures) {
+    PictureOptions pictures = described_pictures(trained).value();
+    pictures.first_label = options.first_label;
+    return evaluation_form(pictures, options.data.files);
+  }
+  const RecordForm& own = program_spec.defaults.data.record_form;
+  if (has_own_task(program_spec) || !has_named_decoder(own)) return own;
+  try {
+    RecordForm form = described_records(trained);
+    form.schema.image_shape = image;
+    return form;
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", known.at("path").get<std::string>(), error.what());
+  }
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
@@ -97,8 +78,6 @@ std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& optio
   const std::string values = averages ? "moving averages" : "variables";
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
-
-bool has_own_task(const ProgramSpec& program_spec) { return program_spec.make_task != nullptr; }
 
 /// Prints the result. `values`: those that were evaluated.
 void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
@@ -133,12 +112,9 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   std::string facts;                       // on rank 0
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    loaded =
-        find_checkpoint(options.checkpoint, print_warning, checkpoint_read_limit(max_checkpoint_bytes(program_spec)));
-    check_model(*loaded, program_spec);
+    loaded = find_checkpoint(options.checkpoint, print_warning);
     check_pictures(*loaded, program_spec);
-    facts =
-        description(*loaded, options.data.pixel_scale).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    facts = description(*loaded).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(facts).front());
   mpi.run_on_all([&] {
@@ -146,23 +122,23 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
     const Arithmetic precision = automatic_evaluation_precision(device.kind(), isas, known.at("trained in bf16"));
     set_precision(options.device, precision, device, isas, mpi);
   });
-  const auto scale = known.at("pixel_scale").get<float>();
-  const EvaluatedForm form = form_of(known, options, program_spec, mpi);
-  const Dataset dataset = open_data(options, form.records, mpi);
-  const Task task = task_of(program_spec, form.records.schema);
-  const TargetKind target = form.records.schema.target;
-  const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
-  NetworkSettings settings{.image = dataset.image_shape(),
-                           .outputs = task.outputs,
-                           .pixel_scale = scale,
-                           .normalization = form.normalization};
-  mpi.run_on_all([&] { settings.density = dataset.density(); });
-  Network network;
-  mpi.run_on_all([&] { network = make_saved_network(make_network, settings, known.at("path").get<std::string>()); });
+  Network network{read_description(known.at("network").get<std::string>(), op_types())};
+  if (options.data.pixel_scale > 0.0) set_pixel_scale(network, static_cast<float>(options.data.pixel_scale));
+  RecordForm form;
+  mpi.run_on_all([&] { form = form_of(known, options, program_spec, network.image); });
+  const Dataset dataset = open_data(options, form, mpi);
+  network.image = dataset.image_shape();
+  const Task task = task_of(program_spec, form.schema);
+  const TargetKind target = form.schema.target;
   const BuildSettings build{options.data.batch_size, options.device.arithmetic, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(build_network(network, build), device, mpi.local_size(),
+    const BuiltNetwork built = build_network(network, build);
+    if (built.graph.shape(built.output).elements_per_sample() != task.outputs) {
+      fail(ExitCode::data, "{}: its network has {} outputs, the task of its records {}",
+           known.at("path").get<std::string>(), built.graph.shape(built.output).elements_per_sample(), task.outputs);
+    }
+    check_batch_fits(built, device, mpi.local_size(),
                      {.option = fmt::format("--batch-size {}", options.data.batch_size)});
     evaluator.emplace(network,
                       EvaluatorSettings{.batch_size = options.data.batch_size,

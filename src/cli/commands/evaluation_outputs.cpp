@@ -69,7 +69,7 @@ class OutputWriter {
   OutputWriter(const EvaluationResult& result, const std::function<void()>& heartbeat)
       : result_(result),
         heartbeat_(heartbeat),
-        names_(trained_class_names(result.loaded, result.program_spec)),
+        names_(trained_target(result.loaded).names),
         task_(task_outputs(result.target, result.metric, names_)) {}
 
   void write_report(const std::string& file) const { task_->write_report(file, network()); }

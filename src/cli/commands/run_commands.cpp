@@ -69,9 +69,9 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
 }
 
 /// The option of six views of each photograph, in evaluations and predictions, unless `given` says otherwise.
-std::vector<std::string> views(const ProgramSpec& program_spec, const std::vector<std::string>& given) {
+std::vector<std::string> views(bool has_colours, const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";
-  if (!program_spec.distorts || has_option(given, option)) return {};
+  if (!has_colours || has_option(given, option)) return {};
   return {std::string("--") + option};
 }
 
@@ -116,7 +116,7 @@ int evaluate_command(const std::vector<std::string>& words) {
     if (!has_option(run.others, "data")) {
       options = joined(options, evaluation_records(run.path, loaded, evaluation.spec));
     }
-    options = joined(options, views(evaluation.spec, run.others));
+    options = joined(options, views(evaluation.spec.distorts, run.others));
   }
   return run_program(program, joined(options, run.others));
 }
@@ -128,8 +128,8 @@ int predict_command(const std::vector<std::string>& words) {
          run.path.string());
   }
   const std::string checkpoint = checkpoint_of(run.path).string();
-  const ProgramSpec program_spec = evaluation_program(find_checkpoint(checkpoint, ignore_warning)).spec;
-  const std::vector<std::string> options = joined({"--checkpoint", checkpoint}, views(program_spec, run.others));
+  const bool has_colours = network_of(find_checkpoint(checkpoint, ignore_warning)).image.channels == 3;
+  const std::vector<std::string> options = joined({"--checkpoint", checkpoint}, views(has_colours, run.others));
   return run_program("carillon_predict", joined(options, run.others));
 }
 
@@ -163,12 +163,11 @@ int doctor_command(const std::vector<std::string>& words) {
 
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded) {
   if (trained_pictures(loaded)) return {"image_eval", image_program()};
-  for (EvaluationProgram program :
-       {EvaluationProgram{"mnist_eval", mnist_program()}, EvaluationProgram{"cifar10_eval", cifar10_program()}}) {
-    if (std::ranges::count(network_names(program.spec), loaded.state.model) > 0) return program;
-  }
-  fail(ExitCode::data, "{}: holds model '{}', which none of Carillon's programs has: use your own program",
-       loaded.path.string(), printable(loaded.state.model));
+  const std::string form = trained_record_form(loaded);
+  if (form == "grey") return {"mnist_eval", mnist_program()};
+  if (form == "planar") return {"cifar10_eval", cifar10_program()};
+  fail(ExitCode::data, "{}: only the program that trained it can read its records: evaluate with that program",
+       loaded.path.string());
 }
 
 }  // namespace carillon

@@ -9,6 +9,7 @@
 #include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/resolve_training.h"
+#include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
@@ -82,7 +83,14 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
                         const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
   const DataOptions& data = options.data;
   RunDescription description = set.values();
-  if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
+  if (program_spec.of_pictures) {
+    describe_pictures(pictures, data.record_form.schema, description);
+  } else {
+    RecordForm form = data.record_form;
+    if (!data.image_key.empty()) form.schema.keys.image = data.image_key;
+    if (!data.label_key.empty()) form.schema.keys.label = data.label_key;
+    describe_records(form, options.task.value, program_spec.class_names, description);
+  }
   // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
   if (program_spec.networks.size() == 1) description.remove("model");
   description.remove("epochs");                                 // max_steps says it

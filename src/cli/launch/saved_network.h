@@ -1,33 +1,54 @@
-// The network of a checkpoint, as the options in it describe it.
+// What a checkpoint says of its training. This is enough to evaluate, predict with and export its network without the
+// program that trained it: the network's description, the form of the records, and the meaning of the outputs.
 #pragma once
 
-#include "carillon/cli/program_spec.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "carillon/data/record_form.h"
+#include "carillon/models/network.h"
+#include "carillon/tasks/task.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/picture_options.h"
 
 namespace carillon {
 
-/// The --pixel-scale of its training; 1 if it does not say. Errors: data.
-double trained_pixel_scale(const LoadedCheckpoint& loaded);
+/// Adds the facts of records that are not pictures, and their class names if they are known.
+void describe_records(const RecordForm& form, const Task& task, const std::vector<std::string>& class_names,
+                      RunDescription& description);
 
-/// The picture options of its training; nothing if image_train did not train it. Errors: data.
+/// "grey" or "planar" (record_form.h), or "own": only the program that trained the network can read its records.
+std::string trained_record_form(const LoadedCheckpoint& loaded);
+/// Whether checkpoints can name the decoder of this form, so that every program can read such records.
+bool has_named_decoder(const RecordForm& form);
+/// The form of the records of a training, without the image shape. `options_json`: the options in its checkpoint.
+/// Errors: data (damaged options; pictures; a decoder that belongs to the program that trained the network).
+RecordForm described_records(const std::string& options_json);
+
+/// The network, with the image shape of evaluations. Errors: data (a damaged description).
+Network network_of(const LoadedCheckpoint& loaded);
+/// Replaces the factor of the pixels. Does nothing if the network normalises them.
+void set_pixel_scale(Network& network, float scale);
+
+/// The picture options of the training; nothing if image_train did not train the network. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
-/// The class names of its training, by label; empty if they are unknown. Errors: data.
-std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec);
-/// Whether its training kept moving averages. If not (--moving-average-decay 0), the arrays of this name equal the
+/// The meaning of a network's outputs.
+struct TrainedTarget {
+  TargetKind kind = TargetKind::class_index;
+  std::int64_t outputs = 0;              ///< classes, labels or numbers
+  std::vector<std::string> names = {};   ///< of the outputs; empty: unknown
+  std::vector<NumberScale> scales = {};  ///< of the numbers of a regression; empty: not standardised
+};
+/// Errors: data.
+TrainedTarget trained_target(const LoadedCheckpoint& loaded);
+
+/// Whether the training kept moving averages. If not (--moving-average-decay 0), the arrays of this name equal the
 /// variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
-/// Whether its training computed in bf16.
+/// Whether the training computed in bf16.
 bool was_trained_in_bf16(const LoadedCheckpoint& loaded);
-
-/// Makes the network of the checkpoint `path`. Errors: data (the network does not suit the checkpoint's image size).
-Network make_saved_network(const MakeNetwork& make, const NetworkSettings& settings, const std::filesystem::path& path);
-
-/// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
-/// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model; as
-/// make_saved_network).
-Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);
 
 }  // namespace carillon
