@@ -9,11 +9,45 @@
 #include "src/core/text.h"
 #include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
-#include "src/step/gradients/whole_batch.h"
 #include "src/step/tensor_io.h"
-#include "src/step/tower_link.h"
 
 namespace carillon {
+
+/// Lets ops of all ranks communicate within a pass, through the communicator.
+class CommunicatorLink final : public TowerLink {
+ public:
+  /// Both outlive this.
+  CommunicatorLink(Communicator& communicator, Device& device) : communicator_(communicator), device_(device) {}
+
+  int rank() const override { return communicator_.rank(); }
+  int size() const override { return communicator_.size(); }
+  /// From now on, rank r works on the batch of rank batches[r]. Empty: on its own.
+  void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
+
+  std::vector<double> gather(std::span<const double> own) override {
+    // A double travels as the bits of two floats. Each rank's part has the length of its all-gather slice.
+    const std::size_t part = aligned_float_count(own.size_bytes() / sizeof(float));
+    const auto towers = static_cast<std::size_t>(size());
+    floats_.resize(part * towers);
+    std::memcpy(floats_.data() + part * static_cast<std::size_t>(communicator_.rank()), own.data(), own.size_bytes());
+    communicator_.all_gather(floats_, device_.stream());
+    std::vector<double> all(own.size() * towers);
+    for (std::size_t tower = 0; tower < towers; ++tower) {
+      const std::size_t batch = batches_.empty() ? tower : static_cast<std::size_t>(batches_[tower]);
+      std::memcpy(all.data() + own.size() * batch, floats_.data() + part * tower, own.size_bytes());
+    }
+    return all;
+  }
+
+  void gather_rows(std::span<float> rows, Stream& stream) override { communicator_.all_gather(rows, stream); }
+
+ private:
+  Communicator& communicator_;
+  Device& device_;
+  std::vector<float> floats_;
+  std::vector<int> batches_;
+};
+
 namespace {
 
 /// Forward and backward passes of a step.
@@ -47,7 +81,7 @@ std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
 
 std::unique_ptr<GradientSource> make_source(const GradientSourceContext& context, const TowerSettings& settings,
                                             int ranks, std::size_t image_bytes) {
-  if (settings.micro_batch == 0) return std::make_unique<WholeBatch>(context);
+  if (settings.micro_batch == 0) return make_whole_batch(context);
   const MicroBatchForm form = micro_batch_form(settings, ranks);
   if constexpr (has_cuda) {
     if (context.device.kind() == DeviceKind::cuda) return std::make_unique<CudaMicroBatches>(context, form);

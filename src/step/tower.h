@@ -27,7 +27,6 @@
 #include "src/step/input/input_stage.h"
 #include "src/step/tensor_io.h"
 #include "src/step/training_step.h"
-#include "src/step/update/update_gate.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {

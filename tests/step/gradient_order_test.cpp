@@ -4,7 +4,6 @@
 #include <map>
 
 #include "src/comm/allreduce/side_work.h"
-#include "src/step/gradients/whole_batch.h"
 #include "src/step/training_step.h"
 #include "src/step/update/replicated_update.h"
 #include "tests/comm/fake_gpu.h"
@@ -27,8 +26,8 @@ class OrderChecker final : public Communicator {
                  .inputs = inputs_,
                  .bucket_bytes = bucket_bytes},
                 [this](const auto&, const auto&, auto&, const auto&, auto) { return std::make_unique<UseAll>(*this); }),
-        source_({network_, gpu_, update_.parameters(), buffers_, inputs_}),
-        step_(source_, update_, lookahead_) {}
+        source_(make_whole_batch({network_, gpu_, update_.parameters(), buffers_, inputs_})),
+        step_(*source_, update_, lookahead_) {}
 
   std::string_view name() const override { return "checker"; }
   int rank() const override { return 0; }
@@ -142,7 +141,7 @@ class OrderChecker final : public Communicator {
   BufferStore buffers_{network_.graph.buffers(), gpu_};
   BufferLookahead lookahead_{settings_.lookahead, buffers_, gpu_, inputs_};
   ReplicatedUpdate update_;
-  WholeBatch source_;
+  std::unique_ptr<GradientSource> source_;
   TrainingStep step_;
 };
 

@@ -1,4 +1,4 @@
-#include "src/step/gradients/sum_tree.h"
+#include "src/step/gradients/micro_batches.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

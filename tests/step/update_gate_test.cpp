@@ -1,4 +1,4 @@
-#include "src/step/update/update_gate.h"
+#include "src/step/update/update_strategy.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,6 @@
 //
 // All ranks enqueue and flush the same steps, so they capture at the same step. NCCL requires that all ranks capture
 // its calls together.
-#include "src/step/drivers/cuda_driver.h"
-
 #include <deque>
 #include <exception>
 #include <utility>

@@ -6,7 +6,7 @@
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
 #include "src/optim/norms.h"
-#include "src/step/drivers/cuda_driver.h"
+#include "src/step/drivers/queue.h"
 
 namespace carillon {
 namespace {

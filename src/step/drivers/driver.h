@@ -77,5 +77,7 @@ struct DrivenTower {
 
 /// `capture`: replay captured steps if device and communicator can.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
+/// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
+std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 
 }  // namespace carillon

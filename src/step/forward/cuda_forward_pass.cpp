@@ -6,8 +6,6 @@
 // first batch launches each kernel, which loads the kernels. Then the pass of one batch, with all its views, is
 // captured as a CUDA graph and replayed. The graph stays valid between evaluations: it reads the variables from the
 // same addresses.
-#include "src/step/forward/cuda_forward_pass.h"
-
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -15,9 +13,9 @@
 
 #include "carillon/core/error.h"
 #include "src/device/cuda_capture.h"
+#include "src/step/forward/forward_memory.h"
+#include "src/step/forward/forward_pass.h"
 #include "src/step/forward/image_views.h"
-#include "src/step/forward/output_ring.h"
-#include "src/step/forward/view_inputs.h"
 #include "src/step/input/cuda_input_stage.h"
 
 namespace carillon {

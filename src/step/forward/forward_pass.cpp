@@ -5,7 +5,6 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
-#include "src/step/forward/cuda_forward_pass.h"
 #include "src/step/forward/image_views.h"
 
 namespace carillon {

@@ -51,5 +51,7 @@ class ForwardPass {
 };
 
 std::unique_ptr<ForwardPass> make_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
+/// As make_forward_pass, for a GPU. CUDA builds only (cuda_forward_pass.cpp).
+std::unique_ptr<ForwardPass> make_cuda_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
 
 }  // namespace carillon

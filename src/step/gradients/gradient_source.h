@@ -6,13 +6,14 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: whole_batch.h (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
+// Implementations: make_whole_batch (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
 // cuda_micro_batches.h (on a GPU).
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "carillon/device/device.h"
@@ -77,5 +78,16 @@ struct GradientSourceContext {
   const StepInputs& inputs;     ///< inputs of the rank's whole batch
   TowerLink* towers = nullptr;  ///< for ops that communicate within a pass; null: no such ops
 };
+
+/// The source that computes the batch in one pass, on a CPU or a GPU.
+std::unique_ptr<GradientSource> make_whole_batch(const GradientSourceContext& context);
+
+/// Writes the step sums of the current step on a CPU. On a GPU the op of the loss writes them (OpTensors::step_sums).
+///
+///   sums[loss_sum] = loss                         sums: [step_sum_count] (graph/parameters.h)
+///   sums[sync_sum] = 1 if this rank requests a synchronisation, else 0
+///
+/// `loss`: a scalar. Errors: failed (the device is not a CPU).
+void write_step_sums(const Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums);
 
 }  // namespace carillon

@@ -1,10 +1,12 @@
-#include "src/step/gradients/whole_batch.h"
-
+// The GradientSource that computes a rank's batch in one pass, on a CPU or a GPU.
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "src/step/gradients/step_sums.h"
+#include "carillon/core/error.h"
+#include "src/graph/executable.h"
+#include "src/step/gradients/gradient_source.h"
 
 namespace carillon {
 namespace {
@@ -15,7 +17,21 @@ std::unique_ptr<Executable> make_executable(const GradientSourceContext& of) {
   return std::make_unique<Executable>(of.network.graph, context, true, std::vector<Value>{loss});
 }
 
-}  // namespace
+class WholeBatch final : public GradientSource {
+ public:
+  explicit WholeBatch(const GradientSourceContext& context);
+
+  void enqueue(GradientSink& sink) override;
+  void finish() override {}
+  void rebuild() override;
+  bool averages_buffers() const override { return false; }
+  std::size_t activation_bytes() const override { return executable_->memory_bytes(); }
+
+ private:
+  GradientSourceContext context_;
+  std::unique_ptr<Executable> executable_;
+  bool clears_gradients_ = false;  ///< in the next step: `executable_` writes fewer gradients than the one before
+};
 
 WholeBatch::WholeBatch(const GradientSourceContext& context)
     : context_(context), executable_(make_executable(context)) {}
@@ -36,6 +52,18 @@ void WholeBatch::enqueue(GradientSink& sink) {
                     context_.parameters.step_sums());
   }
   executable_->backward(stream, [&](int parameter) { sink.gradient_complete(parameter, stream); });
+}
+
+}  // namespace
+
+std::unique_ptr<GradientSource> make_whole_batch(const GradientSourceContext& context) {
+  return std::make_unique<WholeBatch>(context);
+}
+
+void write_step_sums(const Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums) {
+  check(device.kind() == DeviceKind::cpu, "a GPU's loss does not write the step sums");
+  sums[loss_sum] = loss.floats()[0];
+  sums[sync_sum] = inputs.request_sync ? 1.0f : 0.0f;
 }
 
 }  // namespace carillon

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/step/input/input_stages.h"
 
 namespace carillon {
 

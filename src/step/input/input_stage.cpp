@@ -4,7 +4,6 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
-#include "src/step/input/input_stages.h"
 
 namespace carillon {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/shared/launch.cuh"
-#include "src/step/input/micro_batch_inputs.h"
+#include "src/step/gradients/cuda_micro_batches.h"
 
 namespace carillon {
 
