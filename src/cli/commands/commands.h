@@ -7,6 +7,7 @@
 
 #include "carillon/cli/program_spec.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/option_set.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/manual.h"
 

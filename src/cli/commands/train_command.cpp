@@ -14,7 +14,8 @@
 #include "src/cli/launch/picture_training.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
-#include "src/cli/options/option_set.h"
+#include "src/cli/launch/startup.h"
+#include "src/cli/options/option_groups.h"
 #include "src/report/console.h"
 
 namespace carillon {

@@ -43,7 +43,7 @@ class OptionSet {
 
   /// A value with its own text format.
   struct Form {
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (src/options/option_values.h)
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (option_values.h)
     std::function<FieldValue()> get;  ///< `set` with the text of this value makes the same value
     bool takes_many = false;          ///< any number of texts; else one
   };
