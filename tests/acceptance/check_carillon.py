@@ -103,6 +103,8 @@ def _commands(context):
         (("report", run), r"^ +\d+ +\d+ +[\d.]+  dark$"),
         (("doctor", "--train-dir", run), r"^mpirun: "),
         (("--help",), r"carillon train FOLDER"),
+        (("mnist_train", "--help"), r"^usage: mnist_train "),
+        (("checkpoint_tool", "inspect", run), r"conv1/weights"),
         (("evaluate", "--help"), r"^Usage: carillon evaluate RUN"),
     ):
         done = context.run_command(context.command("carillon", *words))

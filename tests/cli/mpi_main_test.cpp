@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class MpiMain : public ProgramFixture {
  protected:
-  /// tests/app/own_failure.cpp on two ranks.
+  /// tests/cli/own_failure.cpp on two ranks.
   static Outcome own_failure(const std::string& how) {
     return run("own_failure " + how, "mpirun --allow-run-as-root --oversubscribe -np 2 ");
   }

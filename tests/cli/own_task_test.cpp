@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// tests/app/own_task.cpp. The number of each record follows from its pixels, so that a linear network can learn it.
+/// tests/cli/own_task.cpp. The number of each record follows from its pixels, so that a linear network can learn it.
 class OwnTask : public ProgramFixture {
  protected:
   void SetUp() override {

@@ -32,12 +32,10 @@ class OptionsTest : public ::testing::Test {
     return set_.parse(static_cast<int>(arguments.size()), arguments.data());
   }
   void write_config(const std::string& text) { std::ofstream(config_) << text; }
-  void expect_refused(const std::vector<const char*>& arguments, const std::string& named,
-                      const std::vector<std::string>& also_suggested = {}) {
+  void expect_refused(const std::vector<const char*>& arguments, const std::string& named) {
     OptionSet set;
     TrainOptions options;
     declare(set, options);
-    set.also_suggest(also_suggested);
     std::vector<const char*> all{"program"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     try {
@@ -153,8 +151,25 @@ TEST_F(OptionsTest, HelpAndVersionAreAnswered) {
   EXPECT_EQ(set_.answer(), "program 1.2.3\n");
 }
 
-TEST_F(OptionsTest, ASlipIsAnsweredWithAnOptionOfTheProgramThatPassesItOn) {
-  expect_refused({"--minute", "4"}, "--minute: unknown option; did you mean --minutes?", {"minutes"});
+TEST_F(OptionsTest, AProgramPassesTheOptionsOfAnotherOn) {
+  double minutes = 0.0;
+  std::string train_dir;
+  std::vector<std::string> rest;
+  set_.pass_on({.program = "outer"}, {"train-dir"});
+  set_.add("minutes", minutes, OptionSet::Interval::not_negative, "time");
+  set_.add("train-dir", train_dir, "folder");
+  set_.take_rest(rest);
+  parse({"pictures", "--freeze", "stem/*", "stage1/*", "--minutes", "5", "--train_dir=runs/a", "--shuffle=false",
+         "--keep_best", "--batch-size", "9"});
+  EXPECT_EQ(minutes, 5.0);
+  EXPECT_EQ(train_dir, "runs/a");
+  EXPECT_THAT(rest, testing::ElementsAre("pictures"));
+  EXPECT_THAT(
+      set_.words_given([&](const std::string& name) { return set_.is_passed_on(name); }),
+      testing::ElementsAre("--freeze", "stem/*", "stage1/*", "--shuffle=false", "--keep-best", "--batch-size", "9"));
+  EXPECT_EQ(options_.data.batch_size, 9);
+  EXPECT_THAT(set_.help(), HasSubstr("--minutes"));
+  EXPECT_THAT(set_.help(), Not(HasSubstr("--batch-size")));
 }
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {

@@ -7,6 +7,8 @@
 
 #include "carillon/cli/program_spec.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/option_set.h"
+#include "src/cli/options/picture_options.h"
 #include "src/core/manual.h"
 
 namespace carillon {
@@ -57,12 +59,11 @@ struct EvaluationProgram {
 /// programs has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
-/// Checks the names and values of options as the training program `program` checks them when it starts.
-/// `also_suggested`: other names that the error for an unknown option may suggest. Errors: usage.
-void check_training_options(const std::string& program, const ProgramSpec& program_spec,
-                            const std::vector<std::string>& words, const std::vector<std::string>& also_suggested);
+/// The options of image_train, with its defaults. They set `options` and `pictures`.
+OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures);
 
-/// The same for an evaluation program.
+/// Checks the names and values of options as the evaluation program `program` checks them when it starts. Errors:
+/// usage.
 void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
                               const std::vector<std::string>& words);
 

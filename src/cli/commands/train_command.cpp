@@ -14,7 +14,8 @@
 #include "src/cli/launch/picture_training.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
-#include "src/cli/options/option_set.h"
+#include "src/cli/launch/startup.h"
+#include "src/cli/options/option_groups.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -22,23 +23,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> flags{"dry-run", "fresh", "help", "version"};
-const std::vector<std::string> own_options{"minutes",          "data-dir",   "train-dir", "ranks",
-                                           "validation-share", "background", "restarts",  "from"};
-
 /// How the command carries out its plan.
 struct Execution {
   bool is_dry = false;
   std::int64_t restarts = 3;
 };
 
-OptionSet option_set(TrainingRequest& request, Execution& execution) {
+/// Options of image_train that the command has itself.
+const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
+
+/// Everything that the command line sets.
+struct CommandLine {
+  TrainingRequest request;
+  Execution execution;
+  // Options of image_train:
+  TrainOptions training;
+  PictureOptions pictures;
+};
+
+OptionSet option_set(CommandLine& line) {
   constexpr std::int64_t max_ranks = 4096;
-  OptionSet set({.program = "carillon train",
-                 .purpose = "Trains a network on a folder of pictures, and evaluates it",
-                 .synopses = {"carillon train FOLDER [OPTION...]"},
-                 .description = "FOLDER has one folder of pictures per class, or train/ and test/ or val/ with such\n"
-                                "folders. Options of image_train are passed on, and override what is chosen."});
+  OptionSet set = image_train_options(line.training, line.pictures);
+  set.pass_on({.program = "carillon train",
+               .purpose = "Trains a network on a folder of pictures, and evaluates it",
+               .synopses = {"carillon train FOLDER [OPTION...]"},
+               .description = "FOLDER has one folder of pictures per class, or train/ and test/ or val/ with such\n"
+                              "folders. Options of image_train are passed on, and override what is chosen."},
+              replaced_options);
+  set.set_version(version_text("carillon"));
+  TrainingRequest& request = line.request;
+  Execution& execution = line.execution;
   set.add("minutes", request.minutes, OptionSet::Interval::not_negative,
           "time for everything, from the conversion to the last evaluation; 0: chosen from the number of pictures");
   set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
@@ -155,59 +169,83 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   return 0;
 }
 
+bool is_on_command_line(const OptionSet& set, std::string_view option) {
+  return set.given_by(option) == OptionSet::GivenBy::command_line;
+}
+
 /// Before anything is converted. Errors: usage.
-void check_passed(const std::vector<std::string>& passed) {
+void check_passed(const OptionSet& set, CommandLine& line) {
   constexpr std::pair<const char*, const char*> refused[] = {
       {"data", "carillon train converts the pictures of the folder; with records, use image_train"},
       {"eval-data", "carillon train chooses the evaluation pictures from the folder; with records, use image_train"},
       {"batch-size", "carillon train sets the batch of all ranks: use --global-batch"},
-      {"config", "give the options on the command line, or use image_train"},
       {"preflight", "use image_train --preflight, or carillon doctor"},
       {"init-from", "use --from"},
       {"init-exclude", "with --from, carillon train excludes the last layer; for other variables, use image_train"}};
   for (const auto& [name, instead] : refused) {
-    if (has_option(passed, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
+    if (is_on_command_line(set, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
   }
-  if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
-  check_training_options("image_train", image_program(), passed, joined(own_options, flags));
+  if (!set.words_given([](const std::string& name) { return name == "config"; }).empty()) {
+    fail(ExitCode::usage, "--config: give the options on the command line, or use image_train");
+  }
+  if (line.training.model.name == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
+  choose_length(set, line.training.optimizer);
+}
+
+/// The values on the command line that a choice depends on. Errors: usage.
+GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
+  const auto given = [&](const char* name, const auto& value) {
+    return is_on_command_line(set, name) ? std::optional(value) : std::nullopt;
+  };
+  const TrainOptions& training = line.training;
+  const GivenOptions options{.model = given("model", training.model.name),
+                             .image_size = given("image-size", line.pictures.image_size),
+                             .eval_image_size = given("eval-image-size", line.pictures.eval_image_size),
+                             .global_batch = given("global-batch", training.data.global_batch),
+                             .max_steps = given("max-steps", training.optimizer.max_steps),
+                             .epochs = given("epochs", training.optimizer.epochs).value_or(0.0),
+                             .has_preprocessing = is_on_command_line(set, "preprocessing"),
+                             .keeps_best = given("keep-best", training.checkpoint.keep_best).value_or(true),
+                             .wants_cpu = training.device.device == DeviceChoice::cpu};
+  for (const auto& [name, value] :
+       {std::pair("global-batch", options.global_batch), {"max-steps", options.max_steps}}) {
+    if (value == 0) fail(ExitCode::usage, "--{} 0: must be 1 or more", name);
+  }
+  return options;
 }
 
 }  // namespace
 
 ManualGroup train_options() {
-  TrainingRequest request;
-  Execution execution;
-  ManualGroup group = option_set(request, execution).manual().groups.front();
+  CommandLine line;
+  ManualGroup group = option_set(line).manual().groups.front();
   group.heading = "options of carillon train";
-  std::erase_if(group.options, [](const ManualOption& option) {
-    return option.name == "help" || option.name == "version" || option.name == "config";
-  });
   return group;
 }
 
 int train_command(const std::vector<std::string>& words) {
   hold_stop_signals();
-  TrainingRequest request;
-  Execution execution;
-  OptionSet set = option_set(request, execution);
+  CommandLine line;
+  OptionSet set = option_set(line);
   std::vector<std::string> folders;
   set.take_rest(folders);
-  SplitWords parts = split_words(words, own_options, flags);
-  if (!set.parse(parts.own)) {
+  if (!set.parse(joined({"carillon"}, words))) {
     fmt::print("{}", set.answer());
     return 0;
   }
-  for (const std::string& line : set.misspelt_variables()) print_warning(line);
+  for (const std::string& warning : set.misspelt_variables()) print_warning(warning);
   if (folders.empty()) {
     fail(ExitCode::usage, "train: name the folder of pictures first: carillon train FOLDER (see --help)");
   }
   if (folders.size() > 1) {
     fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
   }
-  request.passed = std::move(parts.passed);
+  check_passed(set, line);
+  TrainingRequest& request = line.request;
+  request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });
+  request.given = given_options(set, line);
   request.convert = [](const std::vector<std::string>& options) { return convert_until(options, stop_requested); };
-  check_passed(request.passed);
-  return train(folders.front(), request, execution);
+  return train(folders.front(), request, line.execution);
 }
 
 }  // namespace carillon

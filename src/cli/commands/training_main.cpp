@@ -305,15 +305,8 @@ std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& 
 
 }  // namespace
 
-void check_training_options(const std::string& program, const ProgramSpec& program_spec,
-                            const std::vector<std::string>& words, const std::vector<std::string>& also_suggested) {
-  TrainOptions options;
-  PictureOptions pictures;
-  OptionSet set = option_set(program, options, pictures, program_spec);
-  set.also_suggest(also_suggested);
-  std::vector<std::string> arguments{program};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  if (set.parse(arguments)) choose_length(set, options.optimizer);
+OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures) {
+  return option_set("image_train", options, pictures, image_program());
 }
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {

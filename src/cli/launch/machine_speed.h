@@ -46,8 +46,6 @@ class MachineSpeed {
   bool is_stopped_ = false;
 };
 
-// Trial: a few steps of a training, to measure its speed on the real records.
-
 struct TrialSpeed {
   double start_seconds = 0.0;  ///< duration of the program without the steps
   double step_seconds = 0.0;   ///< median without the first steps

@@ -38,35 +38,6 @@ std::vector<std::string> selected(const std::vector<std::string>& words, const P
 
 }  // namespace
 
-SplitWords split_words(const std::vector<std::string>& words, const std::vector<std::string>& own_names,
-                       const std::vector<std::string>& flags) {
-  SplitWords parts{.own = {"carillon"}, .passed = {}};
-  std::size_t i = 0;
-  const auto take = [&](std::size_t end, std::vector<std::string>& target) {
-    for (; i < std::min(end, words.size()); ++i) target.push_back(words[i]);
-  };
-  while (i < words.size()) {
-    const std::string name = name_in(words[i]);
-    if (name.empty() || contains(flags, name) || words[i] == "-h") {
-      take(i + 1, parts.own);
-    } else if (contains(own_names, name)) {
-      take(words[i].find('=') == std::string::npos ? i + 2 : i + 1, parts.own);
-    } else {
-      take(end_of_option(words, i), parts.passed);
-    }
-  }
-  return parts;
-}
-
-std::optional<std::string> value_of(const std::vector<std::string>& words, std::string_view name) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (name_in(words[i]) != name) continue;
-    if (const std::size_t equals = words[i].find('='); equals != std::string::npos) return words[i].substr(equals + 1);
-    if (end_of_option(words, i) > i + 1) return words[i + 1];
-  }
-  return std::nullopt;
-}
-
 bool has_option(const std::vector<std::string>& words, std::string_view name) {
   return std::ranges::any_of(words, [&](const std::string& word) { return name_in(word) == name; });
 }

@@ -12,8 +12,8 @@
 
 namespace carillon {
 
-/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. So
-/// it lasts until the training of a killed `carillon` has saved its state.
+/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. So it lasts
+/// until the training of a killed `carillon` has saved its state.
 class FolderLock {
  public:
   enum class Kind { exclusive, shared };

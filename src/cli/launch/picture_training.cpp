@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
@@ -14,7 +13,6 @@
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/training_choice.h"
-#include "src/cli/options/option_values.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/text.h"
 #include "src/data/convert/convert_pictures.h"
@@ -40,30 +38,6 @@ constexpr double views = 6.0;
 /// Options of image_train and image_eval that say how to compute.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
 
-std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name,
-                                      std::int64_t least = 1) {
-  const std::optional<std::string> text = value_of(words, name);
-  if (!text) return std::nullopt;
-  char* end = nullptr;
-  const std::int64_t number = std::strtoll(text->c_str(), &end, 10);
-  if (end == text->c_str() || *end != '\0' || number < least) {
-    fail(ExitCode::usage, "--{}: '{}' is not a whole number of {} or more", name, *text, least);
-  }
-  return number;
-}
-
-/// The epochs that the user chose. As for image_train, 0 means that none were chosen.
-std::optional<double> epochs_in(const std::vector<std::string>& passed) {
-  const std::optional<std::string> text = value_of(passed, "epochs");
-  const double epochs = text ? std::strtod(text->c_str(), nullptr) : 0.0;
-  return epochs > 0.0 ? std::optional(epochs) : std::nullopt;
-}
-
-/// Whether the user chose the number of steps.
-bool has_length(const std::vector<std::string>& passed) {
-  return value_of(passed, "max-steps").has_value() || epochs_in(passed).has_value();
-}
-
 /// Whether `inner` is `outer`, or in it. Both are canonical.
 bool contains(const fs::path& outer, const fs::path& inner) {
   const fs::path relative = inner.lexically_relative(outer);
@@ -83,19 +57,13 @@ fs::path full_path(const fs::path& path) {
   return full;
 }
 
-/// Whether --device, or its environment variable, chooses the CPU.
-bool wants_cpu(const std::vector<std::string>& passed) {
-  const char* const variable = std::getenv("CARILLON_DEVICE");
-  return value_of(passed, "device").value_or(variable == nullptr ? "" : variable) == "cpu";
-}
-
 }  // namespace
 
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
     : request_(std::move(request)),
       pictures_(look_through(folder)),
       cores_(usable_cores()),
-      gpus_(wants_cpu(request_.passed) ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
+      gpus_(request_.given.wants_cpu ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
       started_(started) {
   check_class_folders(pictures_.path);
   const fs::path name = fs::path(pictures_.path).filename();
@@ -143,9 +111,9 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          "{}: this training has --{} {}: omit --{}, train again with --fresh, or name another folder with --train-dir",
          train_dir_.string(), option, began, option);
   };
-  refuse_other("model", value_of(request_.passed, "model"), plan->network);
-  refuse_other("image-size", number_in(request_.passed, "image-size"), plan->image_size);
-  std::optional<std::int64_t> given_size = given_evaluation_size();
+  refuse_other("model", request_.given.model, plan->network);
+  refuse_other("image-size", request_.given.image_size, plan->image_size);
+  std::optional<std::int64_t> given_size = request_.given.eval_image_size;
   if (given_size == 0) given_size = plan->image_size;
   refuse_other("eval-image-size", given_size, plan->eval_image_size > 0 ? plan->eval_image_size : plan->image_size);
   if (plan->from != from_) {
@@ -168,8 +136,8 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
 }
 
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
-  if (epochs_in(request_.passed)) return false;  // it may have become longer
-  return list_checkpoints(train_dir_).front() >= number_in(request_.passed, "max-steps").value_or(plan.steps);
+  if (request_.given.epochs > 0.0) return false;  // it may have become longer
+  return list_checkpoints(train_dir_).front() >= request_.given.max_steps.value_or(plan.steps);
 }
 
 std::int64_t PictureTraining::training_pictures() const {
@@ -177,25 +145,21 @@ std::int64_t PictureTraining::training_pictures() const {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
 }
 
-std::optional<std::int64_t> PictureTraining::given_evaluation_size() const {
-  return number_in(request_.passed, "eval-image-size", 0);
-}
-
 std::int64_t PictureTraining::batch_size() const {
-  return number_in(request_.passed, "global-batch").value_or(batch_for(training_pictures()));
+  return request_.given.global_batch.value_or(batch_for(training_pictures()));
 }
 
 TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
-  if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
+  if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the time does not set the length
   return choose_training({.pictures = training_pictures(),
                           .side = pictures_.side,
                           .seconds = seconds,
                           .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
                           .batch_size = batch_size(),
-                          .fixed = {.network = given_network_ ? given_network_ : value_of(request_.passed, "model"),
-                                    .image_size = number_in(request_.passed, "image-size")},
+                          .fixed = {.network = given_network_ ? given_network_ : request_.given.model,
+                                    .image_size = request_.given.image_size},
                           .fine_tunes = given_network_.has_value(),
                           .preprocessing = given_preprocessing_});
 }
@@ -217,9 +181,10 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
 
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                                         const TrainingPlan& plan, MachineSpeed& speed) const {
-  if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
-  if (const std::optional<double> epochs = epochs_in(request_.passed)) {
-    const double steps = *epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
+  if (request_.given.max_steps) return request_.given.max_steps;
+  if (request_.given.epochs > 0.0) {
+    const double steps =
+        request_.given.epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
     return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
   }
   const double guess = static_cast<double>(choice.batch_size) * speed.seconds_per_picture(choice.candidate);
@@ -248,11 +213,10 @@ std::int64_t PictureTraining::ranks() const {
 
 void PictureTraining::read_weights() {
   if (from_.empty()) return;
-  const GivenNetwork given = network_of_weights(request_.from, value_of(request_.passed, "model"));
+  const GivenNetwork given = network_of_weights(request_.from, request_.given.model);
   given_network_ = given.network;
   given_preprocessing_ = given.preprocessing;
-  if (is_vision_transformer(given.network) && given.preprocessing.empty() &&
-      !value_of(request_.passed, "preprocessing")) {
+  if (is_vision_transformer(given.network) && given.preprocessing.empty() && !request_.given.has_preprocessing) {
     say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
   }
 }
@@ -262,7 +226,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
          request_.ranks);
   }
-  const std::optional<std::int64_t> given_size = given_evaluation_size();
+  const std::optional<std::int64_t>& given_size = request_.given.eval_image_size;
   if (given_size) check_evaluation_size(*given_size);
   read_weights();
   const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
@@ -294,7 +258,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = ranks(),
-                    .minutes = has_length(request_.passed) ? 0.0
+                    .minutes = request_.given.has_length() ? 0.0
                                : request_.minutes > 0.0    ? request_.minutes
                                                            : choice.seconds / 60.0};
   const std::optional<std::int64_t> steps = find_steps(choice, records, plan, speed);
@@ -311,7 +275,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const double epochs = static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training);
   say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
                   candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs));
-  if (epochs < few_epochs && !choice.fine_tunes && !has_length(request_.passed)) {
+  if (epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
     say("few passes over the pictures: a longer training (--minutes) is usually better");
   }
   return plan;
@@ -348,9 +312,8 @@ std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan&
 }
 
 fs::path PictureTraining::expected_network(const TrainingPlan& plan) const {
-  const std::optional<std::string> given = value_of(request_.passed, "keep-best");
-  const bool keeps_best = !given || !is_bool(*given) || parse_bool(*given);
-  return plan.watched == "validation" && keeps_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+  return plan.watched == "validation" && request_.given.keeps_best ? best_checkpoint_path(train_dir_)
+                                                                   : trained_network(train_dir_);
 }
 
 std::vector<std::string> PictureTraining::evaluation_of(const fs::path& network, const TrainingPlan& plan) const {

@@ -16,6 +16,19 @@
 
 namespace carillon {
 
+/// Options of image_train on the command line that a choice depends on.
+struct GivenOptions {
+  std::optional<std::string> model;
+  std::optional<std::int64_t> image_size, eval_image_size, global_batch, max_steps;
+  double epochs = 0.0;             ///< 0: not given
+  bool has_preprocessing = false;  ///< --preprocessing is given
+  bool keeps_best = true;
+  bool wants_cpu = false;  ///< also if the environment says so
+
+  /// Whether the user chose the number of steps.
+  bool has_length() const { return max_steps.has_value() || epochs > 0.0; }
+};
+
 /// Choices of the user. Empty text and 0: the default.
 struct TrainingRequest {
   double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
@@ -24,7 +37,8 @@ struct TrainingRequest {
   double validation_share = 0.1;
   std::string background;           ///< colour behind transparent pixels
   std::string from;                 ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
-  std::vector<std::string> passed;  ///< options for image_train
+  std::vector<std::string> passed;  ///< options for image_train, as words
+  GivenOptions given;               ///< the values of some of them
   bool fresh = false;
   Convert convert;
 };
@@ -67,8 +81,6 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   /// Pictures to train on, after those that are held out.
   std::int64_t training_pictures() const;
-  /// --eval-image-size, if it is given.
-  std::optional<std::int64_t> given_evaluation_size() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
   std::int64_t ranks() const;

@@ -1,4 +1,4 @@
-// MPI launch: the command that starts a program with several ranks on this machine.
+// Ranks: starts a program with several ranks on this machine, under mpirun, and again if a rank is lost.
 //
 // `carillon` starts its trainings with it, and each training program starts its own ranks with it (--ranks).
 #pragma once
@@ -54,7 +54,7 @@ struct Launch {
 
 // --ranks: a training program that starts itself under mpirun, once per rank. No rank has the option.
 
-/// `launcher`: the launcher_variable (mpi_launch.h) at the start of the program: MPI_Init sets such variables, too.
+/// `launcher`: the launcher_variable at the start of the program: MPI_Init sets such variables, too.
 /// Errors: usage (--ranks, although a launcher started this process).
 void check_ranks(const DeviceOptions& options, const std::string& launcher);
 
@@ -83,8 +83,6 @@ std::vector<std::string> resuming(const std::vector<std::string>& command);
 /// code is 70; with 0 restarts it is that of the training. Errors: those of run_child.
 ChildResult run_with_restarts(const Launch& launch, const std::vector<std::string>& command,
                               const std::filesystem::path& train_dir, std::int64_t restarts);
-
-// Messages of `carillon` itself, among those of the programs that it starts.
 
 /// Prints "carillon: <line>" to stdout at once.
 void say(const std::string& line);

@@ -1,4 +1,5 @@
-// --global-batch and --micro-batch: how the ranks share the samples of a step.
+// Resolves and checks options of a training against the network, the ranks and the device, before it starts: batches,
+// the images of evaluations, and the faster choice that a long training recommends.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 /// that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
-// The images of a training's evaluations, if their shape is another one than that of its training images.
+// Images of a training's evaluations. Their shape may differ from that of the training images.
 
 /// Checks that two networks have the same variables and buffers. Errors: usage (they depend on the image size).
 void check_same_variables(const Network& trained, const Network& evaluated);
@@ -41,8 +42,6 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
 
 /// Checks that a batch of an evaluation fits into the memory of a CPU. `local_ranks`: of this host. Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
-
-// The faster choice that a training names if it will take more than an hour.
 
 /// LoggingOptions::faster_choice of a training with these options: ProgramSpec::fast_network and fast_image_size, if
 /// they need less work per image, or fewer steps. Empty: the program has no fast network, or the data are synthetic.

@@ -1,5 +1,5 @@
-// Training plan: what `carillon train` decided for a train directory. The same command continues it, and the other
-// commands find the records in it.
+// Run folder: the train directory of a run, and the plan in it. The plan is what `carillon train` decided; the same
+// command continues it, and the other commands find the records in it.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,6 @@ void remove_plan(const std::filesystem::path& train_dir);
 
 /// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
-
-// Run place: the run, checkpoint or file that the first argument of a command names.
 
 /// The first word of a command, and the others.
 struct Place {

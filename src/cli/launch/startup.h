@@ -1,4 +1,4 @@
-// Startup: the first steps of training and evaluation programs: options, cores, device.
+// Startup: the first steps of training and evaluation programs: options, cores, device, number format.
 #pragma once
 
 #include <memory>
@@ -49,8 +49,6 @@ std::string isa_text(Device& device, Arithmetic arithmetic);
 /// Collective.
 std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 
-// How the programs choose a number format, and what they require of it.
-
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
@@ -72,9 +70,7 @@ Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<I
 void set_precision(DeviceOptions& options, Arithmetic precision, const Device& device, const std::vector<Isa>& isas,
                    const Mpi& mpi);
 
-// The output of --version.
-
-/// A line with the version of the program and one with the versions of its libraries.
+/// The output of --version: a line with the version of the program and one with the versions of its libraries.
 std::string version_text(const std::string& program);
 
 }  // namespace carillon

@@ -88,15 +88,14 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors);
 /// image_train.
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps);
 
-// Given weights: what the weights of `carillon train --from` require of the training.
-
+/// What the weights of `carillon train --from` require of the training.
 struct GivenNetwork {
   std::string network;
   std::string preprocessing;  ///< empty: unknown
 };
 
-/// Of the weights in `from`: a file of PyTorch's weights, a checkpoint or a train directory. `model`: --model, if it is
-/// given. Errors: usage (another network, or none for pictures), those of reading the file.
+/// The network of the weights in `from`: a file of PyTorch's weights, a checkpoint or a train directory. `model`:
+/// --model, if it is given. Errors: usage (another network, or none for pictures), those of reading the file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model);
 
 }  // namespace carillon

@@ -63,6 +63,13 @@ void OptionSet::set_value_name(const std::string& name, const std::string& value
   declared(name).value_name = value_name;
 }
 
+void OptionSet::pass_on(Manual about, const std::vector<std::string>& replaced) {
+  about_ = std::move(about);
+  std::erase_if(options_, [&](const Option& option) { return std::ranges::count(replaced, option.name) > 0; });
+  for (Option& option : options_) option.is_passed_on = true;
+  begin_group("");
+}
+
 void OptionSet::add_option(Option option) {
   option.group = group_;
   options_.push_back(std::move(option));
@@ -178,7 +185,8 @@ std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* c
   return arguments;
 }
 
-OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) const {
+OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) {
+  words_.clear();
   po::options_description description;
   auto add = description.add_options();
   add("help", "")("version", "");
@@ -215,8 +223,10 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
         fail(ExitCode::usage, "'{}' belongs to no option (see --help)", option.value.at(0));
       }
       const Option* const known = find(option.string_key);  // null for --help, --version and --config
-      auto& values = source.values[known != nullptr ? known->name : option.string_key];
+      const std::string& name = known != nullptr ? known->name : option.string_key;
+      auto& values = source.values[name];
       values.insert(values.end(), option.value.begin(), option.value.end());
+      words_.emplace_back(name, option.value);
     }
   } catch (const po::unknown_option& error) {
     fail(ExitCode::usage, "{}", unknown(error.get_option_name(), ""));
@@ -233,7 +243,7 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
   if (const auto found = explanations_.find(name); found != explanations_.end()) {
     return fmt::format("--{}{}: {}", name, where, found->second);
   }
-  std::vector<std::string> names = also_suggested_;
+  std::vector<std::string> names;
   if (where.empty()) names.insert(names.end(), {"help", "version"});
   if (where.empty() && !only_command_line_) names.emplace_back("config");
   for (const Option& option : options_) names.push_back(option.name);
@@ -345,6 +355,23 @@ OptionSet::GivenBy OptionSet::given_by(std::string_view name) const {
   return option->given_by;
 }
 
+bool OptionSet::is_passed_on(std::string_view name) const {
+  const Option* const option = find(name);
+  return option != nullptr && option->is_passed_on;
+}
+
+std::vector<std::string> OptionSet::words_given(const std::function<bool(const std::string&)>& is_wanted) const {
+  std::vector<std::string> words;
+  for (const auto& [name, texts] : words_) {
+    if (!is_wanted(name)) continue;
+    const Option* const option = find(name);
+    const bool is_flag = option != nullptr && option->is_flag;
+    words.push_back("--" + name + (is_flag && texts.front() != "true" ? "=" + texts.front() : ""));
+    if (!is_flag) words.insert(words.end(), texts.begin(), texts.end());
+  }
+  return words;
+}
+
 RunDescription OptionSet::values() const {
   RunDescription description;
   for (const Option& option : options_) {
@@ -386,6 +413,7 @@ std::vector<ManualGroup> OptionSet::groups() const {
     groups.front().options = {help, {.name = "version", .text = "print the version and exit"}};
   }
   for (const Option& option : options_) {
+    if (option.is_passed_on) continue;
     groups[option.group].options.push_back(
         {.name = option.name,
          .value = option.is_flag ? "" : option.value_name,

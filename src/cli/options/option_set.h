@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/cli/options/run_description.h"
@@ -42,7 +43,7 @@ class OptionSet {
 
   /// A value with its own text format.
   struct Form {
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (src/options/option_values.h)
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (option_values.h)
     std::function<FieldValue()> get;  ///< `set` with the text of this value makes the same value
     bool takes_many = false;          ///< any number of texts; else one
   };
@@ -93,13 +94,14 @@ class OptionSet {
   /// belong to no option.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
+  /// Turns the options so far into those of another program, to which words_given passes them on: --help does not list
+  /// them, and options named in `replaced` are removed. `about`: as in the constructor.
+  void pass_on(Manual about, const std::vector<std::string>& replaced);
+
   /// What --version prints.
   void set_version(std::string text) { version_ = std::move(text); }
   /// The answer to `name`, an option of other programs but not of this one.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
-
-  /// The error for an unknown option may suggest these names, too.
-  void also_suggest(const std::vector<std::string>& names) { also_suggested_ = names; }
 
   static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
 
@@ -122,6 +124,10 @@ class OptionSet {
   bool given_with(std::string_view name, std::string_view other) const {
     return given(name) && given_by(name) >= given_by(other);
   }
+  /// Whether `pass_on` has marked the option.
+  bool is_passed_on(std::string_view name) const;
+  /// The options of the command line for which `is_wanted(name)` holds, as words in their order there: "--seed", "3".
+  std::vector<std::string> words_given(const std::function<bool(const std::string&)>& is_wanted) const;
   Manual manual() const;
   std::string help() const { return help_text(manual()); }
   std::string answer() const { return asks_version_ ? version_ : help(); }
@@ -136,7 +142,7 @@ class OptionSet {
     std::function<FieldValue()> get;
     std::vector<std::string> choices = {};  ///< none: any
     std::string value_name = "VALUE";
-    bool is_flag = false, takes_many = false;
+    bool is_flag = false, takes_many = false, is_passed_on = false;
     GivenBy given_by = GivenBy::nobody;
     std::size_t group = 0;  ///< index in group_headings_
     std::string alias = {};
@@ -150,7 +156,7 @@ class OptionSet {
   Option& declared(const std::string& name);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
-  Source command_line(int argc, const char* const* argv) const;
+  Source command_line(int argc, const char* const* argv);
   Source config_file(const std::string& path) const;
   Source environment() const;
   /// By its name or its alias; null if there is none.
@@ -162,8 +168,8 @@ class OptionSet {
   std::string version_;
   bool asks_version_ = false, only_command_line_ = false;
   std::map<std::string, std::string> explanations_;
-  std::vector<std::string> also_suggested_;
   std::vector<Option> options_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< of the command line: names and texts
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< index of the present heading

@@ -35,7 +35,7 @@ std::size_t parse_choice(const std::string& text, const std::vector<std::string>
 /// The name in `names` most similar to the misspelt `text`; empty if no name is similar.
 std::string nearest(const std::string& text, const std::vector<std::string>& names);
 
-// Lists (src/options/list_values.cpp). Parsing the result of text_of or texts_of gives the same list.
+// Lists. Parsing the result of text_of or texts_of gives the same list.
 /// "3,5,8": ascending steps.
 std::vector<std::int64_t> parse_milestones(const std::string& text);
 /// "0:0.1,20:0.5": ascending steps, each with a learning rate.
