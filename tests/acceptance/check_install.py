@@ -254,9 +254,42 @@ def _own_model(context, prefix):
     told = _run(build / "shapes_eval", "--data", data / "test-*", "--checkpoint", one, env=context.environment()).stdout
     precision = float(re.search(r"precision @ 1 = ([0-9.]+) ", told)[1])
     yield Result("own model: it learns", precision > 0.9, told.strip().split("\n")[-1])
+    yield from _own_network_in_our_programs(context, prefix, one, data, told)
+    yield from _own_decoder(context, prefix, build)
     wrong = subprocess.run([build / "shapes_train", "--modle", "x"], env=context.environment(), capture_output=True, text=True)
     ok = wrong.returncode == 64 and "shapes_train: rank 0 on " in wrong.stderr and "did you mean --model?" in wrong.stderr
     yield Result("own model: it has Carillon's options and messages", ok, wrong.stderr.strip()[-100:])
+
+
+def _own_network_in_our_programs(context, prefix, run, data, expected):
+    """Carillon's programs know neither the network nor the keys of its records. The checkpoint describes both."""
+    programs_of = prefix / "bin"
+    for program in (["mnist_eval"], ["cifar10_eval"], ["carillon", "evaluate"]):
+        place = [run] if "evaluate" in program else ["--checkpoint", run]
+        told = _run(programs_of / program[0], *program[1:], *place, "--data", data / "test-*", env=context.environment()).stdout
+        yield Result(f"own model: {' '.join(program)} evaluates it", told == expected, told.strip().split("\n")[-1])
+    exported = _run(programs_of / "carillon", "export", run, "--onnx", context.directory("onnx") / "shapes.onnx").stdout
+    yield Result("own model: carillon export writes it as ONNX", "shapes.onnx: shapes of" in exported, exported.strip())
+    picture = context.directory("picture") / "square.pgm"
+    picture.write_bytes(b"P5 24 24 255\n" + bytes(255 if 8 <= i // 24 < 16 and 8 <= i % 24 < 16 else 40 for i in range(24 * 24)))
+    told = _run(programs_of / "carillon", "predict", run, picture).stdout
+    yield Result("own model: carillon predict reads a picture", "square.pgm  0 " in told, told.strip())
+
+
+def _own_decoder(context, prefix, build):
+    """A program with its own decoder, task and metric: its network is exported, its records are its own."""
+    data, run = build / "numbers", context.directory("numbers")
+    _run(build / "draw_numbers", data)
+    _run(build / "numbers_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run, env=context.environment())
+    told = _run(build / "numbers_eval", "--data", data / "test-*", "--checkpoint", run, env=context.environment()).stdout
+    yield Result("own decoder: its program evaluates it", "mean absolute error = 0.0" in told, told.strip().split("\n")[-1])
+    exported = _run(prefix / "bin/carillon", "export", run, "--onnx", context.directory("onnx2") / "numbers.onnx").stdout
+    yield Result("own decoder: carillon export writes it as ONNX", "numbers.onnx: linear of" in exported, exported.strip())
+    refused = subprocess.run(
+        [prefix / "bin/mnist_eval", "--data", data / "test-*", "--checkpoint", run], env=context.environment(),
+        capture_output=True, text=True)
+    ok = refused.returncode == 65 and "only the program that trained it can read its records" in refused.stderr
+    yield Result("own decoder: mnist_eval refuses its records", ok, refused.stderr.strip()[-120:])
 
 
 if __name__ == "__main__":
