@@ -22,6 +22,7 @@ void Graph::check_name_is_free(const std::string& name) const {
 
 int Graph::add_parameter(ParameterSpec spec) {
   check_name_is_free(spec.name);
+  spec.block = block_;
   parameters_.push_back(std::move(spec));
   return static_cast<int>(parameters_.size()) - 1;
 }
@@ -66,6 +67,7 @@ Value Graph::add_op(NewOp op, Shape output_shape) {
             .parameters = std::move(op.parameters),
             .buffers = std::move(op.buffers),
             .traits = op.traits,
+            .block = block_,
             .type = op.type,
             .attributes = std::move(op.attributes)};
   bool wants_gradient = !node.parameters.empty();

@@ -41,6 +41,7 @@ Value add_described(Graph& graph, const OpDescription& op, const std::map<std::s
   }
   const std::size_t first = graph.parameters().size();
   Value output;
+  graph.set_block(op.block);
   try {
     output = op.type->build(graph, op.name, inputs, op.attributes);
   } catch (const Error& error) {
@@ -105,6 +106,10 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
     const std::string name = name_in(input, "an input");
     if (name != image_name) read.inputs.push_back(name);
   }
+  if (op.contains("block")) {
+    read.block = op.at("block").get<int>();
+    if (read.block < 0) fail(ExitCode::data, "the block of the op '{}' is negative", read.name);
+  }
   if (!op.contains("attributes")) return read;
   for (const auto& [name, value] : op.at("attributes").items()) read.attributes.set(name, attribute_of(name, value));
   return read;
@@ -127,7 +132,8 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
     if (std::ranges::any_of(network.ops, has_its_name)) {
       fail(ExitCode::failed, "the network has two ops named '{}'", node.name);
     }
-    OpDescription op{.name = node.name, .type = node.type, .inputs = {}, .attributes = node.attributes};
+    OpDescription op{
+        .name = node.name, .type = node.type, .inputs = {}, .attributes = node.attributes, .block = node.block};
     for (const int input : node.inputs) op.inputs.push_back(name_of(input));
     network.ops.push_back(std::move(op));
   }
@@ -141,9 +147,14 @@ Value add_network(Graph& graph, const NetworkDescription& network) {
     const Value output = add_described(graph, op, values);
     if (!values.emplace(op.name, output).second) fail(ExitCode::data, "the network has two ops named '{}'", op.name);
   }
+  graph.set_block(-1);
   const auto found = values.find(network.output);
   if (found == values.end()) fail(ExitCode::data, "no op computes the output '{}'", network.output);
   return found->second;
+}
+
+bool has_op(const NetworkDescription& network, std::string_view type) {
+  return std::ranges::any_of(network.ops, [&](const OpDescription& op) { return op.type->name == type; });
 }
 
 std::string description_text(const NetworkDescription& network) {
@@ -154,6 +165,7 @@ std::string description_text(const NetworkDescription& network) {
     text["name"] = op.name;
     text["type"] = op.type->name;
     text["inputs"] = op.inputs.empty() ? std::vector<std::string>{std::string(image_name)} : op.inputs;
+    if (op.block >= 0) text["block"] = op.block;
     for (const auto& [name, value] : op.attributes.values()) text["attributes"][name] = json_of(value);
   }
   Json text;

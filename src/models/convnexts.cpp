@@ -85,9 +85,11 @@ Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const Net
       x = area_conv(graph, name + "/downsample", x, form.width << (stage - 1), 2, settings);
     }
     for (int block = 1; block <= counts[static_cast<std::size_t>(stage - 1)]; ++block) {
+      graph.set_block(place.index);
       x = convnext_block(graph, fmt::format("{}/block{}", name, block), x, place, settings);
       ++place.index;
     }
+    graph.set_block(-1);
   }
   return x;
 }

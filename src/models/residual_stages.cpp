@@ -45,6 +45,7 @@ Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const
   BlockPlace place{.count = std::accumulate(counts.begin(), counts.end(), 0)};
   for (int stage = 1; stage <= 4; ++stage) {
     for (int block = 1; block <= counts[static_cast<std::size_t>(stage - 1)]; ++block) {
+      graph.set_block(place.index);
       x = residual_block(graph, x,
                          {.name = fmt::format("stage{}/block{}", stage, block),
                           .filters = std::int64_t{32} << stage,
@@ -54,6 +55,7 @@ Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const
       ++place.index;
     }
   }
+  graph.set_block(-1);
   return x;
 }
 

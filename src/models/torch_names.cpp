@@ -163,11 +163,6 @@ std::string torch_network(const std::vector<TorchArray>& arrays) {
   return found != std::end(networks) ? std::string(found->name) : "";
 }
 
-bool is_vision_transformer(std::string_view network) {
-  const auto* const found = std::ranges::find(networks, network, &NamedNetwork::name);
-  return found != std::end(networks) && found->family == &transformers;
-}
-
 bool is_only_torchs(std::string_view torch_name) { return torch_name.ends_with(".num_batches_tracked"); }
 
 }  // namespace carillon

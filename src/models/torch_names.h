@@ -30,9 +30,6 @@ struct TorchArray {
 /// The network that has these arrays, by its blocks and a telling shape; empty: none.
 std::string torch_network(const std::vector<TorchArray>& arrays);
 
-/// Whether the network is one of timm's vision transformers. Most of their weights expect pixels from -1 to 1.
-bool is_vision_transformer(std::string_view network);
-
 /// Whether a state_dict of PyTorch has this array, which no network of Carillon needs: a counter of batches.
 bool is_only_torchs(std::string_view torch_name);
 

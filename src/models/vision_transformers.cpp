@@ -88,8 +88,10 @@ Network vision_transformer(std::string_view name, const TransformerForm& form, c
   const auto layers = [form, settings](Graph& graph) {
     Value x = patch_tokens(graph, form, settings);
     for (int index = 0; index < block_count; ++index) {
+      graph.set_block(index);
       x = transformer_block(graph, x, {.index = index, .count = block_count}, settings);
     }
+    graph.set_block(-1);
     x = first_token(graph, "class", x);  // the norm works on each token alone, so the others need none
     x = layer_norm(graph, "norm", x, {.epsilon = epsilon});
     return dense(graph, "logits", x,

@@ -40,8 +40,7 @@ std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
 /// block is a layer, with the variables between it and the block before. Layer L is everything after the last block.
 /// Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
 ///
-/// `variables`: in the order of the network. Errors: usage (decay is not 1 and the network has no blocks: no name has a
-/// part "block1").
+/// `variables`: in the order of the network. Errors: usage (decay is not 1 and the network has no blocks).
 std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& variables);
 
 /// The norm of a step's gradient, and the factor by which the gradient is clipped.

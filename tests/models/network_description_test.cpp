@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "carillon/core/error.h"
 #include "kernels/shared/op_types.h"
@@ -152,6 +153,21 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
   }
   EXPECT_EQ(error_of_text("{").code(), ExitCode::data);
   EXPECT_EQ(error_of_text(std::string(100'000, '[')).code(), ExitCode::data);
+}
+
+TEST(NetworkDescription, NumbersTheBlocksOfAllStages) {
+  for (const auto& [network, count] : {std::pair{resnet18_network(cifar10_images()), 8},
+                                       {convnext_tiny_network(cifar10_images()), 18},
+                                       {vit_tiny_patch4_32_network(cifar10_images()), 12}}) {
+    std::set<int> blocks;
+    const Graph graph = build_network(network, {.purpose = Purpose::evaluation}).graph;
+    for (const ParameterSpec& variable : graph.parameters()) {
+      EXPECT_EQ(variable.block >= 0, variable.name.find("block") != std::string::npos) << variable.name;
+      blocks.insert(variable.block);
+    }
+    EXPECT_EQ(static_cast<int>(blocks.size()), count + 1) << network.name;
+    EXPECT_EQ(*blocks.rbegin(), count - 1) << network.name;
+  }
 }
 
 TEST(NetworkDescription, RequiresAnOpTypeOfEachOp) {

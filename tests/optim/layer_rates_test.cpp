@@ -8,28 +8,33 @@
 namespace carillon {
 namespace {
 
-std::vector<ParameterSpec> named(const std::vector<std::string>& names) {
+struct Variable {
+  std::string name;
+  int block = -1;
+};
+
+std::vector<ParameterSpec> specs_of(const std::vector<Variable>& variables) {
   std::vector<ParameterSpec> specs;
-  for (const std::string& name : names) specs.push_back({.name = name, .shape = {2, 2}, .initializer = {}});
+  for (const auto& [name, block] : variables) {
+    specs.push_back({.name = name, .shape = {2, 2}, .initializer = {}, .block = block});
+  }
   return specs;
 }
 
 TEST(LayerRates, FallFromTheLastLayerToTheFirst) {
   const std::vector<ParameterSpec> specs =
-      named({"patches/weights", "tokens/class", "block1/norm1/gamma", "block1/mlp/expand/weights", "block2/norm1/gamma",
-             "norm/gamma", "logits/weights"});
+      specs_of({{"patches"}, {"tokens"}, {"a/norm", 0}, {"a/mlp", 0}, {"b/norm", 1}, {"norm"}, {"logits"}});
   EXPECT_THAT(layer_rates(0.5, specs), ::testing::ElementsAre(0.125, 0.125, 0.25, 0.25, 0.5, 1.0, 1.0));
 }
 
 TEST(LayerRates, CountBlocksOverAllStagesAndWhatIsBetweenThemWithTheSecondOne) {
   const std::vector<ParameterSpec> specs =
-      named({"stem/weights", "stage1/block1/conv1/weights", "stage1/block2/conv1/weights", "stage2/downsample/weights",
-             "stage2/block1/conv1/weights", "stage2/block10/conv1/weights", "logits/weights"});
+      specs_of({{"stem"}, {"a", 0}, {"b", 1}, {"downsample"}, {"c", 2}, {"d", 3}, {"logits"}});
   EXPECT_THAT(layer_rates(0.5, specs), ::testing::ElementsAre(1.0 / 32, 1.0 / 16, 1.0 / 8, 0.25, 0.25, 0.5, 1.0));
 }
 
 TEST(LayerRates, AreOneWithoutDecayAndRefuseANetworkWithoutBlocks) {
-  const std::vector<ParameterSpec> specs = named({"layer1/weights", "blocks/weights", "layer2/weights"});
+  const std::vector<ParameterSpec> specs = specs_of({{"layer1"}, {"block1/weights"}, {"layer2"}});
   EXPECT_THAT(layer_rates(1.0, specs), ::testing::Each(1.0));
   try {
     layer_rates(0.5, specs);
@@ -40,7 +45,7 @@ TEST(LayerRates, AreOneWithoutDecayAndRefuseANetworkWithoutBlocks) {
 }
 
 TEST(LayerRates, MultiplyTheRatesOfGroups) {
-  const std::vector<ParameterSpec> specs = named({"stem/weights", "block1/weights", "logits/weights"});
+  const std::vector<ParameterSpec> specs = specs_of({{"stem/weights"}, {"block1/weights", 0}, {"logits/weights"}});
   const std::vector<UpdateFactors> factors =
       update_factors({.layer_decay = 0.5, .groups = {{.pattern = "block1/*", .rate = 4.0}}}, specs);
   EXPECT_EQ(factors[0].rate, 0.25f);

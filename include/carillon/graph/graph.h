@@ -60,6 +60,7 @@ class Graph {
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
     OpTraits traits = {};              ///< traits of the op's type
+    int block = -1;                    ///< as in set_block
     const OpType* type = nullptr;      ///< as in NewOp
     Attributes attributes = {};        ///< before any pass
   };
@@ -85,6 +86,9 @@ class Graph {
   const GraphContext& context() const { return context_; }
   Arithmetic arithmetic() const { return arithmetic_; }
 
+  /// Ops and parameters that are added from now on belong to this block: a part of the network that repeats, such as a
+  /// residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay counts blocks.
+  void set_block(int block) { block_ = block; }
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
   /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer).
   int add_parameter(ParameterSpec spec);
@@ -134,6 +138,7 @@ class Graph {
   std::int64_t batch_size_;
   Arithmetic arithmetic_;
   GraphContext context_;
+  int block_ = -1;
   std::vector<ValueInfo> values_;
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;

@@ -9,7 +9,8 @@
 //    "ops": [{"name": "input", "type": "scale_input", "inputs": ["image"], "attributes": {"scale": 0.00390625}},
 //            {"name": "layer1", "type": "dense", "inputs": ["input"], "attributes": {"units": 500, ...}}, ...],
 //    "outputs": ["layer2"]}
-// Attributes that equal the default of their op type are omitted, so these defaults must never change.
+// An op of a block also has the member "block": 0, 1, ... Attributes that equal the default of their op type are
+// omitted, so these defaults must never change.
 #pragma once
 
 #include <functional>
@@ -27,6 +28,7 @@ struct OpDescription {
   const OpType* type = nullptr;     ///< never null
   std::vector<std::string> inputs;  ///< names of the ops that it reads; empty: it reads the records
   Attributes attributes;
+  int block = -1;  ///< as in Graph::set_block
   bool operator==(const OpDescription&) const = default;
 };
 
@@ -46,6 +48,9 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
 /// Adds all ops of the network to an empty graph whose context has the network's image shape, and returns the output.
 /// Errors: data (unsuitable attributes; sizes beyond 2^40 elements), and those of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
+
+/// Whether the network has an op of this type, for example "attention".
+bool has_op(const NetworkDescription& network, std::string_view type);
 
 std::string description_text(const NetworkDescription& network);
 /// Reads the JSON text. `types`: all known op types. Errors: data (not such a text; an unknown op type).

@@ -44,6 +44,7 @@ struct ParameterSpec {
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
   /// A table of vectors: update rules that treat vectors and matrices differently treat it as a vector.
   bool is_embedding = false;
+  int block = -1;  ///< the block of the network to which the variable belongs (Graph::set_block); -1: none
 };
 
 /// An array that an optimiser keeps, with the layout of the parameters, for example momentum or a moving average.

@@ -15,7 +15,6 @@
 #include "src/cli/options/picture_options.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
-#include "src/models/torch_names.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
 #include "src/tasks/class_weights.h"
@@ -178,10 +177,12 @@ void check_task(const TrainOptions& options) {
 
 /// Warns on rank 0 if trained weights probably expect other pixels than the images will have.
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
-  if (mpi.rank() != 0 || set.given("preprocessing") || !is_vision_transformer(options.model.name)) return;
+  if (mpi.rank() != 0 || set.given("preprocessing")) return;
   const CheckpointOptions& checkpoint = options.checkpoint;
   const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
   if (resumes || !is_weight_file(checkpoint.init_from)) return;
+  const ImageShape& image = options.data.record_form.schema.image_shape;
+  if (!has_op(options.model.make({.image = image, .outputs = 1}), "attention")) return;
   print_warning(
       "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
       "torchvision is used");

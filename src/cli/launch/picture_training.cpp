@@ -17,7 +17,6 @@
 #include "src/core/text.h"
 #include "src/data/convert/convert_pictures.h"
 #include "src/device/cuda_backend.h"
-#include "src/models/torch_names.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 
@@ -216,7 +215,8 @@ void PictureTraining::read_weights() {
   const GivenNetwork given = network_of_weights(request_.from, request_.given.model);
   given_network_ = given.network;
   given_preprocessing_ = given.preprocessing;
-  if (is_vision_transformer(given.network) && given.preprocessing.empty() && !request_.given.has_preprocessing) {
+  if (given.preprocessing.empty() && !request_.given.has_preprocessing &&
+      has_op(network_of({given.network, 64}), "attention")) {
     say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
   }
 }

@@ -12,7 +12,6 @@
 #include "src/cli/launch/resolve_training.h"
 #include "src/cli/launch/saved_network.h"
 #include "src/cli/options/picture_options.h"
-#include "src/models/torch_names.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"
 
@@ -28,10 +27,8 @@ constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_sec
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
 
-/// Networks with layer norms, which are trained with adamw.
-bool has_layer_norms(const std::string& network) {
-  return is_vision_transformer(network) || network.starts_with("convnext_");
-}
+/// Networks with layer norms are trained with adamw.
+bool has_layer_norms(const Candidate& candidate) { return has_op(network_of(candidate), "layer_norm"); }
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   std::vector<Candidate> candidates = training_candidates();
@@ -149,16 +146,16 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("eval-image-size", choice.eval_image_size);
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
-  set("optimizer", has_layer_norms(choice.candidate.network) ? "adamw" : "nesterov");
+  set("optimizer", has_layer_norms(choice.candidate) ? "adamw" : "nesterov");
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("min-crop-area", 0.5);
   if (!choice.preprocessing.empty()) {
     set("preprocessing", choice.preprocessing);
-  } else if (is_vision_transformer(choice.candidate.network)) {
+  } else if (has_op(network_of(choice.candidate), "attention")) {
     set("preprocessing", "inception");
   }
-  if (has_layer_norms(choice.candidate.network)) {
+  if (has_layer_norms(choice.candidate)) {
     set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
     if (choice.fine_tunes) set("layer-decay", 0.75);
     set("weight-decay", 0.05);
