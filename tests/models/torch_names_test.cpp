@@ -62,8 +62,6 @@ TEST(TorchNames, TellTheNetworkByItsBlocksAndShapes) {
   EXPECT_EQ(torch_network({}), "");
 }
 
-TEST(TorchNames, TellVisionTransformers) {}
-
 TEST(TorchNames, AreThoseOfTimmsNetworks) {
   EXPECT_EQ(torch_name("convnext_tiny", "average/norm/gamma"), "head.norm.weight");
   EXPECT_EQ(torch_name("convnext_tiny", "stage2/downsample/norm/gamma"), "stages.1.downsample.0.weight");
