@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "carillon/core/error.h"
+#include "src/optim/element_kernels.h"
 #include "src/optim/norms.h"
 #include "tests/optim/optimizer_fixture.h"
 
