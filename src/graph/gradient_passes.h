@@ -11,7 +11,7 @@
 //   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU it has
 //                                one memory, so that the addition copies nothing.
 //
-// The switch shared_gradients (src/device/gpu_switches.h) leaves insert_forks alone on a GPU.
+// The switch shared_gradients (src/device/cuda_backend.h) leaves insert_forks alone on a GPU.
 #pragma once
 
 #include "carillon/graph/graph.h"

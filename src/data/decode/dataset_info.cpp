@@ -16,11 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int version = 1;
-/// Of records that are not for a classification, so that earlier programs refuse them.
-constexpr int version_with_task = 2;
 constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 
-/// Reads what version_with_task has in addition.
+/// Reads the members of records that are not for a classification.
 void parse_task(const nlohmann::json& json, DatasetInfo& form) {
   form.target = target_of_task(json.at("task").get<std::string>()).value();
   if (form.target != TargetKind::numbers) return;
@@ -30,8 +28,7 @@ void parse_task(const nlohmann::json& json, DatasetInfo& form) {
 
 DatasetInfo parsed(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
-  const int found_version = json.at("carillon_records").get<int>();
-  if (found_version != version && found_version != version_with_task) throw std::runtime_error("unsupported version");
+  if (json.at("carillon_records").get<int>() != version) throw std::runtime_error("unsupported version");
   DatasetInfo form{.keys = {json.at("image_key"), json.at("label_key")}, .classes = json.at("classes")};
   const nlohmann::json& first = json.at("first_label");
   constexpr std::int64_t most = std::int64_t{1} << 31;
@@ -43,7 +40,7 @@ DatasetInfo parsed(const std::string& text) {
   }
   form.first_label = first;
   if (json.contains("background")) form.background = parse_colour(json.at("background").get<std::string>()).value();
-  if (found_version == version_with_task) parse_task(json, form);
+  if (json.contains("task")) parse_task(json, form);
   return form;
 }
 
@@ -53,7 +50,7 @@ void write_text(const fs::path& path, const std::string& text) {
 
 std::string text_of(const DatasetInfo& info) {
   const bool classifies = info.target == TargetKind::class_index;
-  nlohmann::ordered_json json{{"carillon_records", classifies ? version : version_with_task},
+  nlohmann::ordered_json json{{"carillon_records", version},
                               {"image_key", info.keys.image},
                               {"label_key", info.keys.label},
                               {"first_label", info.first_label},
