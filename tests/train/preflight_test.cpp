@@ -99,5 +99,4 @@ TEST(PreflightTest, CpusThatRanksOfOneHostShareAreNamed) {
 }
 
 }  // namespace
-
 }  // namespace carillon

@@ -64,9 +64,10 @@ TEST(InitFrom, SaysWhatInitFromGave) {
   EXPECT_EQ(said("{}", {}), "initialized from a.h5: 3 arrays\n");
   EXPECT_EQ(said(R"({"preprocessing": "torchvision"})", {"y"}),
             "initialized from a.h5: 2 arrays, without the variables of --init-exclude: y\n");
-  EXPECT_EQ(said(R"({"preprocessing": "inception"})", {}),
-            "initialized from a.h5: 3 arrays\nwarning: a.h5 was trained with --preprocessing \"inception\", and this run "
-            "has \"torchvision\"\n");
+  EXPECT_EQ(
+      said(R"({"preprocessing": "inception"})", {}),
+      "initialized from a.h5: 3 arrays\nwarning: a.h5 was trained with --preprocessing \"inception\", and this run "
+      "has \"torchvision\"\n");
 }
 
 }  // namespace

@@ -9,7 +9,11 @@
 namespace carillon::testing {
 namespace {
 
+using std::chrono::seconds;
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const std::filesystem::path directory = std::filesystem::temp_directory_path();
 
@@ -29,12 +33,6 @@ TEST(FreeSpace, ForNoCheckpointIsAnError) {
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_THAT(error.what(), HasSubstr("are free, a checkpoint takes 1099511627776.0 MiB"));
 }
-
-using std::chrono::seconds;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class CheckpointSaverTest : public ::testing::Test {
  protected:
@@ -153,5 +151,4 @@ TEST_F(CheckpointSaverTest, ThatFinishesTriesAgainUntilItIsTooOften) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

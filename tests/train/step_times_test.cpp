@@ -109,8 +109,6 @@ TEST_F(StepClockTest, NeverReportsAStepOfZeroTime) {
   EXPECT_GT(clock_.means().step, 0.0);
 }
 
-using std::chrono::seconds;
-
 /// The step, counted from 0, after which a notice was given, and its text.
 struct Found {
   std::int64_t step = -1;
@@ -122,7 +120,7 @@ Found notice_of(DurationNotice notice, int step_seconds, std::int64_t steps) {
   Found found;
   DurationNotice::Clock::time_point now{};
   for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 100); ++step) {
-    now += seconds(step == 0 ? 60 : step_seconds);
+    now += std::chrono::seconds(step == 0 ? 60 : step_seconds);
     const std::optional<std::string> text = notice.end_step(now, steps - step - 1);
     if (!text) continue;
     EXPECT_EQ(found.step, -1) << "a second notice";
@@ -148,19 +146,19 @@ TEST(DurationNotice, ExcludesEvaluations) {
   DurationNotice notice("--model small");
   DurationNotice::Clock::time_point now{};
   EXPECT_FALSE(notice.end_step(now, 1000));
-  notice.exclude(seconds(100));
-  EXPECT_FALSE(notice.end_step(now += seconds(103), 999));
-  EXPECT_FALSE(notice.end_step(now += seconds(8), 600)) << "5.5 seconds a step";
-  EXPECT_FALSE(notice.end_step(now += seconds(100), 600)) << "decided before";
+  notice.exclude(std::chrono::seconds(100));
+  EXPECT_FALSE(notice.end_step(now += std::chrono::seconds(103), 999));
+  EXPECT_FALSE(notice.end_step(now += std::chrono::seconds(8), 600)) << "5.5 seconds a step";
+  EXPECT_FALSE(notice.end_step(now += std::chrono::seconds(100), 600)) << "decided before";
 }
 
 using Seconds = std::vector<double>;
 
-/// The messages for each of `looks`, which are `seconds` apart.
-std::vector<std::string> said(const std::vector<Seconds>& looks, double seconds = 60.0) {
+/// The messages for each of `looks`, which are `interval` seconds apart.
+std::vector<std::string> said(const std::vector<Seconds>& looks, double interval = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;
-  for (const Seconds& look : looks) lines.push_back(stragglers.add(look, seconds).value_or(""));
+  for (const Seconds& look : looks) lines.push_back(stragglers.add(look, interval).value_or(""));
   return lines;
 }
 
@@ -204,5 +202,4 @@ TEST(Stragglers, ALittleIsNotSlow) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

@@ -65,35 +65,37 @@ TEST(TaskScore, ReachesNothingWithoutATarget) {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// The counts since the best after each of these scores, at steps 10, 20, ...
-std::vector<std::int64_t> counts_after(Patience& patience, const std::vector<double>& values) {
-  std::vector<std::int64_t> counts;
+/// The step of the best score after each of these scores, at steps 10, 20, ... 0: none.
+std::vector<std::int64_t> best_after_each(Patience& patience, const std::vector<double>& values) {
+  std::vector<std::int64_t> steps;
   for (const double value : values) {
-    patience.add({static_cast<std::int64_t>(10 * (counts.size() + 1)), {.name = "score", .value = value}});
-    counts.push_back(patience.since_best());
+    patience.add({static_cast<std::int64_t>(10 * (steps.size() + 1)), {.name = "score", .value = value}});
+    steps.push_back(patience.best() ? patience.best()->step : 0);
   }
-  return counts;
+  return steps;
 }
 
 TEST(Patience, CountsTheEvaluationsSinceTheBest) {
   const TaskScore accuracy(accuracy_task()), error(error_task());
   Patience rising(accuracy, 3), falling(error, 3);
   const std::vector<double> scores{0.5, 0.4, 0.5, 0.6, 0.1, 0.6, 0.59};
-  EXPECT_EQ(counts_after(rising, scores), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2, 3}));
+  EXPECT_EQ(best_after_each(rising, scores), (std::vector<std::int64_t>{10, 10, 10, 40, 40, 40, 40}));
   EXPECT_TRUE(rising.is_over());
-  EXPECT_EQ(rising.best()->step, 40);
   EXPECT_EQ(rising.best()->score.value, 0.6);
-  EXPECT_EQ(counts_after(falling, scores), (std::vector<std::int64_t>{0, 0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(best_after_each(falling, scores), (std::vector<std::int64_t>{10, 20, 20, 20, 50, 50, 50}));
   EXPECT_FALSE(falling.is_over());
 }
 
 TEST(Patience, TakesNanAsNoImprovement) {
   const TaskScore accuracy(accuracy_task());
   Patience patience(accuracy, 4);
-  EXPECT_EQ(counts_after(patience, {nan, nan, 0.1, nan, nan, 0.1}), (std::vector<std::int64_t>{1, 2, 0, 1, 2, 3}));
-  EXPECT_EQ(patience.best()->step, 30);
+  EXPECT_EQ(best_after_each(patience, {nan, nan, 0.1, nan, nan, 0.1}),
+            (std::vector<std::int64_t>{0, 0, 30, 30, 30, 30}));
+  EXPECT_FALSE(patience.is_over());
+  best_after_each(patience, {nan});
+  EXPECT_TRUE(patience.is_over());
   Patience without_score(accuracy, 2);
-  counts_after(without_score, {nan, nan});
+  best_after_each(without_score, {nan, nan});
   EXPECT_TRUE(without_score.is_over());
   EXPECT_FALSE(without_score.best().has_value());
 }
@@ -101,10 +103,9 @@ TEST(Patience, TakesNanAsNoImprovement) {
 TEST(Patience, OfZeroIsNeverOver) {
   const TaskScore accuracy(accuracy_task());
   Patience patience(accuracy, 0);
-  counts_after(patience, std::vector<double>(100, 0.5));
+  best_after_each(patience, std::vector<double>(100, 0.5));
   EXPECT_FALSE(patience.is_over());
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

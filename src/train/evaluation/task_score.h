@@ -46,15 +46,13 @@ class Patience {
   /// the best so far.
   void add(const StepScore& evaluation);
   bool is_over() const { return max_evaluations_ > 0 && since_best_ >= max_evaluations_; }
-  /// Evaluations since the best one.
-  std::int64_t since_best() const { return since_best_; }
   /// The best evaluation, the first one of equals; none: there is no score other than NaN.
   const std::optional<StepScore>& best() const { return best_; }
 
  private:
   const TaskScore* score_;
   std::int64_t max_evaluations_;
-  std::int64_t since_best_ = 0;
+  std::int64_t since_best_ = 0;  ///< evaluations since the best one
   std::optional<StepScore> best_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double seconds_per_hour = 3600.0;
 
-std::string hours_or_days(double seconds) {
+std::string long_duration_text(double seconds) {
   const double hours = seconds / seconds_per_hour;
   return hours < 48.0 ? fmt::format("{:.1f} hours", hours) : fmt::format("{:.0f} days", hours / 24.0);
 }
@@ -29,7 +29,7 @@ std::optional<std::string> DurationNotice::end_step(Clock::time_point end, std::
   decided_ = true;
   const double left = seconds / static_cast<double>(counted_) * static_cast<double>(steps_left);
   if (left <= seconds_per_hour) return std::nullopt;
-  return fmt::format("this training will take about {} at this speed; faster: {}", hours_or_days(left), faster_);
+  return fmt::format("this training will take about {} at this speed; faster: {}", long_duration_text(left), faster_);
 }
 
 void DurationNotice::exclude(Clock::duration spent) {

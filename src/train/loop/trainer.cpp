@@ -63,8 +63,8 @@ ExitCode Trainer::run() {
       }
       return ExitCode::done;
     }
+    resumed_step_ = saved_step_ = position_.step;
   }
-  if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
   if (device_.kind() == DeviceKind::cpu) {
     last_step_saver_.emplace(LastStepSaver::Training{.options = options_.checkpoint,
                                                      .model = options_.model,
