@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/train/input/batch_memory.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {

@@ -18,11 +18,11 @@
 #include "src/options/eval_options.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/checkpoint_size.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/checkpointing/training_state.h"
+#include "src/train/control/agreement.h"
 #include "src/train/evaluation/evaluator.h"
-#include "src/train/input/batch_memory.h"
 #include "src/train/input/open_records.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {

@@ -4,7 +4,7 @@
 #include "carillon/app/program_spec.h"
 #include "carillon/device/device.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/train/input/batch_memory.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 

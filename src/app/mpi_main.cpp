@@ -15,7 +15,7 @@
 #include "src/core/signal_thread.h"
 #include "src/core/standard_descriptors.h"
 #include "src/processes/mpi_launch.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 
 namespace carillon {
 namespace {

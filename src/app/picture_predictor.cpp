@@ -6,7 +6,7 @@
 #include "carillon/core/error.h"
 #include "src/app/saved_network.h"
 #include "src/tasks/probabilities.h"
-#include "src/train/input/batch_memory.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {

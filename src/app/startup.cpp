@@ -16,7 +16,7 @@
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"
 #include "src/report/console.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 #include "src/train/control/stop_signal.h"
 
 namespace carillon {

@@ -14,7 +14,7 @@
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "src/tasks/classification.h"
-#include "src/train/input/batch_memory.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {

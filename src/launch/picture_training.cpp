@@ -23,7 +23,7 @@
 #include "src/options/option_values.h"
 #include "src/processes/passed_options.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/train_directory.h"
+#include "src/train/checkpointing/run_checkpoints.h"
 
 namespace carillon {
 namespace {

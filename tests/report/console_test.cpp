@@ -87,5 +87,4 @@ TEST(DurationText, IsShortAtEveryLength) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

@@ -163,5 +163,4 @@ TEST(TaskReport, TheExtensionChoosesTheForm) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

@@ -176,5 +176,4 @@ TEST(Histogram, OfNothingIsEmpty) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

@@ -80,5 +80,4 @@ TEST(HtmlCharts, BarsOfACalibrationHaveTheAccuracy) {
 }
 
 }  // namespace
-
 }  // namespace carillon

@@ -111,5 +111,4 @@ TEST(HtmlPage, LeavesTheOldOneUntilTheNewIsWhole) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

@@ -223,5 +223,4 @@ TEST(NumberPage, IsBoundedWithManyRecordsAndNumbers) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

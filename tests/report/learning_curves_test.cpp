@@ -62,5 +62,4 @@ TEST(LearningCurves, AreThinnedToMeans) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

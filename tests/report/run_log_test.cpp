@@ -225,5 +225,4 @@ TEST(RunSummary, StaysAlignedInALongFastRun) {
 }
 
 }  // namespace
-
 }  // namespace carillon::testing

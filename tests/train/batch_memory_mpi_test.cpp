@@ -1,4 +1,4 @@
-#include "src/train/input/batch_memory.h"
+#include "src/train/loop/training_setup.h"
 
 #include <gmock/gmock.h>
 

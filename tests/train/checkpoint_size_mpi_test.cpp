@@ -1,4 +1,4 @@
-#include "src/train/checkpointing/checkpoint_size.h"
+#include "src/train/checkpointing/training_state.h"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 
 #include <gmock/gmock.h>
 

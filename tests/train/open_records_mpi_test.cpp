@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "carillon/core/file.h"
-#include "src/train/input/shared_index.h"
 #include "src/train/input/staging.h"
 #include "tests/train/run_test.h"
 

@@ -1,5 +1,5 @@
 // Preflight checks the means of its averaging test.
-#include "src/train/preflight/preflight_averaging.h"
+#include "src/train/preflight/preflight.h"
 
 #include <gmock/gmock.h>
 

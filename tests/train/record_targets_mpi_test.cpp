@@ -1,4 +1,4 @@
-#include "src/train/input/record_targets.h"
+#include "src/train/input/training_records.h"
 
 #include <gmock/gmock.h>
 

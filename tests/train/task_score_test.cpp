@@ -63,5 +63,49 @@ TEST(TaskScore, ReachesNothingWithoutATarget) {
   }
 }
 
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// The step of the best score after each of these scores, at steps 10, 20, ... 0: none.
+std::vector<std::int64_t> best_after_each(Patience& patience, const std::vector<double>& values) {
+  std::vector<std::int64_t> steps;
+  for (const double value : values) {
+    patience.add({static_cast<std::int64_t>(10 * (steps.size() + 1)), {.name = "score", .value = value}});
+    steps.push_back(patience.best() ? patience.best()->step : 0);
+  }
+  return steps;
+}
+
+TEST(Patience, CountsTheEvaluationsSinceTheBest) {
+  const TaskScore accuracy(accuracy_task()), error(error_task());
+  Patience rising(accuracy, 3), falling(error, 3);
+  const std::vector<double> scores{0.5, 0.4, 0.5, 0.6, 0.1, 0.6, 0.59};
+  EXPECT_EQ(best_after_each(rising, scores), (std::vector<std::int64_t>{10, 10, 10, 40, 40, 40, 40}));
+  EXPECT_TRUE(rising.is_over());
+  EXPECT_EQ(rising.best()->score.value, 0.6);
+  EXPECT_EQ(best_after_each(falling, scores), (std::vector<std::int64_t>{10, 20, 20, 20, 50, 50, 50}));
+  EXPECT_FALSE(falling.is_over());
+}
+
+TEST(Patience, TakesNanAsNoImprovement) {
+  const TaskScore accuracy(accuracy_task());
+  Patience patience(accuracy, 4);
+  EXPECT_EQ(best_after_each(patience, {nan, nan, 0.1, nan, nan, 0.1}),
+            (std::vector<std::int64_t>{0, 0, 30, 30, 30, 30}));
+  EXPECT_FALSE(patience.is_over());
+  best_after_each(patience, {nan});
+  EXPECT_TRUE(patience.is_over());
+  Patience without_score(accuracy, 2);
+  best_after_each(without_score, {nan, nan});
+  EXPECT_TRUE(without_score.is_over());
+  EXPECT_FALSE(without_score.best().has_value());
+}
+
+TEST(Patience, OfZeroIsNeverOver) {
+  const TaskScore accuracy(accuracy_task());
+  Patience patience(accuracy, 0);
+  best_after_each(patience, std::vector<double>(100, 0.5));
+  EXPECT_FALSE(patience.is_over());
+}
+
 }  // namespace
 }  // namespace carillon::testing

@@ -1,17 +1,21 @@
 #include "src/train/checkpointing/resume.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
 #include <filesystem>
-#include <optional>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "carillon/core/error.h"
+#include "src/core/count_text.h"
 #include "src/core/printable.h"
-#include "src/models/position_grid.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/checkpoint_size.h"
-#include "src/train/checkpointing/partial_checkpoint.h"
-#include "src/train/checkpointing/torch_weights.h"
+#include "src/train/checkpointing/best_checkpoint.h"
+#include "src/train/checkpointing/init_from.h"
+#include "src/train/checkpointing/training_state.h"
 
 namespace carillon {
 namespace {
@@ -32,100 +36,136 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& op
   return loaded;
 }
 
-/// `other_way`: what to do instead, for the message.
-void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way) {
-  if (loaded.state.model == model.name) return;
-  const std::string trained = printable(loaded.state.model);
-  fail(ExitCode::data, "{}: is of model '{}', this run trains '{}': set --model {}, or choose another {}",
-       loaded.path.string(), trained, model.name, trained, other_way);
+/// Errors: usage (the checkpoint is of another task).
+void require_same_task(const LoadedCheckpoint& checkpoint, const RunDescription& description) {
+  const nlohmann::json before = nlohmann::json::parse(checkpoint.state.options_json, nullptr, false);
+  const nlohmann::json now = nlohmann::json::parse(description.json(), nullptr, false);
+  if (!before.is_object() || !before.contains("task") || before["task"] == now.value("task", nlohmann::json())) return;
+  fail(ExitCode::usage, "{} has the task {}, and this run has {}: choose another --train-dir, or set --fresh",
+       checkpoint.path.string(), printable(before["task"].dump()), now.value("task", nlohmann::json()).dump());
 }
 
-/// The network's initial values that depend on data, from the images of `dataset`.
-std::vector<GivenValues> values_of_data(const Network& network, const Dataset* dataset) {
-  std::vector<GivenValues> given;
-  for (const ValuesOfData& wanted : network.values_of_data) {
-    check(dataset != nullptr, "initial values that depend on data need a dataset");
-    const std::size_t count = std::min(dataset->size(), static_cast<std::size_t>(wanted.max_records));
-    const std::size_t bytes = dataset->image_bytes();
-    std::vector<std::uint8_t> memory(count * bytes);
-    std::vector<const std::uint8_t*> images;
-    std::vector<std::byte> target(dataset->target_bytes());
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::span<std::uint8_t> image = std::span(memory).subspan(i * bytes, bytes);
-      dataset->read(i, i, image, target);
-      images.push_back(image.data());
-    }
-    given.push_back({wanted.variable, wanted.compute(images)});
-  }
-  return given;
-}
-
-/// Resizes the positions of a vision transformer that was trained at another image size.
-void fit_positions(const std::vector<ParameterSpec>& specs, std::vector<NamedArray>& variables) {
-  for (const ParameterSpec& spec : specs) {
-    const auto trained = std::ranges::find(variables, spec.name, &NamedArray::name);
-    const std::vector<std::int64_t> shape = spec.shape.extents();
-    if (!spec.is_embedding || trained == variables.end() || trained->shape == shape) continue;
-    if (!are_position_grids(trained->shape, shape)) continue;
-    trained->values = resized_positions(trained->values, trained->shape, shape);
-    trained->shape = shape;
-  }
-}
-
-/// What --init-from names: a checkpoint, or a file with PyTorch's weights.
-LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOptions& model, const Tower& tower,
-                               std::uint64_t max_bytes) {
-  if (!is_weight_file(options.init_from)) {
-    LoadedCheckpoint loaded = find_checkpoint(options.init_from, print_warning, max_bytes);
-    fit_positions(tower.parameters().specs(), loaded.state.variables);
-    return loaded;
-  }
-  return {options.init_from, read_weight_file(options.init_from, model.name, tower.parameters().specs(),
-                                              tower.buffers().specs(), options.init_exclude)};
-}
-
-RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
-                               Tower& tower, Recorder& recorder) {
+RunStart load_or_initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                            const RunDescription& description, Tower& tower) {
   const std::uint64_t max_bytes = checkpoint_read_limit(max_checkpoint_bytes(tower.network()));
-  if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
-    check_model(*loaded, model, "--train-dir");
-    recorder.require_same_task(*loaded);
-    tower.restore(*loaded);
-    recorder.resumed(*loaded);
-    return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
+  const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes);
+  if (!loaded) {
+    initialize(options, model, dataset, description, tower);
+    return {};
   }
-  if (options.init_from.empty()) {
-    tower.initialize(model.seed, values_of_data(tower.network(), dataset));
-  } else {
-    LoadedCheckpoint initial = initial_state(options, model, tower, max_bytes);
-    check_model(initial, model, "--init-from");
-    std::vector<std::string> excluded;
-    if (!options.init_exclude.empty()) {
-      excluded = exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
-                         values_of_data(tower.network(), dataset), initial.state);
-    }
-    try {
-      tower.initialize_from(initial);
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::data) throw;
-      fail(error.code(), "{} (--init-exclude gives variables their initial values)", error.what());
-    }
-    recorder.initialized(initial, excluded);
+  check_model(*loaded, model, "--train-dir");
+  require_same_task(*loaded, description);
+  tower.restore(*loaded);
+  print_resumed(*loaded, options, description);
+  return {.position = {.step = loaded->state.global_step,
+                       .stream_position = loaded->state.stream_position,
+                       .resumed = true},
+          .same_evaluation = same_evaluation(loaded->state.options_json, description)};
+}
+
+/// The result of `condition` on rank 0, on all ranks. Collective. Errors: those of `condition`.
+bool first_rank_finds(const Mpi& mpi, const std::function<bool()>& condition) {
+  std::uint8_t found = 0;
+  mpi.run_on_all([&] { found = mpi.rank() == 0 && condition() ? 1 : 0; });
+  mpi.broadcast(std::as_writable_bytes(std::span(&found, 1)), 0);
+  return found != 0;
+}
+
+/// On rank 0: the score of the evaluation of the checkpoint's step; none: it is not logged.
+std::optional<Score> last_evaluation(const ResumedRun& run) {
+  return logged_score(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
+}
+
+/// Whether the last evaluation is logged and, if it is the best, its checkpoint is kept. Collective.
+bool has_last_evaluation(const ResumedRun& run) {
+  return first_rank_finds(run.mpi, [&] {
+    const std::optional<Score> logged = last_evaluation(run);
+    return logged && run.checkpoints.has_kept(*logged, run.tower);
+  });
+}
+
+/// The same, and the evaluation has reached the target. Collective.
+bool has_reached_target(const ResumedRun& run) {
+  return first_rank_finds(run.mpi, [&] {
+    const std::optional<Score> logged = last_evaluation(run);
+    return run.start.same_evaluation && logged && run.score.reaches_target(*logged) &&
+           run.checkpoints.has_kept(*logged, run.tower);
+  });
+}
+
+/// The logged evaluations up to the checkpoint's step, in their order. Other ranks than 0 get only the values of the
+/// scores. Empty if the run was evaluated on other records. Collective.
+std::vector<StepScore> logged_evaluations(const ResumedRun& run) {
+  if (!run.start.same_evaluation) return {};
+  std::vector<StepScore> found;
+  std::vector<double> sent;  // step and value of each: a step is below 2^53
+  const bool is_first = run.mpi.rank() == 0;
+  run.mpi.run_on_all([&] {
+    if (!is_first) return;
+    found = logged_scores(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
+    for (const auto& [step, score] : found) sent.insert(sent.end(), {static_cast<double>(step), score.value});
+  });
+  const std::string bytes =
+      run.mpi.all_gather({reinterpret_cast<const char*>(sent.data()), sent.size() * sizeof(double)}).front();
+  if (is_first) return found;
+  sent.resize(bytes.size() / sizeof(double));
+  if (!sent.empty()) std::memcpy(sent.data(), bytes.data(), bytes.size());
+  for (std::size_t i = 0; i < sent.size(); i += 2) {
+    found.push_back({static_cast<std::int64_t>(sent[i]), {.name = {}, .value = sent[i + 1]}});
   }
-  return {};
+  return found;
 }
 
 }  // namespace
 
-RunPosition start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
-                            Tower& tower, Recorder& recorder, const Mpi& mpi) {
-  RunPosition position;
+void print_resumed(const LoadedCheckpoint& checkpoint, const CheckpointOptions& options,
+                   const RunDescription& description) {
+  print_text(STDOUT_FILENO,
+             fmt::format("resuming from {} at step {}{}\n", printable(checkpoint.path.string()),
+                         checkpoint.state.global_step, options.init_from.empty() ? "" : "; --init-from is not used"));
+  for (const std::string& change : description.changes_since(checkpoint.state.options_json)) print_warning(change);
+}
+
+RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                         const RunDescription& description, Tower& tower, const Mpi& mpi) {
+  RunStart start;
   mpi.run_on_all([&] {
-    if (mpi.rank() == 0) position = load_or_initialize(options, model, dataset, tower, recorder);
+    if (mpi.rank() == 0) start = load_or_initialize(options, model, dataset, description, tower);
   });
-  mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
+  mpi.broadcast(std::as_writable_bytes(std::span(&start, 1)), 0);
   tower.broadcast_from_first();
-  return position;
+  return start;
+}
+
+std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience) {
+  const auto end_if = [](bool is_finished, EndCause end) { return is_finished ? std::optional(end) : std::nullopt; };
+  const std::int64_t step = run.start.position.step, max_steps = run.options.optimizer.max_steps;
+  if (step >= max_steps) {
+    const bool ends_with_evaluation = run.has_eval_data && max_steps > 0 && step == max_steps;
+    return end_if(!ends_with_evaluation || has_last_evaluation(run), EndCause::steps);
+  }
+  if (!run.has_eval_data) return std::nullopt;
+  if (run.score.has_target() && has_reached_target(run)) return EndCause::target;
+  if (run.options.task.patience == 0) return std::nullopt;
+  Patience with_this_step = patience;
+  for (const StepScore& evaluation : logged_evaluations(run)) {
+    if (!evaluates_after(evaluation.step, run.options)) continue;
+    with_this_step.add(evaluation);
+    if (evaluation.step < step) patience.add(evaluation);  // the run repeats the evaluation of this step
+  }
+  return end_if(with_this_step.is_over() && has_last_evaluation(run), EndCause::patience);
+}
+
+std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end) {
+  const std::string why =
+      end == EndCause::target
+          ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
+      : end == EndCause::patience      ? fmt::format("where --patience {} ended the run", options.task.patience)
+      : options.optimizer.epochs > 0.0 ? fmt::format("and --epochs {} has {}", options.optimizer.epochs,
+                                                     count_text(options.optimizer.max_steps, "step"))
+                                       : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
+  return fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)",
+                     printable(options.checkpoint.train_dir), step, why);
 }
 
 }  // namespace carillon

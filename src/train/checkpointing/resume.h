@@ -1,21 +1,60 @@
-// Resume: the start of a run: the newest checkpoint of its train directory, another checkpoint's variables, or initial
-// values.
+// Resume: the start of a run from the newest checkpoint of its train directory, if there is one.
 #pragma once
 
-#include "carillon/options/checkpoint_options.h"
-#include "carillon/options/model_options.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "carillon/options/train_options.h"
 #include "src/comm/mpi/mpi.h"
+#include "src/options/run_description.h"
 #include "src/step/tower.h"
-#include "src/train/loop/recorder.h"
-#include "src/train/loop/run_position.h"
+#include "src/train/checkpointing/run_checkpoints.h"
+#include "src/train/evaluation/task_score.h"
+#include "src/train/loop/step_plan.h"
 
 namespace carillon {
 
-/// Rank 0 loads or initializes its tower as --resume, --fresh, --init-from and --seed say, and sends its state to all
-/// ranks. `dataset`: training set for initial values that depend on data; null: the network has none. Collective.
-/// Errors: usage (--resume never in a directory with a checkpoint), no_input (--resume require without a checkpoint, or
-/// the file of --init-from is missing), data (damaged, or of another model), io.
-RunPosition start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
-                            Tower& tower, Recorder& recorder, const Mpi& mpi);
+struct RunStart {
+  RunPosition position;
+  bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
+};
+
+/// Rank 0 loads its tower as --resume and --fresh say, or initializes it (init_from.h), and sends its state to all
+/// ranks. Prints from which checkpoint the run resumes, and which of the settings that decide its result have changed.
+/// Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another task),
+/// no_input (--resume require without a checkpoint), data (damaged, or of another model), io; those of initialize.
+RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                         const RunDescription& description, Tower& tower, const Mpi& mpi);
+
+/// Prints from which checkpoint a run resumes. Warns of changed settings.
+void print_resumed(const LoadedCheckpoint& checkpoint, const CheckpointOptions& options,
+                   const RunDescription& description);
+
+/// Why a run has ended.
+enum class EndCause {
+  steps,    ///< --max-steps
+  target,   ///< --stop-at-accuracy
+  patience  ///< --patience
+};
+
+/// A run that resumes.
+struct ResumedRun {
+  const TrainOptions& options;
+  RunStart start;
+  bool has_eval_data;
+  const TaskScore& score;
+  RunCheckpoints& checkpoints;
+  const Tower& tower;
+  const Mpi& mpi;
+};
+
+/// The reason why the checkpoint is the end of the run: there is nothing to do. None: the run continues; then
+/// `patience` has the logged evaluations before the checkpoint. A run that was killed before it logged its last
+/// evaluation or, if that is the best, kept its checkpoint, continues. Collective.
+std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience);
+
+/// That the run ended at `step` before, and why.
+std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end);
 
 }  // namespace carillon

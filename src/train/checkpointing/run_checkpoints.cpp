@@ -1,16 +1,126 @@
 #include "src/train/checkpointing/run_checkpoints.h"
 
-#include <algorithm>
-#include <utility>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/options/option_values.h"
+#include "src/report/console.h"
 #include "src/train/checkpointing/best_checkpoint.h"
-#include "src/train/checkpointing/checkpoint_size.h"
-#include "src/train/checkpointing/free_space.h"
 #include "src/train/checkpointing/training_state.h"
 
 namespace carillon {
+
+std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path& train_dir, const Mpi& mpi) {
+  std::unique_ptr<DirectoryLock> lock;
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    lock = std::make_unique<DirectoryLock>(train_dir, print_warning);
+    remove_stale_temporaries(train_dir);
+  });
+  return lock;
+}
+
+void remove_run_files(const std::filesystem::path& train_dir) {
+  std::vector<std::filesystem::path> ours{train_dir / "metrics.jsonl", best_checkpoint_path(train_dir)};
+  for (const std::int64_t step : list_checkpoints(train_dir)) ours.push_back(checkpoint_path(train_dir, step));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(train_dir, error)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) ours.push_back(entry.path());
+  }
+  if (error) fail(ExitCode::io, "--fresh: cannot list {}: {}", train_dir.string(), error.message());
+  for (const std::filesystem::path& path : ours) remove_file(path);
+}
+
+namespace {
+
+double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(directory, error);
+  if (error || space.capacity == 0) return {};
+  const std::uint64_t available = space.available;
+  if (available < needed.checkpoint_bytes) {
+    fail(ExitCode::io, "--train-dir {}: {:.1f} MiB are free, a checkpoint takes {:.1f} MiB", directory.string(),
+         mib(available), mib(needed.checkpoint_bytes));
+  }
+  const double all = mib(needed.checkpoint_bytes) * static_cast<double>(needed.count);
+  if (mib(available) >= all) return {};
+  return fmt::format("--train-dir {}: {:.1f} MiB are free, the {} checkpoints to come take {:.1f} MiB",
+                     directory.string(), mib(available), needed.count, all);
+}
+
+namespace {
+
+constexpr std::chrono::seconds first_pause{1}, longest_pause{60};
+
+std::chrono::seconds pause_after(std::int64_t failures, std::chrono::seconds longest) {
+  constexpr std::int64_t max_doublings = 6;  // 2^6 s is above longest_pause
+  return std::min(longest, first_pause * (1 << std::min(failures - 1, max_doublings)));
+}
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings)
+    : settings_(std::move(settings)), writer_(std::move(writer)) {}
+
+void CheckpointSaver::start(CheckpointState state) {
+  if (is_writing_) take_result(Clock::now(), longest_pause);
+  failed_.reset();
+  writer_->start(std::move(state));
+  is_writing_ = true;
+}
+
+void CheckpointSaver::poll(Clock::time_point now) {
+  if (is_writing_ && writer_->is_done()) take_result(now, longest_pause);
+  if (failed_ && !given_up_ && now >= retry_at_) start_again();
+}
+
+void CheckpointSaver::start_again() {
+  failed_.reset();
+  writer_->start_again();
+  is_writing_ = true;
+}
+
+void CheckpointSaver::take_result(Clock::time_point now, std::chrono::seconds max_pause) {
+  is_writing_ = false;
+  try {
+    writer_->wait();
+    failures_ = 0;
+  } catch (const Error& error) {
+    failed_ = error;
+    if (++failures_ > settings_.max_failures) {
+      if (!given_up_) given_up_ = error;
+      return;
+    }
+    const std::chrono::seconds pause = pause_after(failures_, max_pause);
+    retry_at_ = now + pause;
+    settings_.warn(fmt::format("{}; next attempt in {} s (failure {} of --checkpoint-failures {} in a row)",
+                               error.what(), pause.count(), failures_, settings_.max_failures));
+  }
+}
+
+void CheckpointSaver::finish() {
+  for (;;) {
+    if (is_writing_) take_result(Clock::now(), first_pause);  // the run waits for it
+    if (!failed_) return;
+    if (failures_ > settings_.max_failures) throw Error(*failed_);
+    std::this_thread::sleep_for(first_pause);
+    start_again();
+  }
+}
+
 namespace {
 
 /// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
@@ -29,20 +139,31 @@ SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, b
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
-                               const RunDescription& description, std::function<void(const std::string&)> warn)
+                               const RunDescription& description, const Mpi& mpi,
+                               std::function<void(const std::string&)> warn)
     : options_(options),
       model_(model),
       task_score_(task_score),
       description_(description),
-      warn_(std::move(warn)),
-      of_steps_(
-          std::make_unique<CheckpointWriter>(
-              options.train_dir, CheckpointRetention{.newest = options.keep_checkpoints, .every = options.keep_every}),
-          {.max_failures = options.checkpoint_failures, .warn = warn_}),
-      of_best_(std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)),
-               {.max_failures = options.checkpoint_failures, .warn = warn_}) {}
+      mpi_(mpi),
+      warn_(std::move(warn)) {
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    const CheckpointRetention kept{.newest = options.keep_checkpoints, .every = options.keep_every};
+    const CheckpointSaver::Settings settings{.max_failures = options.checkpoint_failures, .warn = warn_};
+    writers_.emplace(Writers{{std::make_unique<CheckpointWriter>(options.train_dir, kept), settings},
+                             {std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)), settings}});
+  });
+}
 
 void RunCheckpoints::check_bounds(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
+                                  const Tower& tower) const {
+  mpi_.run_on_all([&] {
+    if (writers_) check_limits(start, max_steps, global_batch, tower);
+  });
+}
+
+void RunCheckpoints::check_limits(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
                                   const Tower& tower) const {
   static_assert(max_option_steps <= max_global_step);
   const CheckpointBounds bounds(ExitCode::usage, "no program could load the checkpoints of this run");
@@ -66,8 +187,11 @@ void RunCheckpoints::check_bounds(const RunPosition& start, std::int64_t max_ste
 }
 
 void RunCheckpoints::check_space(std::int64_t steps, bool evaluates, const Tower& tower) const {
-  const std::string line = check_free_space(options_.train_dir, space_needed(options_, steps, evaluates, tower));
-  if (!line.empty()) warn_(line);
+  mpi_.run_on_all([&] {
+    if (!writers_) return;
+    const std::string line = check_free_space(options_.train_dir, space_needed(options_, steps, evaluates, tower));
+    if (!line.empty()) warn_(line);
+  });
 }
 
 CheckpointState RunCheckpoints::state(const RunPosition& position, const Tower& tower, std::string options_json) const {
@@ -78,14 +202,15 @@ CheckpointState RunCheckpoints::state(const RunPosition& position, const Tower& 
 }
 
 void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
-  of_steps_.start(state(position, tower, description_.json()));
+  if (!writers_) return;
+  writers_->of_steps.start(state(position, tower, description_.json()));
   start_clock();
 }
 
 void RunCheckpoints::keep_if_best(const RunPosition& position, const Score& score, const Tower& tower) {
-  if (has_kept(score, tower)) return;
+  if (!writers_ || has_kept(score, tower)) return;
   best_ = {position.step, score};
-  of_best_.start(state(position, tower, with_score(description_, score).json()));
+  writers_->of_best.start(state(position, tower, with_score(description_, score).json()));
 }
 
 bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
@@ -98,13 +223,14 @@ bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
 }
 
 ControlFlags RunCheckpoints::poll(Clock::time_point now) {
-  of_steps_.poll();
-  of_best_.poll();
+  if (!writers_) return {};
+  writers_->of_steps.poll();
+  writers_->of_best.poll();
   return {.save = is_due(now), .give_up = given_up().has_value()};
 }
 
 const std::optional<Error>& RunCheckpoints::given_up() const {
-  return of_steps_.given_up() ? of_steps_.given_up() : of_best_.given_up();
+  return writers_->of_steps.given_up() ? writers_->of_steps.given_up() : writers_->of_best.given_up();
 }
 
 bool RunCheckpoints::is_due(Clock::time_point now) const {
@@ -113,11 +239,14 @@ bool RunCheckpoints::is_due(Clock::time_point now) const {
 }
 
 void RunCheckpoints::finish(const RunPosition& position, ExitCode code) {
-  of_steps_.finish();
-  of_best_.finish();
-  if (code != ExitCode::io) return;
-  fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})", given_up()->what(), position.step,
-       options_.checkpoint_failures);
+  mpi_.run_on_all([&] {
+    if (!writers_) return;
+    writers_->of_steps.finish();
+    writers_->of_best.finish();
+    if (code != ExitCode::io) return;
+    fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})", given_up()->what(), position.step,
+         options_.checkpoint_failures);
+  });
 }
 
 }  // namespace carillon

@@ -11,7 +11,7 @@
 #include "src/core/count_text.h"
 #include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 
 namespace carillon {
 namespace {

@@ -1,11 +1,13 @@
 #include "src/train/diagnosis/replay.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "src/step/tensor_io.h"
+#include "src/train/control/agreement.h"
 
 namespace carillon {
 namespace {
@@ -109,6 +111,133 @@ std::optional<NotFinite> Replay::search(const Tensor& tensor, std::string what) 
     if (!is_finite(std::span(values).subspan(sample * count, count))) found.samples.push_back(sample);
   }
   return found;
+}
+
+namespace {
+
+/// "in 12 of the batch's 100 samples: 0 (train-00000: record 17, <target>), 4 (...), 7 (...), ..."
+std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep& step) {
+  const Batch& batch = step.batch;
+  constexpr std::size_t max_named = 3;
+  std::vector<std::string> texts;
+  for (const std::size_t sample : std::span(samples).first(std::min(samples.size(), max_named))) {
+    texts.push_back(fmt::format("{} ({}, {})", sample, step.dataset.name_of(batch.records[sample]),
+                                step.tower.task().describe_target(batch.targets_of(sample, 1))));
+  }
+  if (samples.size() > max_named) texts.emplace_back("...");
+  return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
+}
+
+/// The report of a replay that found this; empty: all values are finite.
+std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
+  if (!found) return {};
+  const std::string text = fmt::format("a replay of the step finds NaN or infinity first in the {}", found->what);
+  if (found->samples.empty()) return text;
+  return fmt::format("{}, {}", text, text_of(found->samples, step));
+}
+
+/// Calls `find` for each micro-batch. Returns the earliest finding of the pass, with the samples of all micro-batches.
+template <typename Find>
+std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
+  const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
+  std::optional<NotFinite> first;
+  for (std::size_t begin = 0; begin < step.batch.size(); begin += samples) {
+    std::optional<NotFinite> found = find(step.batch.part(begin, samples));
+    if (!found || (first && found->after_ops > first->after_ops)) continue;
+    for (std::size_t& sample : found->samples) sample += begin;
+    const bool is_same = first && found->what == first->what;
+    if (is_same) found->samples.insert(found->samples.begin(), first->samples.begin(), first->samples.end());
+    first = std::move(found);
+  }
+  return first;
+}
+
+/// "mean-squared-error"
+std::string in_words(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+/// Whether this rank has a finding, and no rank has an earlier one. Collective.
+bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
+  const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
+  const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };
+  return found && std::ranges::none_of(all, is_earlier);
+}
+
+}  // namespace
+
+std::string nonfinite_line(std::int64_t step, double loss) {
+  return fmt::format("Model diverged with loss = {} at step {}", std::isnan(loss) ? "NaN" : "Inf", step);
+}
+
+void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
+  // On a CPU, training runs a micro-batch on one thread, too. Dense layers may round differently with another number of
+  // threads.
+  const bool is_cut =
+      step.settings.batch_size < static_cast<std::int64_t>(step.batch.size()) && !step.device.workers().empty();
+  Device& device = is_cut ? *step.device.workers().front() : step.device;
+  const auto on_device = [&](const auto& find) {
+    std::optional<NotFinite> found;
+    if (!is_cut) return find();
+    step.device.on_workers(1, [&](int /*worker*/) { found = find(); });
+    return found;
+  };
+  std::string failure;
+  const auto report_first = [&](const auto& find) {
+    std::optional<NotFinite> found;
+    std::string cause;
+    try {
+      if (failure.empty()) found = on_device(find);
+      cause = text_of(found, step);
+    } catch (const std::exception& error) {
+      failure = fmt::format("it could not be replayed: {}", error.what());
+      found.reset();
+    }
+    const bool reports = is_earliest(found, mpi);
+    mpi.run_on_all([&] {
+      if (reports) fail(ExitCode::failed, "{}; {}", line, cause);
+    });
+  };
+  const auto report_failure = [&] {
+    mpi.run_on_all([&] {
+      if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
+    });
+  };
+  std::optional<Replay> replay;
+  report_first([&]() -> std::optional<NotFinite> {
+    replay.emplace(step.tower.network(), step.tower.task(), step.settings, step.tower.parameters(),
+                   step.tower.buffers(), device, step.tower.link());
+    return std::nullopt;
+  });
+  if (step.tower.link() != nullptr) report_failure();  // ops of other ranks would wait for this rank
+  report_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
+  report_first([&] {
+    return find_in_parts(step, [&](const Batch& part) {
+      static_cast<void>(replay->forward(part));
+      return replay->backward();
+    });
+  });
+  report_failure();
+  fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
+}
+
+void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi) {
+  const std::vector<NamedArray> variables = download(variables_of(tower.parameters()), device);
+  std::string name;
+  double largest = -1.0;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    double squares = 0.0;
+    for (const float value : variables[i].values) squares += static_cast<double>(value) * value;
+    const double part = 0.5 * tower.parameters().specs()[i].l2_factor * squares;
+    if (tower.parameters().specs()[i].l2_factor == 0.0f || !(part > largest || std::isnan(part))) continue;
+    largest = part;
+    name = variables[i].name;
+    if (std::isnan(part)) break;
+  }
+  fail_on_all(mpi, ExitCode::failed,
+              fmt::format("{}; its {} is finite, its L2 part is not: that of variable {} is {:.3g} now", line,
+                          in_words(tower.task().loss_name), name, largest));
 }
 
 }  // namespace carillon

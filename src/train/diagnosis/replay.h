@@ -1,8 +1,8 @@
-// Replay: repeats the passes of a step op by op to find the first value that is infinite or NaN.
+// Ends a run after a loss that is not finite, and reports the cause (--on-nan report).
 //
-// It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
-// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
-// from the whole batch, and random draws are functions of the stream position.
+// The update of the step was refused (graph/step_end.h), so the variables are unchanged and each rank replays its part
+// of the step. One rank reports: the rank with the earliest infinity or NaN in the forward pass or, if there is none,
+// in the backward pass; the lowest of several. A synchronised batch norm spreads a NaN of one rank to all.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "carillon/core/batch.h"
+#include "carillon/data/dataset.h"
 #include "carillon/models/network.h"
+#include "src/comm/mpi/mpi.h"
 #include "src/graph/executable.h"
 #include "src/step/input/input_stage.h"
+#include "src/step/tower.h"
 
 namespace carillon {
 
@@ -24,6 +28,11 @@ struct NotFinite {
   int after_ops = 0;                 ///< ops of the pass before it
 };
 
+/// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
+///
+/// It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
+/// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
+/// from the whole batch, and random draws are functions of the stream position.
 class Replay {
  public:
   /// `settings`: with Purpose::training. `parameters` and `buffers`: of the same network. `device` and `towers` outlive
@@ -48,5 +57,22 @@ class Replay {
   BufferStore buffers_;
   Executable executable_;
 };
+
+/// The last step, which changed no variables.
+struct DivergedStep {
+  const Tower& tower;
+  Device& device;
+  BuildSettings settings;  ///< settings of the tower's graph
+  const Batch& batch;      ///< this rank's batch
+  const Dataset& dataset;  ///< contains the batch's records
+};
+
+/// "Model diverged with loss = NaN at step 5"
+std::string nonfinite_line(std::int64_t step, double loss);
+
+/// Throws failed on all ranks with `line`, the first op with a value that is not finite, and its samples. Collective.
+[[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
+/// The same if the task's loss is finite and its L2 part is not.
+[[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

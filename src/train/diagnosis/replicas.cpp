@@ -8,7 +8,7 @@
 #include <map>
 
 #include "src/core/crc32c.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 
 namespace carillon {
 namespace {

@@ -1,9 +1,12 @@
-// TaskScore: the score of a task, by which a run keeps its best checkpoint and ends early.
+// TaskScore: the score of a task, by which a run keeps its best checkpoint and ends early. Patience: counts the
+// evaluations since the best one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "carillon/tasks/task.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 
@@ -27,6 +30,30 @@ class TaskScore {
   bool higher_is_better_;
   std::optional<double> target_;
   Score form_;
+};
+
+/// Counts the evaluations of a run since the best one, and tells when the run has to end (--patience).
+///
+/// The state is a function of the scores in the order of the steps. So a resumed run adds the logged evaluations again,
+/// and continues the count exactly. All ranks add the same scores.
+class Patience {
+ public:
+  /// `max_evaluations`: evaluations in a row without a better score after which the run ends; 0: never. `score`
+  /// outlives this.
+  Patience(const TaskScore& score, std::int64_t max_evaluations) : score_(&score), max_evaluations_(max_evaluations) {}
+
+  /// Adds an evaluation. It is better if TaskScore::is_better says so; NaN never is. The first score that is not NaN is
+  /// the best so far.
+  void add(const StepScore& evaluation);
+  bool is_over() const { return max_evaluations_ > 0 && since_best_ >= max_evaluations_; }
+  /// The best evaluation, the first one of equals; none: there is no score other than NaN.
+  const std::optional<StepScore>& best() const { return best_; }
+
+ private:
+  const TaskScore* score_;
+  std::int64_t max_evaluations_;
+  std::int64_t since_best_ = 0;  ///< evaluations since the best one
+  std::optional<StepScore> best_;
 };
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Opens the dataset of a training or an evaluation on all ranks.
+// Opens the dataset of a training or an evaluation on all ranks. The ranks share the work of finding its records.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,17 @@
 #include <vector>
 
 #include "carillon/data/dataset.h"
+#include "carillon/data/index_file.h"
 #include "carillon/data/record_form.h"
 #include "carillon/options/data_options.h"
 #include "src/comm/mpi/mpi.h"
 
 namespace carillon {
+
+/// The index of the plain TFRecord files `paths`, which are equal on all ranks. Rank 0 reads the index files in their
+/// directories; each rank indexes a part of the files that these lack. Collective. Errors: those of known_files and
+/// index_files.
+FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
   std::string image_key, target_key;  ///< features of a record; empty: as in the form

@@ -13,8 +13,7 @@
 #include "carillon/data/dataset.h"
 #include "src/core/printable.h"
 #include "src/report/console.h"
-#include "src/train/control/control_flags.h"
-#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/agreement.h"
 #include "src/train/control/stop_signal.h"
 
 namespace carillon {

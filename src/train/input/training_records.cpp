@@ -1,15 +1,125 @@
 #include "src/train/input/training_records.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "src/core/count_text.h"
 #include "src/data/loading/available_memory.h"
 #include "src/report/console.h"
-#include "src/train/input/record_targets.h"
 
 namespace carillon {
+namespace {
+
+/// Records [begin, end): the part of one rank or thread.
+struct Part {
+  std::size_t begin, end;
+};
+
+Part part_of(std::size_t count, std::size_t number, std::size_t parts) {
+  return {count * number / parts, count * (number + 1) / parts};
+}
+
+Part part_of_rank(const Dataset& dataset, const std::vector<std::uint64_t>& shares, const Mpi& mpi) {
+  const auto rank = static_cast<std::size_t>(mpi.rank());
+  if (shares.empty()) return part_of(dataset.size(), rank, static_cast<std::size_t>(mpi.size()));
+  return {shares[rank], rank + 1 < shares.size() ? shares[rank + 1] : dataset.size()};
+}
+
+/// One record in the bytes that ranks exchange: a byte that is 1 if the record is sound, and its target.
+std::size_t entry_bytes(const Dataset& dataset) { return 1 + dataset.target_bytes(); }
+
+/// Reads the targets of this rank's part with several threads. Throws the error of the first damaged record.
+std::string read_part(const Dataset& dataset, const Part& part, const TargetReading& reading) {
+  const std::size_t bytes = entry_bytes(dataset), count = part.end - part.begin;
+  const auto thread_count = static_cast<std::size_t>(std::max(reading.thread_count, 1));
+  std::string entries(count * bytes, '\0');
+  std::vector<std::exception_ptr> errors(thread_count);
+  std::atomic<std::size_t> done = 0, ended = 0;
+  std::atomic<std::size_t> failed = thread_count;  // threads after one that failed need not go on
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < thread_count; ++t) {
+      threads.emplace_back([&, t] {
+        const auto [begin, end] = part_of(count, t, thread_count);
+        try {
+          for (std::size_t i = begin; i < end && failed >= t; ++i, ++done) {
+            const std::span<char> entry = std::span(entries).subspan(i * bytes, bytes);
+            entry[0] = dataset.read_target(part.begin + i, std::as_writable_bytes(entry.subspan(1))) ? 1 : 0;
+          }
+        } catch (...) {
+          errors[t] = std::current_exception();
+          for (std::size_t before = failed; t < before && !failed.compare_exchange_weak(before, t);) {
+          }
+        }
+        ++ended;
+      });
+    }
+    for (std::size_t before = 0; ended < thread_count;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (const std::size_t now = done; now != std::exchange(before, now)) reading.heartbeat();
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return entries;
+}
+
+/// Appends the sound records of `entries`, which begin with record `first`.
+void append(RecordTargets& found, std::string_view entries, std::size_t first, std::size_t bytes) {
+  for (std::size_t i = 0; i * bytes < entries.size(); ++i) {
+    if (entries[i * bytes] == 0) continue;
+    const auto target = std::as_bytes(std::span(entries)).subspan(i * bytes + 1, bytes - 1);
+    found.records.push_back(static_cast<std::uint32_t>(first + i));
+    found.targets.insert(found.targets.end(), target.begin(), target.end());
+  }
+}
+
+}  // namespace
+
+RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi) {
+  RecordTargets found;
+  std::array<std::int64_t, 1> ranks_that_read{dataset.in_memory() ? 0 : 1};  // it depends on the memory of the host
+  mpi.sum(ranks_that_read);
+  if (ranks_that_read[0] == 0) {
+    const std::span<const std::byte> targets = dataset.targets();
+    found.targets.assign(targets.begin(), targets.end());
+    for (std::size_t i = 0; i < dataset.size(); ++i) found.records.push_back(static_cast<std::uint32_t>(i));
+    return found;
+  }
+  std::string own;
+  mpi.run_on_all([&] { own = read_part(dataset, part_of_rank(dataset, reading.shares, mpi), reading); });
+  std::size_t first = 0;
+  for (const std::string& entries : mpi.all_gather(own)) {
+    append(found, entries, first, entry_bytes(dataset));
+    first += entries.size() / entry_bytes(dataset);
+  }
+  mpi.run_on_all([&] {
+    if (found.records.empty()) fail(ExitCode::data, "{}: all training records are damaged", dataset.name_of(0));
+  });
+  return found;
+}
+
+std::shared_ptr<const RecordGroups> records_by_group(
+    const RecordTargets& found, const std::function<std::int64_t(std::span<const std::byte> target)>& group_of) {
+  const std::size_t bytes = found.targets.size() / found.records.size();
+  std::map<std::int64_t, std::vector<std::uint32_t>> groups;
+  for (std::size_t i = 0; i < found.records.size(); ++i) {
+    groups[group_of(std::span(found.targets).subspan(i * bytes, bytes))].push_back(found.records[i]);
+  }
+  auto result = std::make_shared<RecordGroups>();
+  for (auto& [number, records] : groups) result->push_back(std::move(records));
+  return result;
+}
+
 namespace {
 
 Dataset open(const DataOptions& data, RecordOptions records, const Mpi& mpi) {

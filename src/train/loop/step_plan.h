@@ -1,4 +1,4 @@
-// StepPlan: the actions that are due at a step in addition to the step itself.
+// RunPosition: the progress of a run. StepPlan: the actions that are due at a step in addition to the step itself.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,12 @@
 #include "carillon/options/train_options.h"
 
 namespace carillon {
+
+struct RunPosition {
+  std::int64_t step = 0;              ///< updates applied
+  std::uint64_t stream_position = 0;  ///< position of the next sample
+  bool resumed = false;
+};
 
 struct StepPlan {
   std::int64_t step = 0;    ///< updates applied before it
@@ -25,7 +31,24 @@ struct StepPlan {
   bool needs_results() const { return summarizes || compares || saves || evaluates || last; }
 };
 
+/// Whether --eval-every asks for an evaluation after `step` steps.
+inline bool evaluates_after(std::int64_t step, const TrainOptions& options) {
+  return step > 0 && options.data.eval_every > 0 && step % options.data.eval_every == 0;
+}
+
 /// The plan of the step after `step` updates.
-StepPlan plan_step(std::int64_t step, const TrainOptions& options);
+inline StepPlan plan_step(std::int64_t step, const TrainOptions& options) {
+  const auto due = [](std::int64_t count, std::int64_t every) { return every > 0 && count % every == 0; };
+  const bool last = step + 1 == options.optimizer.max_steps;
+  const bool summary_is_due = due(step, options.logging.summary_every) && (step > 0 || options.logging.summarize_start);
+  return {.step = step,
+          .logs = due(step, options.logging.log_every),
+          .summarizes = summary_is_due || (last && options.logging.summary_every > 0),
+          .audits = due(step + 1, options.faults.audit),
+          .compares = due(step + 1, options.faults.check_replicas),
+          .saves = due(step + 1, options.checkpoint.checkpoint_every),
+          .evaluates = due(step + 1, options.data.eval_every),
+          .last = last};
+}
 
 }  // namespace carillon

@@ -1,5 +1,7 @@
 #include "src/train/loop/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,15 +11,16 @@
 #include "kernels/conv2d/conv2d.h"
 #include "src/core/count_text.h"
 #include "src/options/option_groups.h"
+#include "src/options/time_limit.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
-#include "src/train/checkpointing/resume.h"
-#include "src/train/control/equal_on_all_ranks.h"
-#include "src/train/diagnosis/nonfinite_report.h"
+#include "src/train/control/agreement.h"
+#include "src/train/diagnosis/replay.h"
 #include "src/train/diagnosis/replicas.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
+
 Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
                  Communicator& communicator, StallDetector& stall_detector, const CpuShare& cpu,
                  Clock::time_point started)
@@ -32,13 +35,17 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       communicator_(communicator),
       stall_detector_(stall_detector),
       thread_count_(cpu.thread_count),
-      recorder_(options_, options_.task.value, description_, mpi, started) {}
+      phases_(started),
+      stop_at_(mpi.rank() == 0 ? stop_time(options_.checkpoint) : std::nullopt),
+      log_(options_, score_, description_, mpi) {}
 
 Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
 ExitCode Trainer::run() {
   open_data();
-  recorder_.open_directory();
+  lock_ = lock_train_directory(options_.checkpoint.train_dir, mpi_);
+  checkpoints_.emplace(options_.checkpoint, options_.model, score_, description_, mpi_,
+                       [this](const std::string& line) { log_.warn(line); });
   TowerSettings settings = tower_settings(options_);
   settings.dataset = dataset();
   settings.bucket_bytes = bucket_bytes_on(device_.kind(), settings.bucket_bytes, mpi_.hosts());
@@ -47,12 +54,18 @@ ExitCode Trainer::run() {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
                      Scope::result);
   }
-  position_ = start_or_resume(options_.checkpoint, options_.model, dataset(), *tower_, recorder_, mpi_);
-  if (const std::optional<EndCause> end = end_of_finished()) {
-    recorder_.finished_before(position_.step, *end);
-    return ExitCode::done;
+  const RunStart start = start_or_resume(options_.checkpoint, options_.model, dataset(), description_, *tower_, mpi_);
+  position_ = start.position;
+  if (position_.resumed) {
+    const ResumedRun resumed{options_, start, eval_dataset_.has_value(), score_, *checkpoints_, *tower_, mpi_};
+    if (const std::optional<EndCause> end = end_of_resumed(resumed, patience_)) {
+      if (mpi_.rank() == 0) {
+        print_text(STDOUT_FILENO, nothing_to_do_line(options_, position_.step, *end) + "\n");
+      }
+      return ExitCode::done;
+    }
+    resumed_step_ = saved_step_ = position_.step;
   }
-  if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
   if (device_.kind() == DeviceKind::cpu) {
     last_step_saver_.emplace(LastStepSaver::Training{.options = options_.checkpoint,
                                                      .model = options_.model,
@@ -95,24 +108,35 @@ std::string Trainer::save_at_error() const { return last_step_saver_ ? last_step
 
 ExitCode Trainer::run_from_position() {
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
-  recorder_.check_bounds(position_, *tower_);
-  recorder_.open_logs(position_.step);
-  if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
-  recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset()});
+  const std::int64_t max_steps = options_.optimizer.max_steps;
+  checkpoints_->check_bounds(position_, max_steps, static_cast<std::int64_t>(global_batch()), *tower_);
+  log_.open(position_.step);
+  if (!lacks_evaluation_alone) {
+    checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
+  }
+  log_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset(), is_time_up()});
   if (mpi_.rank() == 0) {
     stop_notice_.emplace(
         position_.step, [this] { return safe_step(); }, [this] { return stall_detector_.has_failed_rank(); });
   }
-  const bool trains = options_.optimizer.max_steps > 0;
+  const bool trains = max_steps > 0;
   const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && evaluated_step_ != position_.step) evaluate();
-  if (code == ExitCode::done && patience_.is_over() && !has_reached_ && position_.step < options_.optimizer.max_steps) {
-    recorder_.lost_patience(position_.step, patience_.best());
+  if (code == ExitCode::done && patience_.is_over() && !has_reached_ && position_.step < max_steps) {
+    log_.print(patience_line(position_.step, options_.task.patience, patience_.best()));
   }
   enter(Phase::finish);
   if (options_.data.skip_damaged) report_skipped();
-  recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
+  std::vector<double> rank_work;
+  if (rank_times_) rank_work = rank_times_->worked();
+  checkpoints_->finish(position_, code);
+  log_.finish({.position = position_,
+               .code = code,
+               .seconds = phases_.seconds(),
+               .rank_work = std::move(rank_work),
+               .best_checkpoint = checkpoints_->best(),
+               .stopped_by = time_was_up_ ? "--time-limit" : "a signal"});
   stop_notice_.reset();
   return code;
 }
@@ -123,28 +147,6 @@ void Trainer::report_skipped() {
   if (mpi_.rank() != 0 || count[0] == 0) return;
   print_warning(fmt::format("{} {} skipped, each counted by every rank that read it",
                             count_text(count[0], "damaged record"), count[0] == 1 ? "was" : "were"));
-}
-
-std::optional<EndCause> Trainer::end_of_finished() {
-  const auto end_if = [](bool is_finished, EndCause end) { return is_finished ? std::optional(end) : std::nullopt; };
-  if (!position_.resumed) return std::nullopt;
-  if (position_.step >= options_.optimizer.max_steps) return end_if(!lacks_last_evaluation(), EndCause::steps);
-  if (!eval_dataset_) return std::nullopt;
-  if (score_.has_target() && recorder_.reached_before(position_.step, *tower_)) return EndCause::target;
-  if (options_.task.patience == 0) return std::nullopt;
-  Patience with_this_step = patience_;
-  for (const StepScore& evaluation : recorder_.evaluations_up_to(position_.step)) {
-    if (!evaluates_after(evaluation.step)) continue;
-    with_this_step.add(evaluation);
-    if (evaluation.step < position_.step) patience_.add(evaluation);  // the run repeats the evaluation of this step
-  }
-  return end_if(with_this_step.is_over() && !recorder_.lacks_evaluation(position_.step, *tower_), EndCause::patience);
-}
-
-bool Trainer::lacks_last_evaluation() {
-  const bool ends_with_one =
-      eval_dataset_ && options_.optimizer.max_steps > 0 && position_.step == options_.optimizer.max_steps;
-  return ends_with_one && recorder_.lacks_evaluation(position_.step, *tower_);
 }
 
 void Trainer::open_data() {
@@ -192,7 +194,8 @@ ExitCode Trainer::train() {
   BatchLoader loader = records_->loader_from(position_.stream_position);
   loader_ = &loader;
   describe_data();
-  recorder_.start_clock();
+  log_.start_clock();
+  checkpoints_->start_clock();
   // A GPU's host does not wait when its GPU waits, so its work time says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
@@ -205,8 +208,7 @@ ExitCode Trainer::train() {
     // Later steps would change the variables that the replay of a diverged step needs.
     const bool waits = plan.needs_results() || options_.faults.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
-    recorder_.show_captured(tower_->captured_nodes());
-    recorder_.show_progress(latest_);
+    log_.show_progress(latest_, tower_->captured_nodes());
     if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
     if (plan.last) break;
     const ControlFlags requested = exchange_control_flags();
@@ -241,7 +243,7 @@ void Trainer::describe_data() {
 Trainer::Clock::time_point Trainer::enter(Phase phase) {
   stall_detector_.enter(phase, position_.step);
   const Clock::time_point now = Clock::now();
-  recorder_.enter(phase, now);
+  phases_.enter(phase, now);
   return now;
 }
 
@@ -249,11 +251,11 @@ void Trainer::take_step(const StepPlan& plan) {
   if (stop_notice_) stop_notice_->enter_step(plan.step);
   const auto start = enter(Phase::data);
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
-  recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
+  log_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
       .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .reports_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
-    request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
+    request.before_update = [&] { log_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
   plan.audits ? audit_->step(request) : tower_->step(request);
   position_.step += 1;
@@ -263,7 +265,7 @@ void Trainer::take_step(const StepPlan& plan) {
 void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
     check_task_loss(*result);
-    recorder_.count_result(*result);
+    log_.count_result(*result);
     sync_requested_ = sync_requested_ || result->sync_requested;
     latest_ = *result;
     if (to_log_.empty() || to_log_.front().step != result->step) continue;
@@ -272,10 +274,12 @@ void Trainer::take_results(Results wanted) {
   }
 }
 
-std::int64_t Trainer::safe_step() const { return std::max(resumed_step_, recorder_.newest_complete_checkpoint()); }
+std::int64_t Trainer::safe_step() const { return std::max(resumed_step_, checkpoints_->newest_complete()); }
 
 ControlFlags Trainer::own_requests() {
-  ControlFlags own = recorder_.requests();
+  ControlFlags own = checkpoints_->poll();
+  own.stop = is_time_up();
+  time_was_up_ = time_was_up_ || own.stop;
   own.stop = own.stop || stop_signal_caught();
   return own;
 }
@@ -288,11 +292,10 @@ ControlFlags Trainer::exchange_control_flags() {
 }
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
-  const StepLoss loss{.task = result.loss, .l2 = result.l2_loss, .gradient_norm = result.gradient_norm};
-  check_total(plan.step, loss);
+  check_total_loss(result);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
-  recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
+  log_.log_step(plan, result, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
 void Trainer::check_task_loss(const StepResult& result) {
@@ -305,10 +308,11 @@ void Trainer::check_task_loss(const StepResult& result) {
   fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset()}, mpi_);
 }
 
-void Trainer::check_total(std::int64_t step, const StepLoss& loss) {
-  if (std::isfinite(static_cast<float>(loss.total()))) return;
+void Trainer::check_total_loss(const StepResult& result) {
+  const double total = total_loss(result);
+  if (std::isfinite(static_cast<float>(total))) return;
   if (last_step_saver_) last_step_saver_->stop();
-  const std::string line = nonfinite_line(step, loss.total());
+  const std::string line = nonfinite_line(result.step, total);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   fail_with_l2_cause(line, *tower_, device_, mpi_);
 }
@@ -318,7 +322,7 @@ void Trainer::save() {
   if (options_.faults.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
   tower_->synchronize_buffers();
   if (last_step_saver_) last_step_saver_->expect_checkpoint(position_.step);
-  recorder_.save(position_, *tower_);
+  checkpoints_->save(position_, *tower_);
   saved_step_ = position_.step;
 }
 
@@ -341,15 +345,15 @@ void Trainer::evaluate() {
       evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
   const Score score = score_.of(*metric);
   evaluated_step_ = position_.step;
-  recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
+  log_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
   // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption. They
   // must not change its result.
-  const bool is_planned = evaluates_after(position_.step);
+  const bool is_planned = evaluates_after(position_.step, options_);
   if (is_planned) patience_.add({position_.step, score});
   if (!is_planned && position_.step < options_.optimizer.max_steps) return;
   has_reached_ = score_.reaches_target(score);
-  if (has_reached_) recorder_.reached(position_.step, *metric);
-  recorder_.keep_if_best(position_, *metric, *tower_);
+  if (has_reached_) log_.print(target_line(position_.step, score, options_.task.stop_at_accuracy, phases_.seconds()));
+  checkpoints_->keep_if_best(position_, score, *tower_);
 }
 
 }  // namespace carillon

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "carillon/options/train_options.h"
@@ -16,17 +17,17 @@
 #include "src/data/loading/batch_loader.h"
 #include "src/options/run_description.h"
 #include "src/step/tower.h"
-#include "src/train/checkpointing/last_step_saver.h"
+#include "src/train/checkpointing/resume.h"
+#include "src/train/checkpointing/run_checkpoints.h"
+#include "src/train/checkpointing/training_state.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/diagnosis/audit.h"
 #include "src/train/evaluation/evaluator.h"
-#include "src/train/evaluation/patience.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/training_records.h"
-#include "src/train/loop/rank_times.h"
-#include "src/train/loop/recorder.h"
-#include "src/train/loop/run_position.h"
 #include "src/train/loop/step_plan.h"
+#include "src/train/loop/step_times.h"
+#include "src/train/loop/training_log.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -56,17 +57,8 @@ class Trainer {
   void count_epochs();
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
-  /// The reason why the checkpoint to resume from is the end of the run; none: it is not. Then `patience_` has the
-  /// evaluations before it. Collective.
-  std::optional<EndCause> end_of_finished();
-  /// Whether --eval-every asks for an evaluation after `step` steps.
-  bool evaluates_after(std::int64_t step) const {
-    return step > 0 && options_.data.eval_every > 0 && step % options_.data.eval_every == 0;
-  }
   /// Whether an evaluation has ended the run.
   bool ends_early() const { return has_reached_ || patience_.is_over(); }
-  /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
-  bool lacks_last_evaluation();
   /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
   ExitCode run_and_save_at_errors();
   /// Saves the last completed step if it can. Returns what LastStepSaver::save returns.
@@ -77,20 +69,21 @@ class Trainer {
   int decode_threads() const;
   /// Lets the stall detector name the records that the ranks read.
   void describe_data();
-  /// Enters a phase, for the stall detector and the recorder. Returns the time.
+  /// Enters a phase. Returns the time.
   Clock::time_point enter(Phase phase);
   void take_step(const StepPlan& plan);
   void take_results(Results wanted);
   /// Step of the newest checkpoint that is complete; -1: none. On rank 0; a signal handler may call this.
   std::int64_t safe_step() const;
-  /// The requests of this rank.
+  /// The requests of this rank. Rank 0 checks whether --time-limit is over.
   ControlFlags own_requests();
+  bool is_time_up() const { return stop_at_ && Clock::now() >= *stop_at_; }
   /// Combines the requests of all ranks. Returns none if no rank has requested a synchronisation. Collective.
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
   /// If the task's loss is not finite, throws `failed` on all ranks. With OnNan::report the error names the cause.
   void check_task_loss(const StepResult& result);
-  void check_total(std::int64_t step, const StepLoss& loss);
+  void check_total_loss(const StepResult& result);
   void evaluate();
   void save();
   /// Saves at a time that differs between equal runs, so it must not change later steps by a bit.
@@ -111,12 +104,18 @@ class Trainer {
   StallDetector& stall_detector_;
   int thread_count_;
 
+  PhaseTimes phases_;
+  std::optional<Clock::time_point> stop_at_;  ///< on rank 0: the end of --time-limit
+  bool time_was_up_ = false;                  ///< --time-limit has ended the run
+
   std::optional<TrainingRecords> records_;
   std::optional<Dataset> eval_dataset_;
   std::optional<Tower> tower_;
   std::optional<Audit> audit_;  ///< with --audit
   std::optional<Evaluator> evaluator_;
-  Recorder recorder_;
+  std::unique_ptr<DirectoryLock> lock_;  ///< destroyed after all that writes to the directory
+  TrainingLog log_;
+  std::optional<RunCheckpoints> checkpoints_;
   std::optional<StopNotice> stop_notice_;  ///< on rank 0, from the first step on
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 

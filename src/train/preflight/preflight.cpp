@@ -1,17 +1,132 @@
 #include "src/train/preflight/preflight.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include "carillon/core/error.h"
+#include "src/comm/transport/shared_segment.h"
+#include "src/core/printable.h"
+#include "src/core/size_text.h"
 #include "src/report/console.h"
-#include "src/train/preflight/preflight_averaging.h"
-#include "src/train/preflight/preflight_directory.h"
-#include "src/train/preflight/preflight_memory.h"
-#include "src/train/preflight/preflight_tables.h"
+#include "src/train/preflight/host_tables.h"
 
 namespace carillon {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// A new file may appear on another host with a delay.
+LockState look_for_a_while(const fs::path& directory) {
+  LockState seen = look_at_lock(directory);
+  for (int i = 0; i < 20 && seen == LockState::absent; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    seen = look_at_lock(directory);
+  }
+  return seen;
+}
+
+/// Removes the directory and its parents up to `first_made`, the topmost new one, while they are empty.
+void remove_made(fs::path directory, const fs::path& first_made) {
+  std::error_code stays;
+  for (;; directory = directory.parent_path()) {
+    if (!fs::remove(directory, stays) || directory == first_made) return;
+  }
+}
+
+/// The topmost missing directory on the path; empty: the directory exists.
+fs::path topmost_missing(fs::path directory) {
+  fs::path missing;
+  std::error_code unknown;
+  for (; !directory.empty() && !fs::exists(directory, unknown); directory = directory.parent_path())
+    missing = directory;
+  return missing;
+}
+
+/// The state of rank 0's lock that rank 0 and the first rank of each other host see, on every rank. Collective.
+std::string try_lock_everywhere(const fs::path& directory, const Mpi& mpi) {
+  const bool other_host = mpi.hosts()[mpi.rank()] != mpi.hosts()[0];
+  std::string own;
+  if (mpi.rank() == 0) own = std::to_string(static_cast<int>(look_at_lock(directory)));
+  if (mpi.local_rank() == 0 && other_host) own = std::to_string(static_cast<int>(look_for_a_while(directory)));
+  const std::vector<std::string> all = mpi.all_gather(own), names = mpi.all_gather(printable(mpi.host()));
+  std::vector<LockState> seen;
+  std::vector<std::string> hosts;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    seen.push_back(static_cast<LockState>(std::stoi(all[rank])));
+    hosts.push_back(names[rank]);
+  }
+  return lock_text(seen, hosts);
+}
+
+}  // namespace
+
+std::string lock_text(const std::vector<LockState>& seen, const std::vector<std::string>& hosts) {
+  if (seen.front() != LockState::held) return "no locks there: runs know of each other by .heartbeat";
+  std::map<LockState, std::vector<std::string>> others;
+  for (std::size_t i = 1; i < seen.size(); ++i) others[seen[i]].push_back(hosts[i]);
+  const auto names = [&](LockState state) { return fmt::format("{}", fmt::join(others[state], ", ")); };
+  std::string text = "locks hold";
+  if (others.contains(LockState::held)) text += fmt::format(", from {} too", names(LockState::held));
+  if (others.contains(LockState::absent)) {
+    text += fmt::format("; the directory does not contain .lock on {}: it is not shared", names(LockState::absent));
+  }
+  if (others.contains(LockState::free)) {
+    text += fmt::format("; but not across hosts: a run on {} would not be refused", names(LockState::free));
+  }
+  if (others.contains(LockState::none)) text += fmt::format("; none on {}", names(LockState::none));
+  return text;
+}
+
+namespace {
+
+/// One line on rank 0: the free space of the directory, and whether its locks work on this host and across hosts.
+/// Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (it cannot be written).
+std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
+  const fs::path directory = fs::path(given / "").parent_path();  // without a trailing slash
+  std::optional<DirectoryLock> lock;
+  fs::path first_made;
+  bool had_lock_file = true;
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    std::error_code unknown;
+    first_made = topmost_missing(directory);
+    had_lock_file = fs::exists(directory / ".lock", unknown);
+    lock.emplace(directory, print_warning);
+  });
+  const std::string locks = try_lock_everywhere(directory, mpi);
+  if (mpi.rank() != 0) return {};
+  std::error_code unknown;
+  const fs::space_info space = fs::space(directory, unknown);
+  const std::string free = unknown ? "?" : size_text(static_cast<double>(space.available));
+  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // while this rank has the lock
+  if (!first_made.empty()) remove_made(directory, first_made);
+  return fmt::format("train directory {}: {} free; {}\n", printable(given.string()), free, locks);
+}
+
+/// One line on rank 0: the shared memory that a training allocates per rank, and its place. Maps it for a moment. Empty
+/// if a rank shares none. Collective. Errors: io (no place has room).
+std::string try_shared_memory(std::size_t bytes, const Mpi& mpi) {
+  if (bytes == 0) return {};
+  const std::vector<std::string> places = mpi.all_gather(try_shared_segment(mpi, bytes)),
+                                 hosts = mpi.all_gather(mpi.host());
+  std::string text = fmt::format("shared memory: {} per rank, in {}", size_text(static_cast<double>(bytes)), places[0]);
+  std::map<std::string, std::string> others;  // by host
+  for (std::size_t rank = 1; rank < places.size(); ++rank) {
+    if (places[rank] != places[0]) others[hosts[rank]] = places[rank];
+  }
+  for (const auto& [host, place] : others) text += fmt::format("; on {} in {}", printable(host), place);
+  return text + "\n";
+}
 
 /// Prints rank 0's text on stdout. Collective. Errors: io.
 void tell(const std::string& text, const Mpi& mpi) {

@@ -1,11 +1,15 @@
 // Preflight: checks the hosts before a long run. It prints tables of ranks and hosts and measures the averaging.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "src/checkpoint/directory_lock.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/comm/mpi/cpu_share.h"
+#include "src/comm/mpi/mpi.h"
 
 namespace carillon {
 
@@ -33,5 +37,13 @@ struct PreflightSubject {
 /// memory), failed (wrong means).
 void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
                Communicator& communicator);
+
+/// Latency and bandwidth of averaging the subject's gradients: one or two lines, equal on all ranks. Collective.
+/// Errors: failed (wrong means).
+std::string try_averaging(const PreflightSubject& subject, const Mpi& mpi, Device& device, Communicator& communicator);
+
+/// Describes whether a lock of the first rank works. `seen`: the state that the first rank and one rank of each other
+/// host see; `hosts`: the names of their hosts.
+std::string lock_text(const std::vector<LockState>& seen, const std::vector<std::string>& hosts);
 
 }  // namespace carillon

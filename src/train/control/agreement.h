@@ -1,0 +1,32 @@
+// Agreement of the ranks: equal values on all ranks, failures that all ranks detect, and requests of any rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/comm/mpi/mpi.h"
+#include "src/report/metrics.h"
+
+namespace carillon {
+
+/// Throws usage on all ranks unless `fields` are equal on all ranks. The error names the first field that differs, and
+/// two ranks. Collective.
+void require_equal_on_all_ranks(const Mpi& mpi, const std::vector<Field>& fields);
+
+/// For a failure that every rank has detected: throws SharedError on rank 0 and PeerFailed on the others.
+[[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
+
+/// The requests of a rank to all ranks after a step. With each step a rank sends one flag: it has a
+/// request (TowerStep::request_sync). If any rank has one, all ranks exchange their ControlFlags after that step.
+struct ControlFlags {
+  bool save = false;     ///< save and continue
+  bool stop = false;     ///< save and end
+  bool give_up = false;  ///< end because checkpoints keep failing
+
+  bool any() const { return save || stop || give_up; }
+};
+
+/// The requests of all ranks together. Collective.
+ControlFlags requested_by_any(const Mpi& mpi, const ControlFlags& own);
+
+}  // namespace carillon

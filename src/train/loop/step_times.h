@@ -1,0 +1,167 @@
+// Times of a run: of its phases, its steps and its ranks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/comm/mpi/mpi.h"
+#include "src/comm/stall/stall_detector.h"
+#include "src/report/run_log.h"
+
+namespace carillon {
+
+/// The time that a run spends in each of its phases. A phase may be entered any number of times.
+class PhaseTimes {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The run is in Phase::start since `start`.
+  explicit PhaseTimes(Clock::time_point start) : since_(start) {}
+
+  void enter(Phase phase, Clock::time_point now) {
+    spent_[index(phase_)] += now - since_;
+    phase_ = phase;
+    since_ = now;
+  }
+
+  /// Times up to `now`.
+  PhaseSeconds seconds(Clock::time_point now = Clock::now()) const {
+    PhaseTimes ended = *this;
+    ended.enter(phase_, now);
+    const auto of = [&](Phase phase) { return std::chrono::duration<double>(ended.spent_[index(phase)]).count(); };
+    return {.start = of(Phase::start),
+            .data = of(Phase::data),
+            .training = of(Phase::compute),
+            .evaluation = of(Phase::evaluation),
+            .checkpoints = of(Phase::checkpoint) + of(Phase::finish)};
+  }
+
+ private:
+  static std::size_t index(Phase phase) { return static_cast<std::size_t>(phase); }
+
+  std::array<Clock::duration, static_cast<std::size_t>(Phase::finish) + 1> spent_{};
+  Phase phase_ = Phase::start;
+  Clock::time_point since_;
+};
+
+/// The times of the steps since the last log line. Steps on a GPU are launched before earlier ones end, so
+/// the ends of steps determine their times.
+class StepClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Means {  ///< seconds per step
+    double step = 0.0, data_wait = 0.0, allreduce = 0.0;
+  };
+
+  /// Call before the first step.
+  void start(Clock::time_point now = Clock::now()) { since_ = end_ = now; }
+  /// Counts a launched step that waited so long for its batch.
+  void take_step(double data_wait_seconds) { waits_of_taken_.push_back(data_wait_seconds); }
+  /// The oldest launched step ended at `end`.
+  void end_step(double allreduce_seconds, Clock::time_point end) {
+    ++ended_;
+    allreduce_seconds_ += allreduce_seconds;
+    data_wait_seconds_ += waits_of_taken_.front();
+    waits_of_taken_.pop_front();
+    end_ = end;
+  }
+  /// Forgets the ended steps, which have been logged.
+  void restart() {
+    since_ = end_;
+    ended_ = 0;
+    data_wait_seconds_ = allreduce_seconds_ = 0.0;
+  }
+  /// Excludes time without steps.
+  void exclude(Clock::duration spent) { since_ += spent; }
+
+  /// The end of the last ended step.
+  Clock::time_point end() const { return end_; }
+  /// The time of all ended steps; above 0.
+  double seconds() const {
+    constexpr double least = 1e-9;  // a speed is divided by it
+    return std::max(std::chrono::duration<double>(end_ - since_).count(), least);
+  }
+  /// Requires an ended step.
+  Means means() const {
+    const double ended = static_cast<double>(ended_);
+    return {
+        .step = seconds() / ended, .data_wait = data_wait_seconds_ / ended, .allreduce = allreduce_seconds_ / ended};
+  }
+
+ private:
+  std::deque<double> waits_of_taken_;  ///< seconds, one per launched step that has not ended
+  std::int64_t ended_ = 0;
+  double data_wait_seconds_ = 0.0, allreduce_seconds_ = 0.0;
+  Clock::time_point since_, end_;
+};
+
+/// Says once, after the first steps, that a training will take more than an hour.
+class DurationNotice {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `faster`: LoggingOptions::faster_choice.
+  explicit DurationNotice(std::string faster) : faster_(std::move(faster)) {}
+
+  /// A step ended at `end`, and `steps_left` follow it. Returns the notice at the first step that ends 10 seconds or
+  /// more after the first one, if the rest takes more than an hour. The first step is not counted, because it prepares
+  /// the ops.
+  std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
+  /// Excludes time without steps.
+  void exclude(Clock::duration spent);
+
+ private:
+  std::string faster_;
+  bool decided_ = false;
+  std::optional<Clock::time_point> first_end_;
+  std::int64_t counted_ = 0;  ///< steps after the first one
+};
+
+/// The time that each rank works in a step, and a warning of stragglers.
+///
+/// All ranks take equal times for a step, because they wait for each other. A straggler works while the others wait.
+class RankTimes {
+ public:
+  /// Measures from step `step` on. The references outlive this.
+  RankTimes(const Mpi& mpi, const StallDetector& stall_detector, std::int64_t step);
+
+  /// By rank: seconds of work in data and compute per step, as a mean over the steps from the last call to before
+  /// `step`. Collective if there are several hosts. On one host only rank 0's result is meaningful.
+  std::vector<double> since_last(std::int64_t step);
+  /// By rank: all seconds of work since the stall detector started. Collective and meaningful as since_last.
+  std::vector<double> worked() const;
+
+ private:
+  const Mpi& mpi_;
+  const StallDetector& stall_detector_;
+  std::int64_t step_;
+  std::vector<double> last_;  ///< by rank
+};
+
+/// Finds a rank that the other ranks wait for.
+class Stragglers {
+ public:
+  /// `hosts`: by rank, the name of its host.
+  explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
+
+  /// Adds the times of a few steps, which took `seconds` together. Returns a warning when a rank becomes a straggler:
+  /// its time is above 1.5 times the upper median of the others, and 5 ms above it. This must hold three times in a row
+  /// and for half a minute, because other programs delay ranks for shorter times.
+  std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
+
+ private:
+  std::vector<std::string> hosts_;
+  int slow_rank_ = -1, times_ = 0;
+  double slow_for_ = 0.0;
+  bool has_warned_ = false;
+};
+
+}  // namespace carillon

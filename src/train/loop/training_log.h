@@ -1,0 +1,99 @@
+// TrainingLog: the console lines, metrics and TensorBoard events of a run.
+//
+// Every rank has a log and makes the same calls. Only rank 0 writes; on other ranks the calls do nothing, except that
+// the second rank of the first host computes a part of the histograms that `summarize` writes.
+//
+//   open -> announce -> start_clock -> steps and evaluations -> finish
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/options/train_options.h"
+#include "src/comm/mpi/mpi.h"
+#include "src/options/run_description.h"
+#include "src/report/run_log.h"
+#include "src/step/tower.h"
+#include "src/train/evaluation/task_score.h"
+#include "src/train/loop/step_plan.h"
+
+namespace carillon {
+
+class TrainingLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The parts of a run, for `announce`.
+  struct Parts {
+    const Tower& tower;
+    const Device& device;
+    std::string_view communicator;
+    int thread_count;
+    const Dataset* dataset;   ///< null: no training data (--max-steps 0)
+    bool is_time_up = false;  ///< --time-limit leaves time for one step only
+  };
+
+  /// The end of a run, for `finish`.
+  struct End {
+    RunPosition position;
+    ExitCode code = ExitCode::done;
+    PhaseSeconds seconds = {};
+    std::vector<double> rank_work = {};             ///< as RunSummary::rank_work
+    std::optional<StepScore> best_checkpoint = {};  ///< none: no checkpoint of an evaluation is kept
+    std::string_view stopped_by = "a signal";       ///< with ExitCode::stopped
+  };
+
+  /// The references outlive the log. Collective.
+  TrainingLog(const TrainOptions& options, const TaskScore& score, const RunDescription& description, const Mpi& mpi);
+  ~TrainingLog();
+  TrainingLog(const TrainingLog&) = delete;
+  TrainingLog& operator=(const TrainingLog&) = delete;
+
+  /// Opens the logs in the train directory, which exists, for the steps from `first_step` on. With --fresh, removes the
+  /// files of earlier runs first. Collective. Errors: io.
+  void open(std::int64_t first_step);
+  /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
+  void announce(const Parts& parts);
+  /// Prints a line on stdout. Requires `open`.
+  void print(const std::string& line);
+  /// Prints a warning.
+  void warn(const std::string& line);
+
+  /// Starts the measurement of step times.
+  void start_clock();
+  /// Counts a step that waited so long for its batch.
+  void count_step(double data_wait_seconds);
+  /// Counts the result of a step.
+  void count_result(const StepResult& result);
+  /// Logs histograms and images of a step, after the averaging of gradients and before the update. The norm of the
+  /// gradient, which the histograms contain, is logged with the step. The tower outlives the log. Collective.
+  void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
+  /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
+  void log_step(const StepPlan& plan, const StepResult& result, double learning_rate,
+                std::vector<double> rank_seconds = {});
+  /// Updates the progress bar. Prints the nodes of the captured step once (--log-device-placement).
+  void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
+  /// Logs an evaluation that took `spent`, which does not count as step time.
+  void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
+
+  /// Prints the summary, the best checkpoint and the end of the run. Collective.
+  void finish(const End& end);
+
+ private:
+  struct Writer;
+  const Mpi& mpi_;
+  std::unique_ptr<Writer> writer_;  // on rank 0 only
+};
+
+/// The task's loss and L2.
+inline double total_loss(const StepResult& result) { return result.loss + result.l2_loss; }
+
+/// The smallest cross-entropy with smoothed labels, for users who wait for 0. `smoothing`: above 0 and at most 1.
+std::string label_smoothing_line(double smoothing, std::int64_t classes);
+
+}  // namespace carillon
