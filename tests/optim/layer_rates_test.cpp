@@ -54,7 +54,8 @@ TEST(LayerRates, MultiplyTheRatesOfGroups) {
 }
 
 TEST(UpdateFactors, TreatAnEmbeddingAsAVector) {
-  std::vector<ParameterSpec> specs = specs_of({{"first/weights"}, {"tokens/positions"}, {"hidden/weights"}, {"last/weights"}});
+  std::vector<ParameterSpec> specs =
+      specs_of({{"first/weights"}, {"tokens/positions"}, {"hidden/weights"}, {"last/weights"}});
   specs[1].is_embedding = true;
   const auto adamw = update_factors({.rule = "adamw", .weight_decay = 0.5}, specs);
   EXPECT_EQ(adamw[1].weight_decay, 0.0f);
