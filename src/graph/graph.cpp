@@ -11,24 +11,19 @@ Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic, const GraphContext&
   check(batch_size > 0, "a graph requires a batch size above 0");
 }
 
-void Graph::check_name_is_free(const std::string& name) const {
-  const auto is_taken = [&](const auto& specs) {
-    return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
-  };
-  if (is_taken(parameters_) || is_taken(buffers_)) {
-    fail(ExitCode::failed, "the network has two variables named '{}'", name);
-  }
+void Graph::take_name(const std::string& name) {
+  if (!names_.insert(name).second) fail(ExitCode::failed, "the network has two variables named '{}'", name);
 }
 
 int Graph::add_parameter(ParameterSpec spec) {
-  check_name_is_free(spec.name);
+  take_name(spec.name);
   spec.block = block_;
   parameters_.push_back(std::move(spec));
   return static_cast<int>(parameters_.size()) - 1;
 }
 
 int Graph::add_buffer(BufferSpec spec) {
-  check_name_is_free(spec.name);
+  take_name(spec.name);
   buffers_.push_back(std::move(spec));
   return static_cast<int>(buffers_.size()) - 1;
 }

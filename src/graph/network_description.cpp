@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view image_name = "image";
-constexpr std::size_t max_ops = 100'000, max_name_bytes = 500;
+constexpr std::size_t max_ops = 10'000, max_attributes = 100, max_name_bytes = 500;
 
 /// More elements than any memory holds; sizes below this bound do not overflow when they are multiplied by a type's
 /// size. Errors: data.
@@ -111,6 +111,9 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
     if (read.block < 0) fail(ExitCode::data, "the block of the op '{}' is negative", read.name);
   }
   if (!op.contains("attributes")) return read;
+  if (op.at("attributes").size() > max_attributes) {
+    fail(ExitCode::data, "the op '{}' has more than {} attributes", read.name, max_attributes);
+  }
   for (const auto& [name, value] : op.at("attributes").items()) read.attributes.set(name, attribute_of(name, value));
   return read;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -132,7 +133,8 @@ class Graph {
   void want_gradients_of(const std::vector<bool>& trains);
 
  private:
-  void check_name_is_free(const std::string& name) const;
+  /// Errors: failed (a parameter or a buffer has this name).
+  void take_name(const std::string& name);
   void link();
 
   std::int64_t batch_size_;
@@ -143,6 +145,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
+  std::set<std::string, std::less<>> names_;  ///< of parameters and buffers
   int next_parameter_ = 0;  ///< the first parameter that no op lists yet
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
