@@ -232,7 +232,7 @@ TEST(Checkpoint, OfAnotherFormatIsRefusedNamingBothVersions) {
       H5Aclose(attribute);
     });
     EXPECT_EQ(error.code(), ExitCode::data);
-    EXPECT_THAT(error.what(), HasSubstr(fmt::format("its format_version is {}, this program reads only 2", version)));
+    EXPECT_THAT(error.what(), HasSubstr(fmt::format("its format_version is {}, this program reads only 3", version)));
   }
 }
 

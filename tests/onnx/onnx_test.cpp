@@ -230,7 +230,8 @@ class ExportCommand : public ::testing::Test {
   Filled averages_ = fill(mnist_network(mnist_images({.pixel_scale = 0.5f})));
   CheckpointState state_{.model = "mnist",
                          .global_step = 7,
-                         .options_json = R"({"pixel_scale": 0.5})",
+                         .options_json = R"({"record form": "grey", "target": "classification", "class count": 10})",
+                         .network = description_text(averages_.network),
                          .variables = averages_.variables,
                          .moving_averages = averages_.variables};
 };
@@ -258,18 +259,20 @@ TEST_F(ExportCommand, WritesTheMovingAveragesUnlessToldOtherwise) {
 
 TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   CheckpointState state = state_;
-  state.model = "perceptron";
+  state.network.replace(state.network.find("relu\",\"inputs"), 4, "swish");
   write_checkpoint(path("other.h5"), state);
-  expect_failure("export --onnx out.onnx other.h5", ExitCode::data, "other.h5 holds model 'perceptron'");
+  expect_failure("export --onnx out.onnx other.h5", ExitCode::data,
+                 "checkpoint_tool: other.h5: the network has an op of type swish, which this program does not have");
   state = state_;
   state.moving_averages.clear();
   write_checkpoint(path("empty.h5"), state);
   expect_failure("export --onnx out.onnx empty.h5", ExitCode::data,
                  "empty.h5: the array 'layer1/weights' of the network is missing");
   state = state_;
-  state.options_json = R"({"pixel_scale": -1})";
+  state.options_json = R"({"target": "detection"})";
   write_checkpoint(path("scale.h5"), state);
-  expect_failure("export --onnx out.onnx scale.h5", ExitCode::data, "scale.h5: pixel_scale in its options is -1");
+  expect_failure("export --onnx out.onnx scale.h5", ExitCode::data,
+                 "scale.h5: its options do not describe its records");
   expect_failure("export scale.h5", ExitCode::usage, "export takes one of --onnx and --safetensors");
   expect_failure("export --safetensors a.pt scale.h5", ExitCode::usage, "--safetensors a.pt");
   expect_failure("export --onnx out.onnx missing.h5", ExitCode::no_input, "missing.h5");

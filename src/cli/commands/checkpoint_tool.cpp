@@ -77,20 +77,35 @@ const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, c
   return given.raw_weights ? loaded.state.variables : loaded.state.moving_averages;
 }
 
+/// Calls `write` and adds the name of the checkpoint to errors.
+template <typename Write>
+auto naming_checkpoint(const LoadedCheckpoint& loaded, const Write& write) {
+  try {
+    return write();
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", loaded.path.string(), error.what());
+  }
+}
+
 /// Returns the number of bytes.
 std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const Network network = network_of(loaded);
   const bool averages = !given.raw_weights && has_moving_averages(loaded);
-  const std::string model = onnx_model(network, target_of(loaded), exported_values(loaded, given), state.buffers,
-                                       metadata_of(state, network, averages));
+  const OnnxTarget target = target_of(loaded);
+  const std::string model = naming_checkpoint(loaded, [&] {
+    return onnx_model(network, target, exported_values(loaded, given), state.buffers,
+                      metadata_of(state, network, averages));
+  });
   write_file_atomically(given.onnx, std::as_bytes(std::span(model)));
   return model.size();
 }
 
 std::uint64_t export_safetensors(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
-  write_safetensors(given.safetensors, torch_arrays(state.model, exported_values(loaded, given), state.buffers));
+  const auto arrays = naming_checkpoint(
+      loaded, [&] { return torch_arrays(state.model, exported_values(loaded, given), state.buffers); });
+  write_safetensors(given.safetensors, arrays);
   return std::filesystem::file_size(given.safetensors);
 }
 
@@ -104,12 +119,7 @@ int export_network(const Arguments& given) {
   }
   check_output(file);
   const LoadedCheckpoint loaded = load(given.files.at(0));
-  std::uint64_t bytes = 0;
-  try {
-    bytes = given.onnx.empty() ? export_safetensors(loaded, given) : export_onnx(loaded, given);
-  } catch (const Error& error) {
-    fail(error.code(), "{}: {}", loaded.path.string(), error.what());
-  }
+  const std::uint64_t bytes = given.onnx.empty() ? export_safetensors(loaded, given) : export_onnx(loaded, given);
   fmt::print("wrote {}: {} of {}, {} bytes\n", printable(file), printable(loaded.state.model),
              printable(loaded.path.string()), bytes);
   return 0;
