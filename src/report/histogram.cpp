@@ -30,34 +30,46 @@ std::vector<double> make_limits() {
 
 /// Finds the bucket of a float without a search. The top 13 bits of a float (sign, exponent, 4 bits of mantissa) are
 /// its cell. Values in a cell differ by less than a tenth, so a cell contains at most one bucket limit.
+///
+/// All comparisons are of integers, because float comparisons treat denormals as 0 (src/core/denormals.h).
 struct BucketTable {
   static constexpr int cell_bits = 13, cell_shift = 32 - cell_bits;
   std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of its lowest value
-  std::vector<float> ends;  ///< [bucket] the lowest float that is not below its limit
+  std::vector<std::int32_t> ends;  ///< [bucket] rank of the lowest float that is not below its limit
 
   BucketTable() {
-    const std::span<const double> limits = histogram_limits();
-    for (const double limit : limits) ends.push_back(lowest_float_from(limit));
+    for (const double limit : histogram_limits()) ends.push_back(rank_of_lowest_from(limit));
     for (std::uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
       const bool is_negative = cell >> (cell_bits - 1) != 0;  // then more bits mean a lower value
       const std::uint32_t other_bits = is_negative ? (std::uint32_t{1} << cell_shift) - 1 : 0;
-      const auto lowest = std::bit_cast<float>((cell << cell_shift) | other_bits);
-      if (!std::isfinite(lowest)) continue;
-      first_bucket[cell] = static_cast<std::uint16_t>(std::ranges::upper_bound(limits, lowest) - limits.begin());
+      const std::int32_t lowest = rank((cell << cell_shift) | other_bits);
+      const auto bucket = std::ranges::upper_bound(ends, lowest) - ends.begin();
+      first_bucket[cell] = static_cast<std::uint16_t>(std::min(bucket, std::ssize(ends) - 1));  // infinity has none
     }
   }
 
   /// `value`: finite.
   std::size_t bucket(float value) const {
-    const std::size_t first = first_bucket[std::bit_cast<std::uint32_t>(value) >> cell_shift];
-    return first + (value >= ends[first] ? 1 : 0);
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::size_t first = first_bucket[bits >> cell_shift];
+    return first + (rank(bits) >= ends[first] ? 1 : 0);
   }
 
  private:
-  static float lowest_float_from(double limit) {
+  /// An integer that orders floats as their values, with -0 directly below 0.
+  static std::int32_t rank(std::uint32_t bits) {
+    const auto number = std::bit_cast<std::int32_t>(bits);
+    return number ^ ((number >> 31) & std::numeric_limits<std::int32_t>::max());
+  }
+
+  static std::int32_t rank_of_lowest_from(double limit) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
-    const auto rounded = static_cast<float>(limit);  // may be infinite
-    return static_cast<double>(rounded) >= limit ? rounded : std::nextafter(rounded, infinity);
+    constexpr double most = std::numeric_limits<float>::max();
+    if (limit == 0.0) return rank(std::bit_cast<std::uint32_t>(-0.0f));
+    if (std::abs(limit) > most) return rank(std::bit_cast<std::uint32_t>(limit > 0.0 ? infinity : -infinity));
+    const auto rounded = static_cast<float>(limit);
+    const float lowest = static_cast<double>(rounded) >= limit ? rounded : std::nextafter(rounded, infinity);
+    return rank(std::bit_cast<std::uint32_t>(lowest));
   }
 };
 
