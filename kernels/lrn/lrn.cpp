@@ -1,5 +1,7 @@
 #include "kernels/lrn/lrn.h"
 
+#include <algorithm>
+
 #include "kernels/shared/backend.h"
 
 namespace carillon {
@@ -29,8 +31,11 @@ const OpType lrn_op = op_type<LrnParams, lrn>("lrn");
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
   check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
         "lrn requires depth_radius >= 0, bias > 0 and alpha >= 0");
+  LrnParams limited = params;  // channels beyond the first and the last one count as 0
+  limited.depth_radius =
+      static_cast<int>(std::min<std::int64_t>(params.depth_radius, graph.shape(x).extents().back() - 1));
   return graph.add_op({.name = name,
-                       .definition = std::make_shared<LrnDefinition>(params),
+                       .definition = std::make_shared<LrnDefinition>(limited),
                        .inputs = {x},
                        .traits = lrn_traits,
                        .type = &lrn_op,

@@ -1,6 +1,9 @@
 #include "carillon/graph/attributes.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "carillon/core/error.h"
 
 namespace carillon {
 namespace {
@@ -15,17 +18,8 @@ std::string part(std::string_view name, std::string_view field) { return fmt::fo
 
 }  // namespace
 
-void Attributes::set(std::string_view name, Value value) {
-  const auto found = std::ranges::find(values_, name, [](const auto& entry) { return std::string_view(entry.first); });
-  if (found != values_.end()) {
-    found->second = std::move(value);
-  } else {
-    values_.emplace_back(name, std::move(value));
-  }
-}
-
 const Attributes::Value* Attributes::find(std::string_view name) const {
-  const auto found = std::ranges::find(values_, name, [](const auto& entry) { return std::string_view(entry.first); });
+  const auto found = values_.find(name);
   return found != values_.end() ? &found->second : nullptr;
 }
 
@@ -33,8 +27,8 @@ const Attributes::Value* Attributes::find(std::string_view name) const {
 void AttributeWriter::operator()(std::string_view name, const Initializer& value) {
   one_of(name, value.kind, {initializer_kinds[0], initializer_kinds[1], initializer_kinds[2]});
   (*this)(part(name, "value"), value.value);
-  if (value.number >= 0) (*this)(part(name, "number"), value.number);
-  if (value.dirac) (*this)(part(name, "dirac"), true);
+  (*this)(part(name, "number"), value.number);
+  (*this)(part(name, "dirac"), value.dirac);
 }
 
 void AttributeWriter::operator()(std::string_view name, const std::optional<Initializer>& value) {
@@ -49,7 +43,7 @@ void AttributeWriter::number_or_word(std::string_view name, std::int64_t value, 
 
 const Attributes::Value* AttributeReader::take(std::string_view name) {
   const Attributes::Value* const value = attributes_.find(name);
-  if (value != nullptr) ++taken_;
+  if (value != nullptr) read_.emplace(name);
   return value;
 }
 
@@ -92,7 +86,6 @@ void AttributeReader::operator()(std::string_view name, float& value) {
 }
 
 void AttributeReader::operator()(std::string_view name, Initializer& value) {
-  if (attributes_.find(name) != nullptr) value = {};
   value.kind = static_cast<Initializer::Kind>(read_word(name, static_cast<std::size_t>(value.kind), initializer_kinds));
   (*this)(part(name, "value"), value.value);
   (*this)(part(name, "number"), value.number);
@@ -102,7 +95,7 @@ void AttributeReader::operator()(std::string_view name, Initializer& value) {
 void AttributeReader::operator()(std::string_view name, std::optional<Initializer>& value) {
   const Attributes::Value* const found = attributes_.find(name);
   if (found != nullptr && *found == Attributes::Value(std::string("none"))) {
-    ++taken_;
+    read_.emplace(name);
     value = std::nullopt;
     return;
   }
@@ -114,7 +107,7 @@ void AttributeReader::operator()(std::string_view name, std::optional<Initialize
 void AttributeReader::number_or_word(std::string_view name, std::int64_t& value, std::string_view word) {
   const Attributes::Value* const found = attributes_.find(name);
   if (found != nullptr && *found == Attributes::Value(std::string(word))) {
-    ++taken_;
+    read_.emplace(name);
     value = -1;
     return;
   }
@@ -125,12 +118,16 @@ void AttributeReader::number_or_word(std::string_view name, std::int64_t& value,
 void AttributeReader::read_floats(std::string_view name, std::span<float> values) {
   const Attributes::Value* const found = take(name);
   if (found == nullptr) return;
-  const std::vector<float>* const read = std::get_if<std::vector<float>>(found);
-  if (read == nullptr || read->size() != values.size() ||
-      !std::ranges::all_of(*read, [](float value) { return std::isfinite(value); })) {
+  std::vector<float> read;
+  if (const auto* const integers = std::get_if<std::vector<std::int64_t>>(found)) {
+    for (const std::int64_t integer : *integers) read.push_back(static_cast<float>(integer));
+  } else if (const auto* const floats = std::get_if<std::vector<float>>(found)) {
+    read = *floats;
+  }
+  if (read.size() != values.size() || !std::ranges::all_of(read, [](float value) { return std::isfinite(value); })) {
     refuse(name, fmt::format("a list of {} finite numbers", values.size()));
   }
-  std::ranges::copy(*read, values.begin());
+  std::ranges::copy(read, values.begin());
 }
 
 std::size_t AttributeReader::read_word(std::string_view name, std::size_t present,
@@ -148,7 +145,9 @@ std::size_t AttributeReader::read_word(std::string_view name, std::size_t presen
 }
 
 void AttributeReader::finish() const {
-  if (taken_ != attributes_.values().size()) fail(ExitCode::data, "it has an attribute that is not known");
+  for (const auto& [name, value] : attributes_.values()) {
+    if (!read_.contains(name)) fail(ExitCode::data, "the attribute '{}' is not known", name);
+  }
 }
 
 }  // namespace carillon

@@ -1,18 +1,56 @@
 #include "carillon/graph/network_description.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "carillon/core/error.h"
 
 namespace carillon {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;                 // sorts members, so that it finds them in logarithmic time
+using OrderedJson = nlohmann::ordered_json;  // for texts
 
+// Bounds of what is written and read.
 constexpr std::string_view image_name = "image";
 constexpr std::size_t max_ops = 10'000, max_attributes = 100, max_name_bytes = 500;
+constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
+
+void check_name(std::string_view name, std::string_view what, ExitCode code) {
+  const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
+  if (name.empty() || name.size() > max_name_bytes || std::ranges::any_of(name, is_control)) {
+    fail(code, "the name of {} is empty, too long, or has control characters", what);
+  }
+}
+
+void check_image(const ImageShape& image, ExitCode code) {
+  std::int64_t bytes = 1;
+  for (const std::int64_t extent : {image.height, image.width, image.channels}) {
+    if (extent <= 0 || extent > max_image_bytes || (bytes *= extent) > max_image_bytes) {
+      fail(code, "the network has images of {} x {} x {}", image.height, image.width, image.channels);
+    }
+  }
+}
+
+void check_op(const OpDescription& op, ExitCode code) {
+  check_name(op.name, "an op", code);
+  if (op.name == image_name) fail(code, "an op is named '{}', which is the name of the network's input", image_name);
+  if (op.attributes.values().size() > max_attributes) {
+    fail(code, "the op '{}' has more than {} attributes", op.name, max_attributes);
+  }
+}
+
+void check_op_count(std::size_t count, ExitCode code) {
+  if (count > max_ops) fail(code, "the network has more than {} ops", max_ops);
+}
+
+/// Errors: `code` (the output is not [batch, outputs]).
+void check_output(const Shape& output, ExitCode code) {
+  if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
+}
 
 /// More elements than any memory holds; sizes below this bound do not overflow when they are multiplied by a type's
 /// size. Errors: data.
@@ -61,36 +99,52 @@ double readable(float value) {
   return static_cast<float>(read) == value ? read : double{value};
 }
 
-Json json_of(const Attributes::Value& value) {
+OrderedJson json_of(const Attributes::Value& value) {
   if (const float* const number = std::get_if<float>(&value)) return readable(*number);
   if (const std::vector<float>* const numbers = std::get_if<std::vector<float>>(&value)) {
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (const float number : *numbers) list.push_back(readable(number));
     return list;
   }
-  return std::visit([](const auto& other) { return Json(other); }, value);
+  return std::visit([](const auto& other) { return OrderedJson(other); }, value);
+}
+
+/// Errors: data (no integer from 0 to `most`).
+std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
+    fail(ExitCode::data, "{} is no integer from 0 to {}", what, most);
+  }
+  return value.get<std::int64_t>();
+}
+
+/// Errors: data (outside the range of AttributeReader, which is also that of Attributes).
+std::int64_t integer_in(const std::string& name, const Json& value) {
+  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
+  if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);
+  return value.get<std::int64_t>();
 }
 
 Attributes::Value attribute_of(const std::string& name, const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number_integer()) return integer_in(name, value);
   if (value.is_number_float()) return value.get<float>();
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) fail(ExitCode::data, "the attribute '{}' has no known type", name);
-  const auto is_integer = [](const Json& element) { return element.is_number_integer(); };
-  const auto is_number = [](const Json& element) { return element.is_number(); };
-  if (std::ranges::all_of(value, is_integer)) return value.get<std::vector<std::int64_t>>();
-  if (std::ranges::all_of(value, is_number)) return value.get<std::vector<float>>();
+  if (std::ranges::all_of(value, [](const Json& element) { return element.is_number_integer(); })) {
+    std::vector<std::int64_t> integers;
+    for (const Json& element : value) integers.push_back(integer_in(name, element));
+    return integers;
+  }
+  if (std::ranges::all_of(value, [](const Json& element) { return element.is_number(); })) {
+    return value.get<std::vector<float>>();
+  }
   fail(ExitCode::data, "the attribute '{}' is no list of numbers", name);
 }
 
 /// A name that messages and files can hold. Errors: data.
 std::string name_in(const Json& value, std::string_view what) {
   const std::string name = value.get<std::string>();
-  const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
-  if (name.empty() || name.size() > max_name_bytes || std::ranges::any_of(name, is_control)) {
-    fail(ExitCode::data, "the name of {} is empty, too long, or has control characters", what);
-  }
+  check_name(name, what, ExitCode::data);
   return name;
 }
 
@@ -102,19 +156,24 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
     fail(ExitCode::data, "the network has an op of type {}, which this program does not have", type);
   }
   read.type = *known;
-  for (const Json& input : op.at("inputs")) {
-    const std::string name = name_in(input, "an input");
-    if (name != image_name) read.inputs.push_back(name);
-  }
+  const Json& inputs = op.at("inputs");
+  if (!inputs.is_array() || inputs.empty()) fail(ExitCode::data, "the op '{}' has no list of inputs", read.name);
+  for (const Json& input : inputs) read.inputs.push_back(name_in(input, "an input"));
+  if (read.inputs == std::vector<std::string>{std::string(image_name)}) read.inputs.clear();
   if (op.contains("block")) {
-    read.block = op.at("block").get<int>();
-    if (read.block < 0) fail(ExitCode::data, "the block of the op '{}' is negative", read.name);
+    read.block = static_cast<int>(size_in(op.at("block"), fmt::format("the block of '{}'", read.name), max_ops));
   }
-  if (!op.contains("attributes")) return read;
-  if (op.at("attributes").size() > max_attributes) {
-    fail(ExitCode::data, "the op '{}' has more than {} attributes", read.name, max_attributes);
+  if (op.contains("attributes")) {
+    const Json& attributes = op.at("attributes");
+    if (attributes.size() > max_attributes) {
+      fail(ExitCode::data, "the op '{}' has more than {} attributes", read.name, max_attributes);
+    }
+    for (const auto& [name, value] : attributes.items()) {
+      check_name(name, "an attribute", ExitCode::data);
+      read.attributes.set(name, attribute_of(name, value));
+    }
   }
-  for (const auto& [name, value] : op.at("attributes").items()) read.attributes.set(name, attribute_of(name, value));
+  check_op(read, ExitCode::data);
   return read;
 }
 
@@ -122,29 +181,46 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
 
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers) {
-  Graph graph(1, Arithmetic::fp32, {.image = image});
+  check_name(name, "a network", ExitCode::failed);
+  check_image(image, ExitCode::failed);
+  const GraphContext context{.image = image};
+  Graph graph(1, Arithmetic::fp32, context);
   const Value output = add_layers(graph);
   NetworkDescription network{.name = name, .image = image, .ops = {}, .output = {}};
-  const auto name_of = [&](int value) { return graph.nodes().at(graph.values().at(value).producer).name; };
+  const auto name_of = [&](int value) {
+    check(value >= 0 && graph.values().at(value).producer >= 0, "no op of the network computes its output");
+    return graph.nodes()[graph.values()[value].producer].name;
+  };
+  check_op_count(graph.nodes().size(), ExitCode::failed);
+  std::set<std::string_view> names;
   for (const Graph::Node& node : graph.nodes()) {
     if (node.type == nullptr) {
       fail(ExitCode::failed, "the op '{}' of type {} has no OpType, which a network requires", node.name,
            node.definition->type());
     }
-    const auto has_its_name = [&](const OpDescription& other) { return other.name == node.name; };
-    if (std::ranges::any_of(network.ops, has_its_name)) {
-      fail(ExitCode::failed, "the network has two ops named '{}'", node.name);
-    }
+    if (!names.insert(node.name).second) fail(ExitCode::failed, "the network has two ops named '{}'", node.name);
     OpDescription op{
         .name = node.name, .type = node.type, .inputs = {}, .attributes = node.attributes, .block = node.block};
     for (const int input : node.inputs) op.inputs.push_back(name_of(input));
+    check_op(op, ExitCode::failed);
     network.ops.push_back(std::move(op));
   }
   network.output = name_of(output.index);
+  check_output(graph.shape(output), ExitCode::failed);
+  // The ops must not depend on facts that the description lacks.
+  Graph rebuilt(1, Arithmetic::fp32, context);
+  add_network(rebuilt, network);
+  for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+    check(rebuilt.parameters().at(i).name == graph.parameters()[i].name &&
+              rebuilt.parameters()[i].shape == graph.parameters()[i].shape,
+          "the network has other variables when it is built from its description");
+  }
+  description_text(network);  // names and values have a text
   return network;
 }
 
 Value add_network(Graph& graph, const NetworkDescription& network) {
+  check(graph.context().image == network.image, "the graph is for other images than the network");
   std::map<std::string, Value, std::less<>> values;
   for (const OpDescription& op : network.ops) {
     const Value output = add_described(graph, op, values);
@@ -153,6 +229,7 @@ Value add_network(Graph& graph, const NetworkDescription& network) {
   graph.set_block(-1);
   const auto found = values.find(network.output);
   if (found == values.end()) fail(ExitCode::data, "no op computes the output '{}'", network.output);
+  check_output(graph.shape(found->second), ExitCode::data);
   return found->second;
 }
 
@@ -162,41 +239,46 @@ bool has_op(const NetworkDescription& network, std::string_view type) {
 
 std::string description_text(const NetworkDescription& network) {
   const ImageShape& image = network.image;
-  Json ops = Json::array();
+  OrderedJson ops = OrderedJson::array();
   for (const OpDescription& op : network.ops) {
-    Json& text = ops.emplace_back();
+    OrderedJson& text = ops.emplace_back();
     text["name"] = op.name;
     text["type"] = op.type->name;
     text["inputs"] = op.inputs.empty() ? std::vector<std::string>{std::string(image_name)} : op.inputs;
     if (op.block >= 0) text["block"] = op.block;
     for (const auto& [name, value] : op.attributes.values()) text["attributes"][name] = json_of(value);
   }
-  Json text;
+  OrderedJson text;
   text["name"] = network.name;
-  text["inputs"] =
-      Json::array({{{"name", image_name}, {"type", "uint8"}, {"shape", {image.height, image.width, image.channels}}}});
+  text["inputs"] = OrderedJson::array(
+      {{{"name", image_name}, {"type", "uint8"}, {"shape", {image.height, image.width, image.channels}}}});
   text["ops"] = std::move(ops);
-  text["outputs"] = Json::array({network.output});
-  return text.dump();
+  text["outputs"] = OrderedJson::array({network.output});
+  try {
+    return text.dump();
+  } catch (const OrderedJson::exception& error) {
+    fail(ExitCode::failed, "a name in the network is no UTF-8 text: {}", error.what());
+  }
 }
 
 NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types) {
   try {
     const Json json = Json::parse(text);
     const Json& input = json.at("inputs").at(0);
-    const auto shape = input.at("shape").get<std::vector<std::int64_t>>();
-    const bool is_image = shape.size() == 3 && std::ranges::all_of(shape, [](std::int64_t extent) {
-                            return extent > 0 && extent <= std::int64_t{1} << 20;
-                          });
-    if (!is_image || json.at("inputs").size() != 1 || input.at("name") != image_name ||
-        json.at("outputs").size() != 1) {
-      fail(ExitCode::data, "the network has other inputs than one image, or several outputs");
+    const Json& shape = input.at("shape");
+    if (shape.size() != 3 || json.at("inputs").size() != 1 || input.at("name") != image_name ||
+        input.at("type") != "uint8" || json.at("outputs").size() != 1) {
+      fail(ExitCode::data, "the network has other inputs than one uint8 image, or several outputs");
     }
+    const auto extent = [&](std::size_t axis) {
+      return size_in(shape.at(axis), "an extent of the image", max_image_bytes);
+    };
     NetworkDescription network{.name = name_in(json.at("name"), "the network"),
-                               .image = {shape[0], shape[1], shape[2]},
+                               .image = {extent(0), extent(1), extent(2)},
                                .ops = {},
                                .output = name_in(json.at("outputs").at(0), "the output")};
-    if (json.at("ops").size() > max_ops) fail(ExitCode::data, "the network has more than {} ops", max_ops);
+    check_image(network.image, ExitCode::data);
+    check_op_count(json.at("ops").size(), ExitCode::data);
     for (const Json& op : json.at("ops")) network.ops.push_back(op_in(op, types));
     return network;
   } catch (const Json::exception& error) {

@@ -34,6 +34,8 @@ Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, co
 
 /// Adds the outputs of the model. `output`: the network's, `count` elements per sample.
 void add_outputs(const OnnxTarget& target, const std::string& output, std::int64_t count, OnnxWriter& writer) {
+  check(target.scales.empty() || static_cast<std::int64_t>(target.scales.size()) == count,
+        "the network has another number of outputs than numbers");
   if (target.kind != TargetKind::numbers) {
     writer.name_output("Identity", output, "logits", count);
     const bool has_labels = target.kind == TargetKind::labels;
@@ -46,7 +48,7 @@ void add_outputs(const OnnxTarget& target, const std::string& output, std::int64
   }
   std::string numbers = output;
   if (!target.scales.empty()) {
-    writer.begin("numbers");
+    writer.begin("image");  // no op has this name
     numbers = writer.add("Mul", {numbers, writer.constant({count}, deviations)});
     numbers = writer.add("Add", {numbers, writer.constant({count}, means)});
   }

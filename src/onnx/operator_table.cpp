@@ -8,6 +8,7 @@
 #include <functional>
 #include <numbers>
 
+#include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
@@ -15,7 +16,6 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
-#include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
@@ -152,7 +152,14 @@ std::string write_global_avg_pool(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Flatten", {writer.add("GlobalAveragePool", {op.inputs.at(0)})});
 }
 
+/// Channels are axis 1 of an ONNX image or vector. Errors: failed (the input is neither).
+void check_channels_first(const ExportedOp& op, std::string_view type) {
+  if (op.input.rank() == 4 || op.input.rank() == 2) return;
+  fail(ExitCode::failed, "{} of a tensor {} has no ONNX form", type, op.input.text());
+}
+
 std::string write_batch_norm(OnnxWriter& writer, const ExportedOp& op) {
+  check_channels_first(op, "batch_norm");
   const auto params = params_of<BatchNormParams>(op.attributes);
   const Tensor& beta = op.parameters.back();
   const std::vector<float> ones(static_cast<std::size_t>(beta.shape[0]), 1.0f);
@@ -176,6 +183,7 @@ std::string write_layer_norm(OnnxWriter& writer, const ExportedOp& op) {
 }
 
 std::string write_lrn(OnnxWriter& writer, const ExportedOp& op) {
+  check_channels_first(op, "lrn");
   const auto params = params_of<LrnParams>(op.attributes);
   const std::int64_t size = 2 * std::int64_t{params.depth_radius} + 1;  // ONNX divides alpha by it
   return writer.add("LRN", {op.inputs.at(0)},
@@ -190,8 +198,6 @@ std::string write_scale_channels(OnnxWriter& writer, const ExportedOp& op) {
   if (op.input.rank() == 4) gamma.shape = {gamma.shape[0], 1, 1};  // ONNX images are [batch, channels, ...]
   return writer.add("Mul", {op.inputs.at(0), writer.constant(gamma)});
 }
-
-std::string write_nothing(OnnxWriter& /*writer*/, const ExportedOp& op) { return op.inputs.at(0); }
 
 // Transformers
 
@@ -261,7 +267,7 @@ struct Row {
   WriteOperators write;
 };
 
-constexpr std::array<Row, 23> table{{{&add_op, write_add},
+constexpr std::array<Row, 21> table{{{&add_op, write_add},
                                      {&attention_op, write_attention},
                                      {&avg_pool_op, write_avg_pool},
                                      {&batch_norm_op, write_batch_norm},
@@ -269,8 +275,6 @@ constexpr std::array<Row, 23> table{{{&add_op, write_add},
                                      {&conv2d_op, write_conv2d},
                                      {&dense_op, write_dense},
                                      {&depthwise_conv2d_op, write_depthwise_conv2d},
-                                     {&drop_path_op, write_nothing},
-                                     {&dropout_op, write_nothing},
                                      {&embed_tokens_op, write_embed_tokens},
                                      {&first_token_op, write_first_token},
                                      {&gelu_op, write_gelu},

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 
 #include "carillon/core/error.h"
@@ -46,45 +48,73 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
             R"({"name":"mnist","inputs":[{"name":"image","type":"uint8","shape":[28,28,1]}],"ops":[)"
             R"({"name":"input","type":"scale_input","inputs":["image"],"attributes":{"scale":0.1}},)"
             R"({"name":"layer1","type":"dense","inputs":["input"],"attributes":{"units":500,)"
-            R"("weights":"truncated_normal","weights.value":0.1,"weights.number":0}},)"
+            R"("weights":"truncated_normal","weights.number":0,"weights.value":0.1}},)"
             R"({"name":"layer1/relu","type":"relu","inputs":["layer1"]},)"
             R"({"name":"layer2","type":"dense","inputs":["layer1/relu"],"attributes":{"units":10,)"
-            R"("weights":"truncated_normal","weights.value":0.1,"weights.number":2}}],"outputs":["layer2"]})");
+            R"("weights":"truncated_normal","weights.number":2,"weights.value":0.1}}],"outputs":["layer2"]})");
+}
+
+/// The text of a network with one op of `type` after the input op, or with one input op.
+std::string text_with(const OpType& type, const Json& attributes) {
+  Json ops = Json::array();
+  const auto add = [&](const char* name, std::string_view type_name, const Json& inputs, const Json& of) {
+    Json op = {{"name", name}, {"type", type_name}, {"inputs", inputs}};
+    if (!of.empty()) op["attributes"] = of;
+    ops.push_back(op);
+  };
+  const bool is_attention = type.name == "attention";
+  if (type.input_count > 0) add("x", "scale_input", {"image"}, {});
+  if (is_attention) add("tokens", "embed_tokens", {"x"}, {});
+  const char* const before = is_attention ? "tokens" : type.input_count > 0 ? "x" : "image";
+  add("op", type.name, {before}, attributes);
+  add("last", "dense", {"op"}, {{"units", 2}});
+  const Json image = {{"name", "image"}, {"type", "uint8"}, {"shape", {24, 24, is_attention ? 18 : 3}}};
+  const Json network = {{"name", "n"}, {"inputs", {image}}, {"ops", ops}, {"outputs", {"last"}}};
+  const NetworkDescription read = read_description(network.dump(), op_types());
+  return description_text(describe_network("n", read.image, [&](Graph& graph) { return add_network(graph, read); }));
 }
 
 /// Attributes that equal a default are omitted from checkpoints, so a changed default would change stored networks.
 TEST(NetworkDescription, HasTheseDefaultsForever) {
-  const auto values_of = [](const std::string& type, const Json& attributes) {
-    const Json input = {{"name", "x"}, {"type", "normalize_images"}, {"inputs", {"image"}}};
-    Json op = {{"name", "op"}, {"type", type}, {"inputs", {"x"}}};
-    if (!attributes.is_null()) op["attributes"] = attributes;
-    const Json network = {{"name", "n"},
-                          {"inputs", {{{"name", "image"}, {"type", "uint8"}, {"shape", {12, 12, 3}}}}},
-                          {"ops", {input, op}},
-                          {"outputs", {"op"}}};
-    return description_text(describe_network("n", {12, 12, 3}, [&](Graph& graph) {
-      return add_network(graph, read_description(network.dump(), op_types()));
-    }));
-  };
-  const std::vector<std::pair<std::string, std::string>> defaults{
-      {"conv2d", R"({"kernel":3,"stride":1,"padding":"same","weights":"constant","weights.value":0.0,)"
-                 R"("biases":"constant","biases.value":0.0,"l2_factor":0.0,"trains_weights":true})"},
-      {"depthwise_conv2d", R"({"kernel":3,"stride":1,"padding":"same","weights":"constant","biases":"constant"})"},
-      {"dense", R"({"units":0,"weights":"constant","biases":"constant","input_density":1.0,"per_position":false})"},
+  const std::string weights = R"("weights":"constant","weights.value":0.0,"weights.number":-1,"weights.dirac":false,)"
+                              R"("biases":"constant","biases.value":0.0,"biases.number":-1,"biases.dirac":false,)"
+                              R"("l2_factor":0.0)";
+  const std::map<std::string, std::string, std::less<>> defaults{
+      {"attention", R"({"heads":6})"},
+      {"avg_pool", R"({"stride":1,"padding":"same"})"},
       {"batch_norm", R"({"epsilon":1e-05,"momentum":0.1,"trains_scale":true,"initial_scale":1.0})"},
+      {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
+      {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,)" + weights + "}"},
+      {"dense", R"({"input_density":1.0,"per_position":false,)" + weights + "}"},
+      {"depthwise_conv2d", R"({"stride":1,"padding":"same",)" + weights + "}"},
+      {"drop_path", R"({"rate":0.5})"},
+      {"dropout", R"({"rate":0.5})"},
+      {"embed_tokens",
+       R"({"class_token":"constant","class_token.value":0,"positions":"constant","positions.value":0})"},
       {"layer_norm", R"({"epsilon":1e-06})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
+      {"max_pool", R"({"stride":1,"padding":"same"})"},
+      {"normalize_images", R"({"mean":[0,0,0,0],"deviation":[1,1,1,1],"padding":0,"padding_mode":"zero",)"
+                           R"("mirroring":"random","cutout":0})"},
+      {"scale", R"({"factor":1.0})"},
       {"scale_channels", R"({"initial_factor":1e-06})"},
-      {"max_pool", R"({"window":0,"stride":1,"padding":"same"})"},
-      {"dropout", R"({"rate":0.5})"},
-      {"drop_path", R"({"rate":0.5})"},
-      {"scale", R"({"factor":1.0})"}};
-  for (const auto& [type, attributes] : defaults) {
-    Json all = Json::parse(attributes), required;
-    if (type == "conv2d") all["filters"] = required["filters"] = 2;
-    if (type == "dense") all["units"] = required["units"] = 2;
-    if (type.ends_with("conv2d")) required["kernel"] = 3;
-    EXPECT_EQ(values_of(type, all), values_of(type, required)) << type;
+      {"scale_input", R"({"scale":1.0})"}};
+  const std::map<std::string, Json, std::less<>> required{{"avg_pool", {{"window", 2}}},
+                                                          {"conv2d", {{"filters", 2}, {"kernel", 3}}},
+                                                          {"dense", {{"units", 2}}},
+                                                          {"depthwise_conv2d", {{"kernel", 3}}},
+                                                          {"max_pool", {{"window", 2}}}};
+  const std::set<std::string_view> without_attributes{"add", "first_token", "gelu", "global_avg_pool", "relu", "silu"};
+  for (const OpType* type : op_types()) {
+    if (without_attributes.contains(type->name)) continue;
+    SCOPED_TRACE(type->name);
+    const auto found = defaults.find(type->name);
+    ASSERT_NE(found, defaults.end());
+    const auto needed = required.find(type->name);
+    const Json given = needed != required.end() ? needed->second : Json::object();
+    Json all = Json::parse(found->second);
+    all.update(given);
+    EXPECT_EQ(text_with(*type, all), text_with(*type, given));
   }
 }
 
@@ -132,7 +162,7 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = 3'000'000'000; }, "is not an integer within 2^31"},
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = 2'000'000'000; }, "'layer1/weights' has the shape"},
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = -1; }, "'layer1' has the shape"},
-      {[](Json& json) { json["ops"][1]["attributes"]["colour"] = 1; }, "it has an attribute that is not known"},
+      {[](Json& json) { json["ops"][1]["attributes"]["colour"] = 1; }, "the attribute 'colour' is not known"},
       {[](Json& json) { json["ops"][1]["attributes"]["weights"] = "normal"; },
        "the attribute 'weights' is not one of constant truncated_normal uniform"},
       {[](Json& json) { json["ops"][1]["attributes"]["l2_factor"] = 1e300; },
@@ -144,7 +174,21 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
       {[](Json& json) {
          json["inputs"][0]["shape"] = {28, 28};
        },
-       "the network has other inputs than one image"},
+       "the network has other inputs than one uint8 image"},
+      {[](Json& json) { json["ops"][1]["block"] = -1; }, "the block of 'layer1' is no integer from 0"},
+      {[](Json& json) { json["ops"][1]["inputs"] = Json::array(); }, "the op 'layer1' has no list of inputs"},
+      {[](Json& json) { json["ops"][1]["name"] = "image"; }, "an op is named 'image'"},
+      {[](Json& json) {
+         json["inputs"][0]["shape"] = {1 << 20, 1 << 20, 4};
+       },
+       "the network has images of 1048576 x"},
+      {[](Json& json) { json["inputs"][0]["type"] = "float32"; }, "other inputs than one uint8 image"},
+      {[](Json& json) {
+         for (int i = 0; i < 101; ++i) json["ops"][1]["attributes"]["a" + std::to_string(i)] = i;
+       },
+       "the op 'layer1' has more than 100 attributes"},
+      {[](Json& json) { json["ops"] = Json::array_t(10'001, json["ops"][0]); }, "the network has more than 10000 ops"},
+      {[](Json& json) { json["outputs"] = {"input"}; }, "the network's output has the shape"},
       {[](Json& json) { json.erase("ops"); }, "the description of the network is damaged"}};
   for (const auto& [change, message] : cases) {
     const Error error = error_of_text(changed(change));
@@ -168,6 +212,52 @@ TEST(NetworkDescription, NumbersTheBlocksOfAllStages) {
     EXPECT_EQ(static_cast<int>(blocks.size()), count + 1) << network.name;
     EXPECT_EQ(*blocks.rbegin(), count - 1) << network.name;
   }
+}
+
+/// Whatever the text, the error is one of ours: no crash, no other exception, no endless loop.
+TEST(NetworkDescription, OfChangedBytesIsBuiltOrRefused) {
+  int refused = 0;
+  std::mt19937 random(7);
+  for (const Network& network :
+       {lenet_network(mnist_images()), cifar10_network(cifar10_images()), airbench94_network(cifar10_images()),
+        vit_tiny_patch4_32_network(cifar10_images()), attending_network()}) {
+    const std::string text = description_text(network);
+    for (int i = 0; i < 300; ++i) {
+      std::string changed = text;
+      for (std::uint32_t count = random() % 3 + 1; count > 0; --count) {
+        const char* const bytes = "0123456789-.e\"[]{},:tfn\\";
+        changed[random() % changed.size()] = bytes[random() % 24];
+      }
+      try {
+        Network read{read_description(changed, op_types())};
+        build_network(read, {.purpose = Purpose::evaluation});
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, 500);
+}
+
+TEST(NetworkDescription, WritesOnlyWhatItReads) {
+  const auto error_of_op = [](const std::string& name) {
+    return std::string(error_of([&] {
+                         make_network("n", {.image = {4, 4, 1}}, [&](Graph& graph) {
+                           const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}});
+                           return dense(graph, name, x, {.units = 2});
+                         });
+                       }).what());
+  };
+  EXPECT_THAT(error_of_op("image"), HasSubstr("an op is named 'image', which is the name of the network's input"));
+  EXPECT_THAT(error_of_op("a\tb"), HasSubstr("has control characters"));
+  EXPECT_THAT(error_of_op(std::string(501, 'a')), HasSubstr("is empty, too long"));
+  EXPECT_THAT(error_of_op("\xff"), HasSubstr("is no UTF-8 text"));
+  const Error error = error_of([] {
+    make_network("n", {.image = {4, 4, 1}}, [](Graph& graph) {
+      return scale_input(graph, "x", {.sample = {4, 4, 1}});
+    });
+  });
+  EXPECT_THAT(error.what(), HasSubstr("expected [batch, outputs]"));
 }
 
 TEST(NetworkDescription, RequiresAnOpTypeOfEachOp) {

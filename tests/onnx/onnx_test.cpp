@@ -280,7 +280,10 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
 }
 
 TEST(OnnxModels, KnowAllOpTypes) {
-  for (const OpType* type : op_types()) EXPECT_NE(onnx_operators(*type), nullptr) << type->name;
+  for (const OpType* type : op_types()) {
+    const bool only_trains = type->name == "dropout" || type->name == "drop_path";
+    EXPECT_EQ(onnx_operators(*type) == nullptr, only_trains) << type->name;
+  }
 }
 
 }  // namespace

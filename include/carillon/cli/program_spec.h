@@ -30,7 +30,9 @@ struct ProgramSpec {
   /// program's default of --data is the same, with the first "train-" of each replaced by `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
-  MakeTask make_task = nullptr;               ///< null: the usual task of schema.target
+  MakeTask make_task = nullptr;  ///< null: the usual task of schema.target
+  /// The program's own op types. Its evaluations find them by name in checkpoints.
+  std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
   /// The records hold pictures of any size, and options such as --image-size state how they become images. The schema
   /// and the decoder then come from records.json and the options, and replace those of the defaults.

@@ -1,8 +1,8 @@
 // Error: one exception type with the exit code of the program and a one-line message.
 //
 // The message names the thing (file, offset, record, option, rank), what was expected and what was found.
-// The main function of a program with MPI (app/mains.h) catches it once, adds rank and host, and ends all ranks. In
-// other programs, single_process_main (core/single_process_main.h) prints it.
+// The main function of a program with MPI (carillon/cli/program_spec.h) catches it once, adds rank and host, and ends
+// all ranks. In other programs, single_process_main (core/single_process_main.h) prints it.
 #pragma once
 
 #include <fmt/format.h>

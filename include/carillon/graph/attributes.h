@@ -5,10 +5,13 @@
 // values that equal the defaults.
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +19,6 @@
 #include <variant>
 #include <vector>
 
-#include "carillon/core/error.h"
 #include "carillon/graph/parameters.h"
 
 namespace carillon {
@@ -26,15 +28,15 @@ class Attributes {
   using Value = std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
   /// Replaces a value of that name.
-  void set(std::string_view name, Value value);
+  void set(std::string_view name, Value value) { values_.insert_or_assign(std::string(name), std::move(value)); }
   /// Null: there is no such attribute.
   const Value* find(std::string_view name) const;
-  /// In the order in which they were set.
-  const std::vector<std::pair<std::string, Value>>& values() const { return values_; }
+  /// In alphabetical order.
+  const std::map<std::string, Value, std::less<>>& values() const { return values_; }
   bool operator==(const Attributes&) const = default;
 
  private:
-  std::vector<std::pair<std::string, Value>> values_;
+  std::map<std::string, Value, std::less<>> values_;
 };
 
 /// Largest magnitude of an integer attribute: products of two extents then fit into 64 bits.
@@ -60,7 +62,7 @@ class AttributeWriter {
   void one_of(std::string_view name, Enum value, std::initializer_list<std::string_view> names) {
     attributes_.set(name, std::string(*(names.begin() + static_cast<std::ptrdiff_t>(value))));
   }
-  /// -1 is written as `word`.
+  /// Writes `word` for a negative number.
   void number_or_word(std::string_view name, std::int64_t value, std::string_view word);
 
  private:
@@ -87,7 +89,7 @@ class AttributeReader {
     value = static_cast<Enum>(read_word(name, static_cast<std::size_t>(value), {names.begin(), names.size()}));
   }
   void number_or_word(std::string_view name, std::int64_t& value, std::string_view word);
-  /// Errors: data (an attribute that no field has).
+  /// Errors: data (an attribute that no field has read).
   void finish() const;
 
  private:
@@ -96,7 +98,7 @@ class AttributeReader {
   std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
 
   const Attributes& attributes_;
-  std::size_t taken_ = 0;
+  std::set<std::string, std::less<>> read_;  ///< names
 };
 
 template <typename Params>

@@ -33,8 +33,8 @@ struct Value {
 
 struct OpType;
 
-/// The facts of a training or an evaluation that some ops read. They are no attributes of an op, so one description of
-/// a network serves trainings and evaluations.
+/// The facts of a training or an evaluation that some ops read. Ops do not store them as attributes, so trainings and
+/// evaluations can use the same description of a network.
 struct GraphContext {
   ImageShape image = {};           ///< shape of the records' images
   bool training = true;            ///< false: nothing is drawn, and dropout adds no ops
@@ -72,8 +72,8 @@ class Graph {
     std::vector<int> parameters = {};
     std::vector<int> buffers = {};
     OpTraits traits = {};
-    /// The type and the attributes that add the same op again. Null: the op cannot be part of a NetworkDescription, as
-    /// losses and ops that passes add.
+    /// The type and the attributes that add the same op again. Null for losses and for ops that passes add: a
+    /// NetworkDescription cannot contain them.
     const OpType* type = nullptr;
     Attributes attributes = {};
   };
@@ -146,13 +146,13 @@ class Graph {
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
   std::set<std::string, std::less<>> names_;  ///< of parameters and buffers
-  int next_parameter_ = 0;  ///< the first parameter that no op lists yet
+  int next_parameter_ = 0;                    ///< the first parameter that no op lists yet
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
 };
 
-/// A type of op, by which a NetworkDescription names its ops. An op's header declares a constant of it, and
-/// kernels/shared/op_types.h lists them all.
+/// The type of an op. A NetworkDescription refers to it by name. Each op's header declares one constant, and
+/// kernels/shared/op_types.h lists all constants.
 struct OpType {
   std::string_view name;  ///< "dense"
   int input_count = 1;    ///< 0: the op reads the records

@@ -75,7 +75,8 @@ struct MixingSettings {
 /// Users select a network by NetworkDescription::name in the program's list. The first op reads the records and returns
 /// the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
 struct Network : NetworkDescription {
-  bool distort = false;  ///< as in NetworkSettings, as are the next two
+  // As in NetworkSettings:
+  bool distort = false;
   std::uint64_t record_count = 0, seed = 0;
   std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn
   WarpSettings warp = {};                         ///< warps the images after the first op

@@ -112,6 +112,10 @@ PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, const Predict
                  {.batch_size = static_cast<std::int64_t>(settings.batch_size),
                   .test_time_augmentation = settings.test_time_augmentation},
                  device) {
+  if (network_.image.channels != 1 && network_.image.channels != 3) {
+    fail(ExitCode::data, "{}: its network reads images with {} channels; pictures have 1 or 3", loaded.path.string(),
+         network_.image.channels);
+  }
   target_.scales.resize(class_names_.size());
   evaluator_.load(loaded, settings.values);
 }

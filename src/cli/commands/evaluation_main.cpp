@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
-#include "kernels/shared/op_types.h"
 #include "src/cli/commands/evaluation_outputs.h"
 #include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/saved_network.h"
@@ -34,9 +33,9 @@ void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_s
 }
 
 /// The facts of a checkpoint that rank 0 sends to all ranks. Errors: data.
-nlohmann::json description(const LoadedCheckpoint& loaded) {
+nlohmann::json description(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   return {{"path", loaded.path.string()},
-          {"network", description_text(network_of(loaded))},
+          {"network", description_text(network_of(loaded, program_spec.op_types))},
           {"options", loaded.state.options_json},
           {"trained in bf16", was_trained_in_bf16(loaded)}};
 }
@@ -70,6 +69,19 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
   require_equal_on_all_ranks(mpi, {{"evaluation records", dataset.size()},
                                    {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
   return dataset;
+}
+
+/// Builds the network for the images of the evaluated records. Errors: data, naming the checkpoint `path`.
+BuiltNetwork build_for_evaluation(const Network& network, const BuildSettings& settings, const Task& task,
+                                  const std::string& path) {
+  try {
+    BuiltNetwork built = build_network(network, settings);
+    const std::int64_t outputs = built.graph.shape(built.output)[1];
+    if (outputs == task.outputs) return built;
+    fail(ExitCode::data, "its network has {} outputs, the task of the records {}", outputs, task.outputs);
+  } catch (const Error& error) {
+    fail(ExitCode::data, "{}: {}", path, error.what());
+  }
 }
 
 /// Names the evaluated values of the checkpoint, and the method.
@@ -114,7 +126,7 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint, print_warning);
     check_pictures(*loaded, program_spec);
-    facts = description(*loaded).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    facts = description(*loaded, program_spec).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(facts).front());
   mpi.run_on_all([&] {
@@ -122,7 +134,7 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
     const Arithmetic precision = automatic_evaluation_precision(device.kind(), isas, known.at("trained in bf16"));
     set_precision(options.device, precision, device, isas, mpi);
   });
-  Network network{read_description(known.at("network").get<std::string>(), op_types())};
+  Network network{read_description(known.at("network").get<std::string>(), known_op_types(program_spec.op_types))};
   if (options.data.pixel_scale > 0.0) set_pixel_scale(network, static_cast<float>(options.data.pixel_scale));
   RecordForm form;
   mpi.run_on_all([&] { form = form_of(known, options, program_spec, network.image); });
@@ -133,11 +145,7 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   const BuildSettings build{options.data.batch_size, options.device.arithmetic, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    const BuiltNetwork built = build_network(network, build);
-    if (built.graph.shape(built.output).elements_per_sample() != task.outputs) {
-      fail(ExitCode::data, "{}: its network has {} outputs, the task of its records {}",
-           known.at("path").get<std::string>(), built.graph.shape(built.output).elements_per_sample(), task.outputs);
-    }
+    const BuiltNetwork built = build_for_evaluation(network, build, task, known.at("path"));
     check_batch_fits(built, device, mpi.local_size(),
                      {.option = fmt::format("--batch-size {}", options.data.batch_size)});
     evaluator.emplace(network,

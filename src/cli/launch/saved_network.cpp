@@ -107,12 +107,23 @@ RecordForm described_records(const std::string& options_json) {
   }
 }
 
-Network network_of(const LoadedCheckpoint& loaded) {
+std::vector<const OpType*> known_op_types(const std::vector<const OpType*>& own) {
+  std::vector<const OpType*> types(op_types().begin(), op_types().end());
+  types.insert(types.end(), own.begin(), own.end());
+  return types;
+}
+
+Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpType*>& own_types) {
+  const std::int64_t outputs = trained_target(loaded).outputs;
   return naming_file(loaded, [&] {
-    Network network{read_description(loaded.state.network, op_types())};
+    Network network{read_description(loaded.state.network, known_op_types(own_types))};
     if (const auto pictures = described_pictures(loaded.state.options_json))
       network.image = evaluation_shape(*pictures);
-    build_network(network, {.purpose = Purpose::evaluation});  // checks the description
+    const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});  // checks the description
+    const std::int64_t built_outputs = built.graph.shape(built.output)[1];
+    if (built_outputs != outputs) {
+      fail(ExitCode::data, "its network has {} outputs, its options state {}", built_outputs, outputs);
+    }
     return network;
   });
 }

@@ -26,9 +26,12 @@ bool has_named_decoder(const RecordForm& form);
 /// Errors: data (damaged options; pictures; a decoder that belongs to the program that trained the network).
 RecordForm described_records(const std::string& options_json);
 
-/// The network, with the image shape of evaluations. Errors: data (a damaged description).
-Network network_of(const LoadedCheckpoint& loaded);
-/// Replaces the factor of the pixels. Does nothing if the network normalises them.
+/// The op types of Carillon, then `own`.
+std::vector<const OpType*> known_op_types(const std::vector<const OpType*>& own);
+/// The network, with the image shape of evaluations. `own_types`: op types that Carillon does not have. Errors: data (a
+/// damaged description; the network has another number of outputs than its target has classes, labels or numbers).
+Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpType*>& own_types = {});
+/// Replaces the factor of the pixels. Does nothing if no op is a scale_input.
 void set_pixel_scale(Network& network, float scale);
 
 /// The picture options of the training; nothing if image_train did not train the network. Errors: data.
