@@ -224,7 +224,7 @@ TEST(NetworkDescription, OfChangedBytesIsBuiltOrRefused) {
     const std::string text = description_text(network);
     for (int i = 0; i < 300; ++i) {
       std::string changed = text;
-      for (std::uint32_t count = random() % 3 + 1; count > 0; --count) {
+      for (auto count = random() % 3 + 1; count > 0; --count) {
         const char* const bytes = "0123456789-.e\"[]{},:tfn\\";
         changed[random() % changed.size()] = bytes[random() % 24];
       }
