@@ -22,6 +22,7 @@ class GlobalBatch : public ::testing::Test {
     const ProgramSpec program_spec = cifar10_program();
     TrainOptions options = program_spec.defaults;
     options.model.make = network_named(program_spec, "cifar10");
+    options.task.value.outputs = 10;
     options.checkpoint.train_dir = "runs";
     OptionSet set;
     declare(set, options);

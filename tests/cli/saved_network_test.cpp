@@ -25,7 +25,7 @@ const std::string records =
         "class count": 3, "first class label": 1, "class names": ["square", "disc", "cross"]})";
 
 TEST(SavedNetwork, IsBuiltFromItsDescriptionAlone) {
-  const Network network = lenet_network(mnist_images());
+  const Network network = lenet_network({.image = {28, 28, 1}, .outputs = 3});
   const LoadedCheckpoint loaded = checkpoint_of(network, records);
   EXPECT_EQ(static_cast<const NetworkDescription&>(network_of(loaded)), network);
   const TrainedTarget target = trained_target(loaded);
@@ -43,18 +43,24 @@ TEST(SavedNetwork, HasTheImageSizeOfEvaluationsOfPictures) {
 }
 
 TEST(SavedNetwork, ThatCannotBeBuiltIsBadDataWithTheFilesName) {
-  LoadedCheckpoint loaded = checkpoint_of(lenet_network(mnist_images()), records);
+  LoadedCheckpoint loaded = checkpoint_of(lenet_network({.image = {28, 28, 1}, .outputs = 3}), records);
   loaded.state.network = "";
   Error error = error_of([&] { network_of(loaded); });
   EXPECT_EQ(error.code(), ExitCode::data);
   EXPECT_THAT(error.what(), StartsWith("runs/model.ckpt-1.h5: the description of the network is damaged"));
 
-  Network network = lenet_network(mnist_images());
-  network.image.height = 1 << 20;
-  network.image.width = 1 << 20;
+  Network network = lenet_network({.image = {28, 28, 1}, .outputs = 3});
+  network.image.height = 1 << 15;
+  network.image.width = 1 << 15;
   error = error_of([&] { network_of(checkpoint_of(network, records)); });
   EXPECT_EQ(error.code(), ExitCode::data);
   EXPECT_THAT(error.what(), HasSubstr("the op 'fc1"));
+}
+
+TEST(SavedNetwork, WithOtherOutputsThanItsOptionsStateIsBadData) {
+  const Error error = error_of([] { network_of(checkpoint_of(lenet_network(mnist_images()), records)); });
+  EXPECT_EQ(error.code(), ExitCode::data);
+  EXPECT_THAT(error.what(), HasSubstr("its network has 10 outputs, its options state 3"));
 }
 
 TEST(SavedNetwork, StatesTheRecordsOfItsTraining) {
