@@ -52,8 +52,7 @@ void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
 
-/// More elements than any memory holds; sizes below this bound do not overflow when they are multiplied by a type's
-/// size. Errors: data.
+/// Refuses more elements than any memory holds, so that sizes in bytes do not overflow. Errors: data.
 void check_size(const Shape& shape, const std::string& name) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
   std::int64_t count = 1;
@@ -85,7 +84,9 @@ Value add_described(Graph& graph, const OpDescription& op, const std::map<std::s
   } catch (const Error& error) {
     fail(error.code(), "the op '{}' of type {}: {}", op.name, op.type->name, error.what());
   }
-  check_size(graph.shape(output), op.name);
+  std::vector<std::int64_t> sample = graph.shape(output).extents();
+  sample.erase(sample.begin());  // users choose the batch size
+  check_size(Shape(std::move(sample)), op.name);
   for (std::size_t i = first; i < graph.parameters().size(); ++i) {
     check_size(graph.parameters()[i].shape, graph.parameters()[i].name);
   }

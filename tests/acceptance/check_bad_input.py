@@ -112,10 +112,10 @@ def _evaluation(context, ranks, data):
 
     yield verdict("evaluate a missing checkpoint", ranks, evaluate(train_dir / "x.h5"), NO_INPUT, ["x.h5"])
     content = path.read_bytes()
-    old, new = b'"pixel_scale":0.00392156862745098', b'"pixel_scale":"0.003921568627450"'
+    old, new = b'"scale":0.003921569', b'"scale":"0.0039215"'
     path.write_bytes(bad_input.forged_checkpoint(content, old, new))
-    names = [path.name, "pixel_scale", "expected a number"]
-    yield verdict("evaluate a checkpoint with a string as pixel_scale", ranks, evaluate(path), DATA, names)
+    names = [path.name, "the op 'input' of type scale_input: the attribute 'scale' is not a number"]
+    yield verdict("evaluate a checkpoint with a string as the scale of its input op", ranks, evaluate(path), DATA, names)
     positions = np.random.default_rng(ranks).integers(0, len(content), 2 if context.quick else 20)
     silent = []
     for position in positions:

@@ -268,9 +268,9 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
         place = [run] if "evaluate" in program else ["--checkpoint", run]
         told = _run(programs_of / program[0], *program[1:], *place, "--data", data / "test-*", env=context.environment()).stdout
         yield Result(f"own model: {' '.join(program)} evaluates it", told == expected, told.strip().split("\n")[-1])
-    exported = _run(programs_of / "carillon", "export", run, "--onnx", context.directory("onnx") / "shapes.onnx").stdout
+    exported = _run(programs_of / "carillon", "export", run, "--onnx", build / "shapes.onnx").stdout
     yield Result("own model: carillon export writes it as ONNX", "shapes.onnx: shapes of" in exported, exported.strip())
-    picture = context.directory("picture") / "square.pgm"
+    picture = data / "square.pgm"
     picture.write_bytes(b"P5 24 24 255\n" + bytes(255 if 8 <= i // 24 < 16 and 8 <= i % 24 < 16 else 40 for i in range(24 * 24)))
     told = _run(programs_of / "carillon", "predict", run, picture).stdout
     yield Result("own model: carillon predict reads a picture", "square.pgm  0 " in told, told.strip())
@@ -283,7 +283,7 @@ def _own_decoder(context, prefix, build):
     _run(build / "numbers_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run, env=context.environment())
     told = _run(build / "numbers_eval", "--data", data / "test-*", "--checkpoint", run, env=context.environment()).stdout
     yield Result("own decoder: its program evaluates it", "mean absolute error = 0.0" in told, told.strip().split("\n")[-1])
-    exported = _run(prefix / "bin/carillon", "export", run, "--onnx", context.directory("onnx2") / "numbers.onnx").stdout
+    exported = _run(prefix / "bin/carillon", "export", run, "--onnx", build / "numbers.onnx").stdout
     yield Result("own decoder: carillon export writes it as ONNX", "numbers.onnx: linear of" in exported, exported.strip())
     refused = subprocess.run(
         [prefix / "bin/mnist_eval", "--data", data / "test-*", "--checkpoint", run], env=context.environment(),

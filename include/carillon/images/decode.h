@@ -40,9 +40,9 @@ struct Colour {
   bool operator==(const Colour&) const = default;
 };
 
-/// The colour of the text #rrggbb, white or black. Empty if the text is no colour.
+/// The colour of the text `#rrggbb`, white or black. Empty if the text is no colour.
 std::optional<Colour> parse_colour(std::string_view text);
-/// #rrggbb.
+/// Returns `#rrggbb`.
 std::string colour_text(const Colour& colour);
 
 /// Reads format and size from the header. Errors: data (unknown format, too many pixels); the message lacks the file

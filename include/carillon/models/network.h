@@ -89,7 +89,7 @@ struct Network : NetworkDescription {
   std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
 
-/// Makes the network whose layers `add_layers` adds to a graph: it adds ops with the functions of kernels/<op>/<op>.h
+/// Makes the network whose layers `add_layers` adds to a graph: it adds ops with the functions of `kernels/<op>/<op>.h`
 /// and returns the output [batch, outputs]. It is called once, with a graph of one sample; build_network adds the same
 /// ops to graphs of any batch size. Errors: as describe_network.
 Network make_network(const std::string& name, const NetworkSettings& settings,

@@ -179,10 +179,11 @@ void check_task(const TrainOptions& options) {
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
   if (mpi.rank() != 0 || set.given("preprocessing")) return;
   const CheckpointOptions& checkpoint = options.checkpoint;
-  const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
-  if (resumes || !is_weight_file(checkpoint.init_from)) return;
+  if (!is_weight_file(checkpoint.init_from)) return;
   const ImageShape& image = options.data.record_form.schema.image_shape;
   if (!has_op(options.model.make({.image = image, .outputs = 1}), "attention")) return;
+  const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
+  if (resumes) return;
   print_warning(
       "--preprocessing is missing: most of timm's vision transformers expect inception, DeiT expects torchvision; "
       "torchvision is used");

@@ -1,8 +1,8 @@
 // TrainOptions: the options of a training, one struct per consumer; a program's defaults are such a value.
 //
 // The programs declare each group on the command line, check its values and document it in --help
-// (src/cli/options/<group>_options.cpp). "Not an option" marks a member without a command-line option; the program
-// sets it.
+// (the files `src/cli/options/*_options.cpp`). "Not an option" marks a member without a command-line option; the
+// program sets it.
 #pragma once
 
 #include <cstdint>
