@@ -52,7 +52,7 @@ class SharedArrays {
   }
 
  private:
-  /// For members [first, last).
+  /// Waits for the members [first, last).
   void wait_for(int first, int last, Counter counter, std::uint64_t goal, std::string_view operation) const;
 
   const Members& members_;
