@@ -25,16 +25,16 @@ struct LearningCurves {
   std::vector<Evaluation> evaluations;
 
   bool is_empty() const { return loss.empty() && evaluations.empty(); }
-  /// The points of a score of the evaluations.
+  /// The points of the evaluation score with this name.
   std::vector<CurvePoint> of_score(std::string_view logged_name) const;
 };
 
-/// The curves of `train_dir/metrics.jsonl`, in the order of the file; empty if there is no such file, or it cannot be
-/// read. `loss_name`: Task::loss_name. Lines that are damaged, and values that are not finite, are left out. Of several
-/// evaluations of a step, only the last counts.
+/// Reads the curves from `train_dir/metrics.jsonl`, in the order of the file. Returns empty curves if the file is
+/// missing or cannot be read. `loss_name`: Task::loss_name. Skips damaged lines and values that are not finite. If the
+/// file has several evaluations of a step, only the last one counts.
 LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std::string_view loss_name);
 
-/// At most `count` points: means of neighbours.
+/// Reduces a curve to at most `count` points: each new point is the mean of neighbouring points.
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t count);
 
 }  // namespace carillon

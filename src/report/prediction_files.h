@@ -38,15 +38,15 @@ struct RecordOrigin {
 /// Checks that the file can be written; changes nothing. Errors: usage (the name does not end in .csv), io.
 void check_predictions_place(const std::filesystem::path& path);
 
-/// The columns of the file after those of the origin.
+/// The columns of the file after the columns of the origin.
 struct PredictionTable {
   std::vector<std::string> columns;
   std::size_t record_count = 0;
   std::function<std::vector<std::string>(std::size_t record)> cells;  ///< one for each column
 };
 
-// Tables of each task. `names`: of the classes, labels or numbers; empty: their numbers. The arguments must outlive the
-// table.
+// The table of each task. `names`: names of the classes, labels or numbers; empty: the table shows their indices. The
+// arguments must outlive the table.
 /// True and predicted class, and the most probable classes with their probabilities.
 PredictionTable class_table(const Predictions& predictions, std::span<const std::string> names);
 /// True and predicted labels, separated by `;`, and the probability of each label.
@@ -63,8 +63,8 @@ void write_predictions(const std::filesystem::path& path, const PredictionTable&
 /// The largest number of pictures of a sheet.
 inline constexpr std::size_t max_sheet_mistakes = 64;
 
-/// A PNG file. Below each picture, one per line: what is true, what is predicted, and the rating of the prediction.
-/// Without mistakes, a tile says so.
+/// A PNG file. Below each picture are three lines: the target, the prediction, and the rating of the prediction. If
+/// there are no mistakes, a single tile says so.
 std::string mistake_sheet(const std::vector<ShownPrediction>& mistakes);
 
 /// Checks that the sheet can be written; changes nothing. Errors: usage (the name does not end in .png), io.
