@@ -14,9 +14,9 @@
 
 namespace carillon {
 
-/// The index of the plain TFRecord files `paths`, which are equal on all ranks. Rank 0 reads the index files in their
-/// directories; each rank indexes a part of the files that these lack. Collective. Errors: those of known_files and
-/// index_files.
+/// The index of the plain TFRecord files `paths`. All ranks pass the same paths. Rank 0 reads the index files in the
+/// directories of these files. The ranks divide the files that the index files lack, and each rank indexes its part.
+/// Collective. Errors: as known_files and index_files.
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
