@@ -36,7 +36,7 @@ enum class AugmentOp {
   auto_contrast,
   equalize,
 };
-/// torchvision's names, in its order.
+/// The names of the ops in torchvision, in torchvision's order.
 inline constexpr std::array<std::string_view, 14> augment_op_names{
     "Identity", "ShearX",   "ShearY",    "TranslateX", "TranslateY", "Rotate",       "Brightness",
     "Color",    "Contrast", "Sharpness", "Posterize",  "Solarize",   "AutoContrast", "Equalize"};
@@ -49,20 +49,21 @@ struct RandAugment {
   bool operator==(const RandAugment&) const = default;
 };
 
-/// An image, and memory for its next state.
+/// An image, and memory for the result of the next op.
 struct AugmentedImage {
   std::span<std::uint8_t> planes;
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t>& scratch;
 };
 
-/// `negative`: the other direction; only for shears, translations, rotation, brightness, color, contrast and sharpness.
+/// Applies an op. `negative`: apply it in the opposite direction; only for shears, translations, rotation, brightness,
+/// color, contrast and sharpness.
 void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image);
 
 /// Draws and applies the ops.
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
 
-/// The box to erase, in at most 10 tries; height 0: none fits.
+/// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
 
 /// With this probability, sets a random box to `fill`.
