@@ -58,7 +58,8 @@ constexpr PointMatrix<n, columns> powers(bool divided) {
   return result;
 }
 
-/// B^T, for filters that are transformed for `of` points. Only whole pairs of points have polynomials in pairs.
+/// B^T for filters that are transformed for `of` points. Only if both points of a pair are used, their polynomials form
+/// a pair.
 template <int n, int of = n>
 constexpr auto polynomials() {
   PointMatrix<n, n, n % 2 == 0 ? (n - 2) / 2 : 0> result;

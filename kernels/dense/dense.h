@@ -4,15 +4,14 @@
 //   dz = relu ? dy * [y > 0] : dy
 //   dW = x^T dz,  db[j] = sum over rows of dz[., j],  dx = dz W^T
 //
-// A row is a sample, whose further extents are flattened, or, with `per_position`, a position of a sample, such as a
+// A row is a sample with all its extents flattened. With `per_position`, a row is a position of a sample, such as a
 // token.
 //
 // A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
 // and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
 //
 // In float32 on a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
-// (sparse_product.h). A wrong density costs only time. The results are those of the formulas, except that 0 * inf may
-// be 0.
+// (sparse_product.h). A wrong density costs only time. The results equal the formulas, except that 0 * inf may be 0.
 #pragma once
 
 #include <optional>
