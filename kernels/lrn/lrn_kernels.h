@@ -75,8 +75,8 @@ CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* va
   return sum;
 }
 
-/// As lrn_window_sum, for the four elements `at` to `at` + 3 and radius 4. Three packs contain the four windows, which
-/// have six values in common.
+/// As lrn_window_sum_of_any, for the four elements `at` to `at` + 3 and radius 4. Three packs contain the four windows,
+/// which have six values in common.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* values, const LrnCut& cut,
                                                                 const LrnCut::Tile& tile, int at, int channel) {

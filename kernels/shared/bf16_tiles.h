@@ -1,5 +1,5 @@
-// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums are those
-// of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
+// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums have the
+// same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
 //
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
 // [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
@@ -64,8 +64,8 @@ struct TileSource {
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of the sums of one or two panels, [panels][16][16]: `columns` of each of `count` rows, `stride`
-/// elements apart.
+/// Destination of the sums of one or two panels, [panels][16][16]: `columns` elements in each of `count` rows. Rows are
+/// `stride` elements apart.
 template <typename T>
 struct TileTarget {
   T* rows = nullptr;
@@ -88,14 +88,14 @@ struct Bf16TileKernels {
   void (*end)();
   void (*multiply)(const TileProduct& product);
 
-  /// Left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
+  /// Packs left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
   /// to + b * tile_stride.
   void (*pack_left)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_left_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Writes the transposed source to to[c * stride + r], for `columns` columns c and 16 rows r.
   void (*pack_transposed)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride);
-  /// Halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at
-  /// to + b * tile_stride.
+  /// Packs halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at to + b *
+  /// tile_stride.
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Turns a left tile into a right tile: the rows of the left tile become the columns of the right tile.
