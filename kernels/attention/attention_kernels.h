@@ -24,7 +24,7 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< of the first row; null: not kept (no backward)
+  AttentionRow* kept = nullptr;  ///< entry of the first row; null: not kept (no backward)
   std::int64_t kept_stride = 0;  ///< rows of a sample in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;

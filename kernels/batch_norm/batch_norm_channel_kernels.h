@@ -98,7 +98,7 @@ struct CombineGradients : ColumnFinish {
 /// For ForEachElement over channels: the normalisation with the batches of all ranks.
 struct NormOfRanks {
   ValuesOfRanks moments;  ///< OwnSums of CombineMoments
-  double rows = 0.0;      ///< of a rank
+  double rows = 0.0;      ///< rows of a rank
   BatchNormChannels channels;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
@@ -109,7 +109,7 @@ struct NormOfRanks {
 /// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
 struct GradientsOfRanks {
   ValuesOfRanks sums;  ///< OwnSums of CombineGradients
-  double rows = 0.0;   ///< of a rank
+  double rows = 0.0;   ///< rows of a rank
   BatchNormChannels channels;
   ChannelGradients gradient;
 

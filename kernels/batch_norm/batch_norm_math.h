@@ -49,7 +49,7 @@ CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, do
 }
 
 struct ChannelSums {
-  double sum = 0.0, product = 0.0;  ///< of dz; of dz (x - centre)
+  double sum = 0.0, product = 0.0;  ///< sum of dz; sum of dz (x - centre)
 };
 
 /// The sums over all ranks, in rank order.

@@ -11,7 +11,7 @@ namespace carillon {
 /// One axis. A convolution reads x (source) for y (target); its data gradient reads dz (source) for dx (target).
 struct GatherAxis {
   std::int64_t source, target;          ///< extents
-  std::int64_t window, stride, before;  ///< of the convolution; before: padding
+  std::int64_t window, stride, before;  ///< geometry of the convolution; before: padding
   bool backward;
 
   static GatherAxis forward_of(const SlidingWindow& w) {

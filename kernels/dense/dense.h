@@ -24,7 +24,7 @@ struct DenseParams {
   std::int64_t units = 0;                             ///< out
   Initializer weights = {};                           ///< zeros by default: set it
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
-  float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
+  float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero
   bool per_position = false;                          ///< x: [batch, ..., in], y: [batch, ..., out]
 

@@ -39,7 +39,7 @@ template <typename T, int n>
 struct DepthwiseRow {
   const T* first;  ///< the pack in column 0
   int columns;
-  std::uint32_t packs;  ///< of a pixel
+  std::uint32_t packs;  ///< packs of a pixel
 
   CARILLON_HOST_DEVICE Pack<float, n> pixel(int column) const {
     if (column < 0 || column >= columns) return {};

@@ -74,7 +74,7 @@ struct TileTarget {
 
 /// Options of write_rounded.
 struct RoundedWrite {
-  const float* bias = nullptr;  ///< of the target's columns; null: no biases
+  const float* bias = nullptr;  ///< biases of the target's columns; null: no biases
   bool relu = false;            ///< max(., 0); NaN stays NaN
   bool accumulate = false;      ///< add to the target's values; not with a bias or ReLU
   /// A hint: write with non-temporal stores if the instruction set and the alignment permit. end() completes them.

@@ -20,7 +20,7 @@ namespace carillon {
 struct ColumnCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int fewest_rows = 4;  ///< of a thread, if there are several blocks
+  static constexpr int fewest_rows = 4;  ///< rows of a thread, if there are several blocks
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`

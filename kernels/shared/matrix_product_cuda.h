@@ -26,12 +26,12 @@ struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
   std::int64_t batch_stride = 0;  ///< elements from one product of a batch to the next
-  std::size_t address_step = 0;   ///< bytes; the address of a run differs from the tensor's by a multiple
+  std::size_t address_step = 0;   ///< bytes; a run's address is the tensor's address plus a multiple of this
 };
 
 struct MatrixBatch {
   std::int64_t count = 1;           ///< products
-  std::size_t workspace_bytes = 0;  ///< of the device's workspace, at its start; 0: all
+  std::size_t workspace_bytes = 0;  ///< bytes to use at the start of the device's workspace; 0: all
 };
 
 /// Factors of the product and of S.

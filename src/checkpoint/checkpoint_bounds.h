@@ -14,11 +14,11 @@ namespace carillon {
 
 inline constexpr int max_array_rank = 8;
 inline constexpr int max_name_depth = 16;                    ///< number of '/' in a name
-inline constexpr std::size_t max_name_bytes = 1024;          ///< of an array or an optimizer slot
+inline constexpr std::size_t max_name_bytes = 1024;          ///< name of an array or an optimizer slot
 inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, the size of HDF5's chunk cache
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
-inline constexpr int max_options_depth = 16;                            ///< of the JSON: JSON parsers recurse
-inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also that of --max-steps
+inline constexpr int max_options_depth = 16;                            ///< limited: JSON parsers recurse
+inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also the maximum of --max-steps
 inline constexpr std::uint64_t max_stream_position = std::uint64_t{1} << 63;
 
 /// An upper bound of the bytes of an array in the file in addition to its values: name, HDF5 metadata.

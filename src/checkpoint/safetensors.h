@@ -26,7 +26,7 @@ inline constexpr std::uint64_t max_safetensors_header_bytes = std::uint64_t{4} <
 /// An array of a file.
 struct SafetensorsEntry {
   std::string name;
-  std::string type;  ///< of the format: "F32", "BF16", "I64"
+  std::string type;  ///< type name of the format: "F32", "BF16", "I64"
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;  ///< bytes from the begin of the data
 };

@@ -35,7 +35,7 @@ struct MatrixStack {
 /// Part of a matrix. Positions count elements.
 struct MatrixChunk {
   std::uint64_t flat = 0, stacked = 0;  ///< first element in the flat array and in the array of the iteration
-  std::uint32_t count = 0;              ///< of the matrix
+  std::uint32_t count = 0;              ///< elements of the matrix in the chunk
   std::uint32_t padded = 0;             ///< `count` and the gap, a multiple of line_floats
   std::uint32_t variable = 0;
 };
@@ -68,7 +68,7 @@ class NewtonSchulzCuda {
   const Buffer& result_memory() const { return stacked_memory(steps_ + 1); }
 
   std::int64_t steps_;
-  DType type_;  ///< of the iteration
+  DType type_;  ///< element type of the iteration
   Buffer first_, second_, gram_, factor_, chunks_;
   int chunk_count_ = 0;
   std::vector<Iteration> iterations_;

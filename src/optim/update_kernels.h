@@ -61,7 +61,7 @@ struct FlatShare {
 /// The compute copy of a parameter. The update writes it together with the parameter.
 struct ComputeCopyIndex {
   void* data = nullptr;       ///< null: no compute copy
-  std::size_t offset = 0;     ///< of the parameter in the flat array
+  std::size_t offset = 0;     ///< offset of the parameter in the flat array
   std::uint32_t count = 0;    ///< elements
   std::uint32_t columns = 0;  ///< last extent of a filter-major compute copy; 0: same layout as the parameter
   std::uint32_t rows = 0;     ///< rows per column of a filter-major compute copy, with padding
@@ -117,7 +117,7 @@ struct UpdateKernel {
   using Values = Pack<float, FlatShare::pack>;
 
   struct Shared {
-    double sums[threads];  ///< of a thread: the sum of l2_factor * w^2 before the update, if reports_l2
+    double sums[threads];  ///< [thread] sum of l2_factor * w^2 before the update, if reports_l2
     double of_part[parts];
     bool reports_l2, last_block;
   };

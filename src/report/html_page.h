@@ -61,13 +61,13 @@ inline constexpr std::size_t max_page_pictures = 24;
 /// The parts of a page that do not depend on the task.
 struct PageFacts {
   EvaluatedNetwork network;
-  std::string version;               ///< of the program
+  std::string version;               ///< version of the program
   std::vector<std::string> records;  ///< patterns of the evaluated files
   std::size_t record_count = 0;
   std::vector<Score> scores;
   LearningCurves curves;
   std::vector<PictureList> pictures;
-  std::vector<std::pair<std::string, std::string>> options;  ///< of the training: name and value
+  std::vector<std::pair<std::string, std::string>> options;  ///< options of the training: name and value
 };
 
 /// How a page names a score.

@@ -15,9 +15,9 @@ namespace carillon {
 /// The results that the page of a classification shows.
 struct ClassResults {
   const std::vector<Prediction>& predictions;  ///< by record
-  const std::vector<ClassCounts>& classes;     ///< of the same records
+  const std::vector<ClassCounts>& classes;     ///< counts of the same records
   const Calibration& calibration;
-  std::span<const std::string> names = {};  ///< of the classes; empty: the page shows their numbers
+  std::span<const std::string> names = {};  ///< class names; empty: the page shows the classes' numbers
 };
 
 /// The largest number of classes in a confusion matrix. With more classes, the matrix shows the classes of the most

@@ -20,7 +20,7 @@ struct LearningCurves {
     std::map<std::string, double, std::less<>> scores = {};  ///< by their names in logs (Score::logged_as)
   };
 
-  std::vector<CurvePoint> loss;  ///< of the training, without L2 terms; with them in lines that lack the task's loss
+  std::vector<CurvePoint> loss;  ///< training loss without L2; including L2 if a line lacks the task's loss
   std::vector<CurvePoint> learning_rate;
   std::vector<Evaluation> evaluations;
 

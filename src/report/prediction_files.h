@@ -20,10 +20,10 @@ namespace carillon {
 /// A record as a page or a sheet shows it.
 struct ShownPrediction {
   std::string truth, predicted;       ///< "cat"; "cat, dog"; "12.5"
-  std::string rating;                 ///< of the prediction: its probability, loss or error
+  std::string rating;                 ///< rating of the prediction: its probability, loss or error
   std::optional<bool> is_right = {};  ///< none: predictions of this task are neither right nor wrong
   Picture picture = {};               ///< RGB, at most sheet_tile_side pixels per side
-  std::string origin = {};            ///< of the record: "test-0: record 17, cat.jpg"
+  std::string origin = {};            ///< origin of the record: "test-0: record 17, cat.jpg"
 };
 
 // Predictions file: targets and predictions of each record (RFC 4180). Columns: docs/developer-guide/file-formats.md.
@@ -32,7 +32,7 @@ struct ShownPrediction {
 struct RecordOrigin {
   std::string file;          ///< path
   std::size_t number = 0;    ///< in the file, from 0
-  std::string picture = {};  ///< name of the picture that it was made from; empty: unknown
+  std::string picture = {};  ///< name of the picture that the record was made from; empty: unknown
 };
 
 /// Checks that the file can be written; changes nothing. Errors: usage (the name does not end in .csv), io.

@@ -54,9 +54,9 @@ using GradientChecksums = std::vector<std::uint32_t>;
 /// A step to enqueue.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;                ///< its images live until the call returns; no images if keeps_records
-  bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
-  bool reports_l2 = false;    ///< the step's result reports the L2 loss
+  Batch batch;                               ///< its images live until the call returns; no images if keeps_records
+  bool request_sync = false;                 ///< all ranks see the request in the step's result, and then synchronize
+  bool reports_l2 = false;                   ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
   /// CPU only: receives the checksums of this rank's own gradients, in the format of Tower::gradient_checksums. Null:
   /// the step computes no checksums.

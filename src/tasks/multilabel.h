@@ -65,7 +65,7 @@ class MultilabelMetric : public Metric {
 
  private:
   StoredSamples samples_;
-  mutable std::vector<LabelResult> results_;  ///< of `samples_`; empty: not computed yet
+  mutable std::vector<LabelResult> results_;  ///< results of `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

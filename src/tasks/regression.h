@@ -79,7 +79,7 @@ class RegressionMetric : public Metric {
 
   std::vector<NumberScale> numbers_;
   StoredSamples samples_;
-  mutable std::vector<NumberResult> results_;  ///< of `samples_`; empty: not computed yet
+  mutable std::vector<NumberResult> results_;  ///< results of `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

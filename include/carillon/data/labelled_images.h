@@ -73,7 +73,7 @@ struct PictureDecoding {
   bool mirrors = true;
   RandAugment augment;       ///< after cropping and mirroring
   double erasing = 0.0;      ///< probability of random erasing, as the last step; 0: disabled
-  Colour erasing_fill = {};  ///< of erased pixels
+  Colour erasing_fill = {};  ///< colour of erased pixels
   std::uint64_t seed = 0;    ///< seed of the random draws
   std::int64_t shorter = 0;  ///< shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;

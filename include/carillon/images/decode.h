@@ -67,14 +67,14 @@ struct PartRequest {
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
   std::vector<std::uint8_t> pixels;    ///< [height][width][4], or longer
-  std::int64_t height = 0, width = 0;  ///< of the decoded rectangle
+  std::int64_t height = 0, width = 0;  ///< size of the decoded rectangle
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
   /// Pixel i of the reduced picture covers the original pixels from i * reduction - padding on. The padding is 0,
   /// except after a side was reversed: if the length of this side is not a multiple of `reduction`, the padding is
   /// between 0 and `reduction`.
   std::int64_t row_padding = 0, column_padding = 0;
-  std::int64_t picture_height = 0, picture_width = 0;  ///< of the whole picture before reduction
+  std::int64_t picture_height = 0, picture_width = 0;  ///< size of the whole picture before reduction
 
   const std::uint8_t* row_at(std::int64_t y) const { return pixels.data() + y * width * 4; }
 };

@@ -16,9 +16,9 @@ namespace carillon {
 /// The part of the picture that is resized, and the crop of the resized part that becomes the image.
 struct PictureView {
   PictureBox part;                                     ///< in the picture; pixels outside have no influence
-  std::int64_t resized_height = 0, resized_width = 0;  ///< of the resized part
+  std::int64_t resized_height = 0, resized_width = 0;  ///< size of the resized part
   std::int64_t row = 0, column = 0;                    ///< position of the image in the resized part
-  std::int64_t height = 0, width = 0;                  ///< of the image
+  std::int64_t height = 0, width = 0;                  ///< size of the image
   bool mirrored = false;                               ///< left-right, as the last step
   Colour background = {};                              ///< behind transparent pixels
 };

@@ -91,7 +91,7 @@ class RunEnd {
   mutable std::mutex save_mutex_;
   SaveBeforeExit save_before_exit_;
   std::mutex line_mutex_;
-  std::string line_;                       ///< of the end of the run, while this rank saves
+  std::string line_;                       ///< line about the end of the run, while this rank saves
   bool has_stopped_updates_ = false;       ///< used by the second thread only
   std::optional<double> following_since_;  ///< second thread: table_time of the first call of follow_on_second_thread
 };

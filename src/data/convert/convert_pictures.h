@@ -38,14 +38,14 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
 
 struct PictureConversionOptions {
   PictureConversion conversion;
-  std::optional<Colour> background;  ///< empty: that of the records in the output, or white
+  std::optional<Colour> background;  ///< empty: background of the records in the output, or white
   std::string split = "train";
   bool names_split = false;  ///< `split` was given by the user: other splits in the output stay
   bool overwrites = false;   ///< a split that the user named may exist
   double validation_share = 0.0;
   std::uint64_t seed = 1;
   std::filesystem::path targets;     ///< CSV file with the targets (list_targets); empty: the folders are the classes
-  std::optional<TargetKind> target;  ///< kind of the targets; empty: as list_targets finds it
+  std::optional<TargetKind> target;  ///< kind of the targets; empty: list_targets decides
 };
 
 /// Where a conversion reports what it does.

@@ -24,7 +24,7 @@ struct DatasetInfo {
       classes;             ///< names of the classes or labels, in the order of their labels, or of the numbers
   Colour background = {};  ///< behind pixels that were transparent before the conversion
   TargetKind target = TargetKind::class_index;
-  std::vector<NumberScale> scales = {};  ///< of the training records (numbers), by number; else empty
+  std::vector<NumberScale> scales = {};  ///< [number] scales of the training records (numbers); else empty
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&

@@ -42,7 +42,7 @@ struct PublishedFile {
 };
 
 struct PublishedSet {
-  std::string_view address;  ///< of the folder, with "/" at its end
+  std::string_view address;  ///< address of the folder, ends with "/"
   std::vector<PublishedFile> files;
 };
 

@@ -49,7 +49,7 @@ class BalancedOrder {
 
  private:
   struct Permutation {
-    std::uint64_t number = 0;  ///< of the block or the pass
+    std::uint64_t number = 0;  ///< number of the block or the pass
     std::vector<std::uint32_t> values = {};
   };
   std::uint32_t group_at(std::uint64_t position);

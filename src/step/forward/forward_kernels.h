@@ -51,7 +51,7 @@ struct CollectOutputsKernel {
   float* sums = nullptr;       ///< [progress.capacity][count]
   std::int64_t count = 0;
   float weight = 1.0f;
-  bool is_first = true, is_last = true;  ///< of the views of the batch
+  bool is_first = true, is_last = true;  ///< whether it is the first or last view of the batch
 
   CARILLON_HOST_DEVICE int blocks() const { return static_cast<int>((count + threads - 1) / threads); }
 

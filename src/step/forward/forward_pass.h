@@ -20,7 +20,7 @@
 namespace carillon {
 
 struct ForwardSettings {
-  ImageShape image;                  ///< of a record
+  ImageShape image;                  ///< image shape of a record
   bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views
   bool capture = true;               ///< replay captured passes if the device can
   const Dataset* dataset = nullptr;  ///< as InputStageSpec, with `kept` and `max_kept_bytes`

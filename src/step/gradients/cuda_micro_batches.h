@@ -83,7 +83,7 @@ class CudaMicroBatches final : public GradientSource {
   GradientSourceContext context_;
   MicroBatchForm form_;
   MicroBatchInputs inputs_;
-  BufferStore buffers_;  ///< of the current micro-batch
+  BufferStore buffers_;  ///< buffers of the current micro-batch
   Executable executable_;
   Buffer waiting_;  ///< [levels][gradients and step sums] sums of the tree
 };

@@ -72,7 +72,7 @@ class GradientSource {
 
 /// The objects that a source works on. All of them must outlive the source.
 struct GradientSourceContext {
-  const BuiltNetwork& network;  ///< for training; its batch size is that of one pass
+  const BuiltNetwork& network;  ///< for training; its batch is the batch of one pass
   Device& device;
   const ParameterStore& parameters;  ///< with gradients and step sums
   const BufferStore& buffers;

@@ -28,8 +28,8 @@ class ShardLog {
   struct Form {
     std::size_t count;    ///< elements of the flat arrays
     std::size_t slots;    ///< arrays of the optimiser
-    std::size_t ranks;    ///< of the host
-    std::size_t threads;  ///< of this rank that update blocks at a time
+    std::size_t ranks;    ///< ranks of the host
+    std::size_t threads;  ///< threads of this rank that update blocks
   };
   /// Bytes of this rank's log.
   static std::size_t bytes(const Form& form);
@@ -83,7 +83,7 @@ class ShardLog {
   void copy_values(const Block& block) const;
 
   Form form_;
-  std::size_t blocks_;  ///< of the largest shard
+  std::size_t blocks_;  ///< number of blocks in the largest shard
   std::byte* own_;
   const ParameterStore& parameters_;
   const SharedHostMemory& memory_;

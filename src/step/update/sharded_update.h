@@ -102,7 +102,7 @@ class ShardedUpdate final : public UpdateStrategy {
   StepEnd end_;
   bool clips_;
   std::optional<ShardNorm> norm_;  ///< with --clip-norm and several ranks
-  ClippedNorm clipped_;            ///< of the last step, if there is `norm_`
+  ClippedNorm clipped_;            ///< norm of the last step, if there is `norm_`
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet

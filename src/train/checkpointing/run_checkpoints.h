@@ -142,7 +142,7 @@ class RunCheckpoints {
   const Mpi& mpi_;
   std::function<void(const std::string&)> warn_;
   std::optional<Writers> writers_;  ///< on rank 0 only
-  std::optional<StepScore> best_;   ///< of the best checkpoint, from the first evaluation on
+  std::optional<StepScore> best_;   ///< score of the best checkpoint, from the first evaluation on
   bool has_read_best_ = false;      ///< the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
 };

@@ -75,8 +75,8 @@ class Evaluator {
  private:
   /// The data that the metric needs of a batch after its outputs are computed.
   struct PendingBatch {
-    std::vector<std::uint32_t> records;  ///< of the valid samples
-    std::vector<std::byte> targets;      ///< of the valid samples
+    std::vector<std::uint32_t> records;  ///< records of the valid samples
+    std::vector<std::byte> targets;      ///< targets of the valid samples
   };
 
   /// Prepares an evaluation. It is called before the first batch of every evaluation, so that no change of the

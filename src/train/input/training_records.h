@@ -30,7 +30,7 @@ struct TargetReading {
   /// First record of each rank's part, if each rank has its own files (Dataset::shares_of_files). Empty: every rank can
   /// read all records.
   std::vector<std::uint64_t> shares = {};
-  int thread_count = 1;                     ///< of each rank
+  int thread_count = 1;                     ///< threads of each rank
   std::function<void()> heartbeat = [] {};  ///< called regularly
 };
 

@@ -96,7 +96,7 @@ class Trainer {
   RunDescription description_;
   TaskScore score_;
   Patience patience_;
-  FoundRecords found_ = {};  ///< of the training records, from which network_ is made
+  FoundRecords found_ = {};  ///< facts about the training records, used to make network_
   Network network_;
   OptimizerSettings optimizer_;
   const Mpi& mpi_;

@@ -25,7 +25,7 @@ struct RankFacts {
   std::vector<int> cpus;
   double memory = 0.0;                  ///< free memory of the host, bytes
   double dev_shm = 0.0;                 ///< free bytes of the host's /dev/shm
-  std::vector<std::string> interfaces;  ///< of the host
+  std::vector<std::string> interfaces;  ///< network interfaces of the host
   bool tells_of_host = false;           ///< the first rank of its host
 };
 

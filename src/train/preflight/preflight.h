@@ -21,7 +21,7 @@ struct PreflightSubject {
   std::string train_dir;
   bool shares_gpus = false;      ///< --share-gpus: several ranks per GPU are intended
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
-  std::size_t shared_bytes = 0;  ///< of each rank, in the memory that the ranks of a host share
+  std::size_t shared_bytes = 0;  ///< bytes per rank in the memory that the ranks of a host share
   std::size_t bucket_bytes = 0;  ///< gradients averaged at a time
   std::int64_t divisor = 1;      ///< divides the sums over the ranks (Averaging::divisor)
 };
