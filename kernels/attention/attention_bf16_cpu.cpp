@@ -230,7 +230,8 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// to = `count` blocks of left, from `first`, times right, whose columns are tokens: q k^T (not scaled) or dy v^T.
+  /// to = `count` blocks of `left` from block `first` on, times `right`. The columns of `right` are tokens. The product
+  /// is q k^T (not scaled) or dy v^T.
   void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
                            const PaddedMatrix& scores) const {
     multiply({left, right, first, count, left.steps}, [&](std::int64_t block, std::int64_t panel, const float* sums) {

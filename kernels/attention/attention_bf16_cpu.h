@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// Tensors: those of make_attention_cpu, in bf16.
+/// Tensors: as make_attention_cpu, but in bf16.
 std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const OpContext& context,
                                             const OpTensors& tensors);
 

@@ -120,7 +120,7 @@ class BatchNormCuda final : public Op {
     return {first, first + columns(), static_cast<std::int64_t>(row_floats() * sizeof(float) / sizeof(double)),
             towers_->size()};
   }
-  /// Null if the statistics are those of this rank.
+  /// Null if the statistics are computed over this rank only.
   OwnSums own_sums() const {
     if (towers_ == nullptr) return {};
     double* const first = static_cast<double*>(sums_of_ranks_.data()) + sums_of_ranks().row * towers_->rank();
@@ -170,7 +170,7 @@ class BatchNormCuda final : public Op {
     sum_columns<n>(terms, combine_gradients(), stream);
   }
 
-  /// The same with an addend and a ReLU.
+  /// As above, with an addend and a ReLU.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
     const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {

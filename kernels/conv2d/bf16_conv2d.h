@@ -7,7 +7,8 @@
 //     images at a row of the upper and at one of the lower half;
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (expanded_columns.h).
 // Because zeros are multiplied, an infinity next to padding can cause a NaN; float32 convolutions would omit this
-// product. The order of additions does not depend on the number of threads, so the bits do not depend on it.
+// product.
+// The order of additions does not depend on the number of threads, so the bits do not depend on it.
 #pragma once
 
 #include "kernels/conv2d/conv2d_passes_cpu.h"

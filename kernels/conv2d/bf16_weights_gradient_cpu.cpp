@@ -179,7 +179,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     return product;
   }
 
-  /// Packs a thread's share of the chunk's rows: first those of x, then those of dz.
+  /// Packs a thread's share of the chunk's rows: first the rows of x, then the rows of dz.
   void pack(const Part& part, const Chunk& chunk, int thread, int threads, Bf16* x, Bf16* dz) const {
     const std::int64_t of_x = chunk.pairs * x_rows();
     const ThreadShare mine(of_x + chunk.pairs * strip_rows_, thread, threads);

@@ -3,7 +3,7 @@
 //
 // cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
 // there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
-// transposed into the parameter's layout. If the channels of x are padded, so are those of the weights.
+// transposed into the parameter's layout. If the channels of x are padded, the channels of the weights are padded, too.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"

@@ -7,9 +7,9 @@
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
 // If there is a measured plan (measured_plans_cuda.h) and it is acceptable, it is used instead. Therefore the same GPU
-// and library always use the same plan. cuDNN's kernels compute gradients of weights in the type of their operands, and
-// add float32 biases only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP) are
-// slow and use no tensor cores, and the others turn NaN into 0.
+// and library always use the same plan. Acceptable kernels compute gradients of weights in the type of their operands,
+// and add float32 biases only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP)
+// are slow and use no tensor cores, and the others turn NaN into 0.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ namespace {
 /// A float32 parameter in the activations' type: the parameter, its compute copy, or a temporary copy.
 class ParameterCopy {
  public:
-  /// `format`: that of the compute copy.
+  /// `format`: format of the compute copy.
   ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type,
                 ComputeCopyFormat format = ComputeCopyFormat::same_layout)
       : parameter_(tensors.parameters.at(number)), copy_{parameter_.data, parameter_.shape, type} {

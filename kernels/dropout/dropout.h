@@ -1,5 +1,6 @@
-// dropout: in training, sets each element to 0 with probability `rate` and scales the others up. drop_path: in
-// training, does the same with whole samples. On the branch of a residual block, this is stochastic depth.
+// dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
+// drop_path: in training, does the same with whole samples. On the branch of a residual block, this is stochastic
+// depth.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy

@@ -86,8 +86,8 @@ struct ElementwiseMap {
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
-/// An op whose backward also writes the sums of the result's columns to `sums`, [columns]. `backward`: the gradient of
-/// an activation that reads its input, computed once per step.
+/// Makes an op that also sums the columns of dx in backward and writes the sums to `sums`, [columns]. `backward`: the
+/// gradient of an activation that reads its input, computed once per step.
 std::unique_ptr<Op> make_activation_with_sums_cuda(Device& device, const ElementwiseMap& forward,
                                                    const ElementwiseMap& backward, const Tensor& sums);
 

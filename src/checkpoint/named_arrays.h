@@ -54,8 +54,8 @@ struct ArrayDifference {
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
 /// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no
-/// optimizer slots. All other values are those of the last checkpoint. Errors: usage (fewer than two), data (a
-/// checkpoint of another model or with other arrays than the first; names the file).
+/// optimizer slots. All other values come from the last checkpoint. Errors: usage (fewer than two), data (a checkpoint
+/// of another model or with other arrays than the first; names the file).
 CheckpointState mean_of(std::span<const LoadedCheckpoint> checkpoints);
 
 }  // namespace carillon

@@ -133,7 +133,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// `arrays`: elements of one variable, whose gradients are not yet clipped, or its orthogonalised directions.
+  /// `arrays`: elements of one variable. The gradients in them are not yet clipped, or they are orthogonalised
+  /// directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {

@@ -9,8 +9,8 @@
 namespace carillon {
 
 /// Whether output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
-/// as stdout and a pipe as stderr. If the rank still has the streams that Open MPI gave it, the result is that of the
-/// launcher's stream. If the launcher runs on another host, the result is false.
+/// as stdout and a pipe as stderr. If the rank still has the streams that Open MPI gave it, the function tests the
+/// launcher's stream instead. If the launcher runs on another host, the result is false.
 bool reaches_terminal(int descriptor);
 
 /// Shows how far a run is: a bar on a terminal, otherwise a line every minute.

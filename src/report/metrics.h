@@ -74,13 +74,13 @@ struct StepScore {
 /// The prefix of the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
-/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The names of the score are those of
-/// `form`. Returns nullopt if there is no such line or the file cannot be read.
+/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the names of `form`.
+/// Returns nullopt if there is no such line or the file cannot be read.
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
 
 /// Reads the scores of all evaluations up to `last_step` from `train_dir/metrics.jsonl`, in the order of the file. The
-/// names of the scores are those of `form`. A score that is not a number becomes NaN. If a step has several lines, only
-/// the last line counts. Returns an empty list if the file cannot be read.
+/// scores have the names of `form`. A score that is not a number becomes NaN. If a step has several lines, only the
+/// last line counts. Returns an empty list if the file cannot be read.
 std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
 }  // namespace carillon

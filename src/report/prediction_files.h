@@ -58,7 +58,7 @@ PredictionTable number_table(const RegressionMetric& metric, std::span<const std
 void write_predictions(const std::filesystem::path& path, const PredictionTable& table,
                        const std::function<RecordOrigin(std::size_t)>& origin_of);
 
-// Mistake sheet: a contact sheet of the pictures whose predictions are furthest from their targets.
+// Mistake sheet: a contact sheet of the pictures with the worst predictions.
 
 /// The largest number of pictures of a sheet.
 inline constexpr std::size_t max_sheet_mistakes = 64;

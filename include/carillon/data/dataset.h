@@ -48,15 +48,16 @@ enum class DamagedSamples { refuse, ignore };
 
 class Dataset {
  public:
-  /// Opens all files that match `patterns` (paths or globs). `local_rank_count`: number of processes on this machine
-  /// that open the same dataset and share the machine's memory. `known`: index entries of the files, by path, used only
-  /// without the cache. `open` ignores the entry of a file that has changed since. If `known` is empty, `open` uses the
-  /// index files in the directories of the data files. Errors: no_input (a pattern without a match, no file); io; data
-  /// (a damaged or unsuitable record, named by file, record number and byte offset; a dataset without records; a fault
-  /// that the decoder's find_fault found); usage (CacheMode::memory with a decoder that draws random numbers; a GZIP
-  /// file that is not cached). CacheMode::automatic does not cache if the decoder draws random numbers or is slow, or
-  /// if the decoded dataset needs more than this process's share of half of the available memory. `damaged`: ignore if
-  /// skip_damaged will be called.
+  /// Opens all files that match `patterns` (paths or globs).
+  /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
+  /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
+  /// has changed since. If `known` is empty, `open` uses the index files in the directories of the data files.
+  /// Errors: no_input (a pattern without a match, no file); io; data (a damaged or unsuitable record, named by file,
+  /// record number and byte offset; a dataset without records; a fault that the decoder's find_fault found); usage
+  /// (CacheMode::memory with a decoder that draws random numbers; a GZIP file that is not cached). CacheMode::automatic
+  /// does not cache if the decoder draws random numbers or is slow, or if the decoded dataset needs more than this
+  /// process's share of half of the available memory.
+  /// `damaged`: ignore if skip_damaged will be called.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);

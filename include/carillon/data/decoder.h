@@ -25,9 +25,9 @@ class RecordDecoder {
 
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
   /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the stream
-  /// position (core/sample.h). Thread-safe. Errors: data; the text names the feature and the problem, and the dataset
-  /// adds file and record. After Dataset::skip_damaged, `read` skips only records with this error, and rethrows every
-  /// other error.
+  /// position (core/sample.h). Thread-safe.
+  /// Errors: data; the text names the feature and the problem, and the dataset adds file and record. After
+  /// Dataset::skip_damaged, `read` skips only records with this error, and rethrows every other error.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 

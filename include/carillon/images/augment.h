@@ -1,10 +1,10 @@
 // Augment: random changes of a decoded training image: RandAugment and random erasing.
 //
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
-// space", 2020. The 14 ops, their ranges and their rounding are those of torchvision.transforms.RandAugment for Pillow
-// images (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing
-// data augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image)
-// and ratio (0.3 to 3.3).
+// space", 2020. The 14 ops, their ranges and their rounding equal torchvision.transforms.RandAugment for Pillow images
+// (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing data
+// augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image) and
+// ratio (0.3 to 3.3).
 //
 // An image is planes [3][height][width]: red, green, blue. These functions have no errors.
 #pragma once

@@ -16,8 +16,8 @@ namespace carillon {
 ///   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
 ///   w <- s                                    a = decay * (min(t, steps) / steps)^power
 ///
-/// After update number `steps`, w <- s even if t is not a multiple of `every`. Source: Zhang, Lucas, Hinton, Ba,
-/// "Lookahead optimizer: k steps forward, 1 step back", 2019, with power 0.
+/// After update number `steps`, w <- s even if t is not a multiple of `every`.
+/// Source: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with power 0.
 struct LookaheadSettings {
   std::int64_t every = 0;  ///< updates between two lookaheads; 0: disabled
   double decay = 0.5;

@@ -48,7 +48,7 @@ class Metric {
   /// Adds samples. Called once per batch, without the samples that only pad the last batch. `outputs`: [samples, output
   /// elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
-  /// Returns what this metric has accumulated as bytes, for merge() on every rank.
+  /// Returns the accumulated results of this metric as bytes, for merge() on every rank.
   virtual std::string contents() const = 0;
   /// Adds the contents() of a metric of any rank. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;

@@ -62,7 +62,7 @@ struct StallDetectorSettings {
   /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
   /// never.
   std::function<bool(double waited)> should_save_alone = nullptr;
-  /// Prints the error line, either about a hang of this rank or about a rank that lost its process. Then this process
+  /// Prints the error line, either about a hang of this rank or about a rank with an ended process. Then this process
   /// exits with `failed`, which tells the launcher that the run ends. Any thread may call it; it makes no MPI calls.
   /// Null: a hang is written to stderr, and for an ended process `still_waiting` throws.
   std::function<void(const std::string& line)> print = nullptr;
@@ -89,9 +89,9 @@ class StallDetector final : public WaitObserver {
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
-  /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
-  /// batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the detector's own
-  /// thread.
+  /// Text about the data of a step, for the error line of a rank that hangs in the data phase: describe(rank, step)
+  /// returns "whose batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the
+  /// detector's own thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
   /// The states of the ranks of this host, by rank.

@@ -48,7 +48,7 @@ struct PictureConversionOptions {
   std::optional<TargetKind> target;  ///< kind of the targets; empty: list_targets decides
 };
 
-/// Where a conversion reports what it does.
+/// The functions that receive the reports of a conversion.
 struct ConversionReports {
   std::function<void(const std::string&)> note, warn;  ///< a line about the input, a line about a problem
   /// Called once per split of `count` records. Returns the function that receives the number of records that are done.

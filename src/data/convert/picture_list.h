@@ -125,9 +125,9 @@ struct KnownTargets {
 /// the task is multilabel if any cell has no label or several labels, else classification. Spaces around labels and
 /// numbers are ignored. Classes and labels are sorted by their bytes.
 ///
-/// Errors: no_input (no such file or folder; no picture), io, those of read_csv. data, naming file and line: a picture
-/// that does not exist or occurs twice, an unknown label, a cell that is not a number, a picture in place of the
-/// header, a header that differs from `known`.
+/// Errors: no_input (no such file or folder; no picture), io; as read_csv; data, naming file and line: a picture that
+/// does not exist or occurs twice, an unknown label, a cell that is not a number, a picture in place of the header, a
+/// header that differs from `known`.
 PictureList list_targets(const std::filesystem::path& targets, const std::filesystem::path& folder,
                          std::optional<TargetKind> target, const std::optional<KnownTargets>& known);
 

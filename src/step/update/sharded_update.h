@@ -33,7 +33,7 @@ namespace carillon {
 ///   every rank   means of its blocks -> sums of squares -> publish -> (the ranks meet) -> sum over the blocks of all
 ///   ranks
 ///
-/// The blocks are those of the whole flat array (GradientNorm), not those of the shards, so the norm has the same bits
+/// The blocks divide the whole flat array (GradientNorm) and do not depend on the shards, so the norm has the same bits
 /// at any number of ranks. A rank's blocks do not coincide with its shard.
 class ShardNorm {
  public:

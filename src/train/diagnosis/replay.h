@@ -31,9 +31,9 @@ struct NotFinite {
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
 ///
-/// It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
-/// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
-/// from the whole batch, and random draws are functions of the stream position.
+/// It works on a copy of the variables in its own memory. Outputs and gradients of activations equal the outputs and
+/// gradients of the training step, bit for bit. An op with independent samples (OpTraits::samples_are_independent)
+/// computes equal values from the whole batch, and random draws are functions of the stream position.
 class Replay {
  public:
   /// `settings`: with Purpose::training. `parameters` and `buffers`: of the same network. `device` and `towers` outlive

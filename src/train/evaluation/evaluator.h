@@ -66,8 +66,8 @@ class Evaluator {
   std::vector<float> outputs(const Batch& batch);
 
   /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates its part_of the records;
-  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors:
-  /// those of Dataset::read, failed (an output is not finite), found by all ranks together (Mpi::run_on_all).
+  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors: as
+  /// Dataset::read; failed (an output is not finite). All ranks throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {});

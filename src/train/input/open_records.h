@@ -32,7 +32,7 @@ struct RecordOptions {
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.
-/// Errors: those of Dataset::open, stage_files and share_index; usage (ranks see different files).
+/// Errors: as Dataset::open, stage_files and share_index; usage (ranks see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 

@@ -34,9 +34,8 @@ struct TargetReading {
   std::function<void()> heartbeat = [] {};  ///< called regularly
 };
 
-/// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank
-/// reads a part of the records from the files. Collective. Errors: those of Dataset::read_target; data (all records are
-/// damaged).
+/// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank reads a
+/// part of the records from the files. Collective. Errors: as Dataset::read_target; data (all records are damaged).
 RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi);
 
 /// The records of each group, in the order of the groups' numbers; empty groups are omitted.
@@ -47,7 +46,7 @@ class TrainingRecords {
  public:
   /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets its by_file.
   /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
-  /// reads or repeats many records. The references outlive this. Collective. Errors: those of open_records; usage
+  /// reads or repeats many records. The references outlive this. Collective. Errors: as open_records; usage
   /// (--prefetch-bytes does not suit the records or the host).
   TrainingRecords(const TrainOptions& options, RecordOptions records, int decode_threads, const Mpi& mpi);
 

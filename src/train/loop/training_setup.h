@@ -43,7 +43,7 @@ EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind dev
 /// The network to train on records of options.data.record_form. `found`: facts about the records, known once the
 /// records are open. Errors: those of the model's MakeNetwork.
 Network network_to_train(const TrainOptions& options, const FoundRecords& found = {});
-/// The same network for images of the shape `image`, for example those of evaluations. Errors: as network_to_train.
+/// As network_to_train, for images of the shape `image`, for example evaluation images. Errors: as network_to_train.
 Network network_for_images(const TrainOptions& options, const ImageShape& image, const FoundRecords& found = {});
 
 }  // namespace carillon

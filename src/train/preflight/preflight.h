@@ -26,12 +26,15 @@ struct PreflightSubject {
   std::int64_t divisor = 1;      ///< divides the sums over the ranks (Averaging::divisor)
 };
 
-/// Prints on rank 0: - a row for each rank: host, device, threads, and the CPUs that the rank is bound to; - a row for
-/// each host: memory, room in /dev/shm, network interfaces; - the free space of the train directory, and whether its
-/// locks work on this host and across hosts; - the memory that the ranks of a host share; - latency and bandwidth of
-/// averaging. The means are checked. Removes everything that it writes. Collective. Errors: usage (ranks share a GPU,
-/// unless shares_gpus; the train directory is in use), io (the train directory cannot be written; standard output is
-/// full; no room for shared memory), failed (wrong means).
+/// Prints on rank 0:
+/// - a row for each rank: host, device, threads, and the CPUs that the rank is bound to;
+/// - a row for each host: memory, room in /dev/shm, network interfaces;
+/// - the free space of the train directory, and whether its locks work on this host and across hosts;
+/// - the memory that the ranks of a host share;
+/// - latency and bandwidth of averaging. The means are checked.
+/// Removes everything that it writes. Collective. Errors: usage (ranks share a GPU, unless shares_gpus; the train
+/// directory is in use), io (the train directory cannot be written; standard output is full; no room for shared
+/// memory), failed (wrong means).
 void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
                Communicator& communicator);
 
