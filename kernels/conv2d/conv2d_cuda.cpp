@@ -106,7 +106,7 @@ class Conv2dCuda final : public Op {
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  /// Only if it is as fast as the plan without biases.
+  /// The plan with biases; null if it is slower than the plan without biases.
   std::unique_ptr<Conv2dPlan> plan_with_biases() {
     adds_biases_ = static_cast<bool>(biases_);
     if (!biases_ || relu_) return nullptr;

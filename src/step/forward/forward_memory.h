@@ -16,8 +16,8 @@ namespace carillon {
 
 /// The StepInputs of a view of the current batch.
 ///
-/// Ops read a table with a single entry, whose images are the views. `write` makes the views of the images that the
-/// current entry of the ring of batches names. Therefore one executable serves all views.
+/// Ops read a table with a single entry. The images of this entry are the views. `write` makes the views of the images
+/// that the current entry of the ring of batches names. Therefore one executable serves all views.
 class ViewInputs {
  public:
   /// `of_batch`: inputs of a whole batch of `samples` images, on a GPU.
