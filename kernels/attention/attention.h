@@ -11,8 +11,8 @@
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
 // A token's row of qkv has the query, then the key, then the value. Each has `heads` groups of width / heads
-// neighbouring channels: q, k and v of one head. P is not stored: backward computes it again from qkv and two numbers
-// per row. A score S[i, j] that is infinite makes row i of y NaN, so that no infinity is lost.
+// neighbouring channels: q, k and v of one head. P is not stored. Backward computes P again from qkv and two numbers
+// per row, which forward keeps. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -50,7 +50,8 @@ struct AttentionShape {
 /// Tensors: inputs {qkv}, outputs {y}.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
-/// By a fused operation of cuDNN (bf16), or by matrix products. Errors: as make_attention_products_cuda.
+/// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: as
+/// make_attention_products_cuda.
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
 

@@ -45,7 +45,7 @@ struct Rows {
 class WorkspaceParts {
  public:
   explicit WorkspaceParts(float* workspace = nullptr) : workspace_(workspace) {}
-  /// For a left operand [width, depth] or a right operand [depth, width].
+  /// Allocates tiles for a left operand [width, depth] or a right operand [depth, width].
   Tiles tiles(std::int64_t width, std::int64_t depth) {
     const std::int64_t blocks = ceil_divide(width, tile_rows), steps = ceil_divide(depth, tile_depth);
     return {reinterpret_cast<Bf16*>(floats(blocks * steps * tile_elements / 2)), blocks, steps};
@@ -154,7 +154,7 @@ class AttentionBf16Cpu final : public Op {
     }
   }
 
-  /// A head's channels in a tensor [batch, tokens, parts * width].
+  /// The channels of one head in a tensor [batch, tokens, parts * width].
   Rows rows_of(const Tensor& tensor, std::int64_t sample, std::int64_t head, Part part = query) const {
     const std::int64_t stride = tensor.shape[2];
     Bf16* const first = static_cast<Bf16*>(tensor.data) + sample * shape_.tokens * stride;
@@ -169,7 +169,7 @@ class AttentionBf16Cpu final : public Op {
       kernels_.pack_left(rows.block(block * tile_rows), rows.columns, to.at(block), tile_elements);
     }
   }
-  /// The rows become the columns of a right operand.
+  /// Packs rows as the columns of a right operand.
   void pack_right_transposed(const Rows& rows, const Tiles& to) const {
     pack_left(rows, to);
     for (std::int64_t tile = 0; tile < to.blocks * to.steps; ++tile) {
@@ -230,7 +230,8 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// to = `count` blocks of left, from `first`, times right, whose columns are tokens: q k^T (not scaled) or dy v^T.
+  /// to = `count` blocks of `left` from block `first` on, times `right`. The columns of `right` are tokens. The product
+  /// is q k^T (not scaled) or dy v^T.
   void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
                            const PaddedMatrix& scores) const {
     multiply({left, right, first, count, left.steps}, [&](std::int64_t block, std::int64_t panel, const float* sums) {

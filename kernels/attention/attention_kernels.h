@@ -1,4 +1,4 @@
-// The CUDA kernels of attention: what lies between the matrix products (attention_products_cuda.cu).
+// The CUDA kernels of attention, which run between the matrix products (attention_products_cuda.cu).
 //
 //   forward    AttentionWeights: P from S
 //   backward   AttentionScoreGradients: P and dS from S and dP
@@ -24,7 +24,7 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< of the first row; null: not kept (no backward)
+  AttentionRow* kept = nullptr;  ///< entry of the first row; null: not kept (no backward)
   std::int64_t kept_stride = 0;  ///< rows of a sample in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;
@@ -87,7 +87,7 @@ struct AttentionWeights : AttentionRows {
 
  private:
   CARILLON_HOST_DEVICE static float larger(float a, float b) { return b > a ? b : a; }
-  /// Of the thread's row.
+  /// The largest score of the thread's row.
   CARILLON_HOST_DEVICE static float largest_of(const Shared& shared, int thread) {
     const int first = thread - thread % lanes;
     float largest = shared.largest[first];

@@ -5,7 +5,7 @@
 
 namespace carillon {
 
-/// What forward keeps of a row of scores for backward.
+/// The numbers that forward keeps for each row of scores, for backward.
 struct AttentionRow {
   float largest;      ///< score, before it is scaled
   float inverse_sum;  ///< 1 / sum of the row's weights

@@ -1,10 +1,11 @@
 // AttentionPlan: attention or its gradient as one fused operation of cuDNN, in bf16. CUDA builds only.
 //
 // Scores stay on the chip, so the operation reads and writes only q, k, v and y. cuDNN compiles its kernels at run
-// time, which takes about half a second of processor time for each plan. So layers of equal shape share their plans
+// time, which takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
 // (CudaDevice::shared).
 //
-// The backward operation is requested as deterministic: cuDNN's default one adds in any order, without a note.
+// The backward operation is requested as deterministic, because cuDNN's default backward operation adds in any order
+// and has no note that says so.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ struct AttentionTask {
 
 class AttentionPlan {
  public:
-  /// Memory by role, in bf16. `statistics`: the log-sum-exp of each row of scores, float32 [batch, heads, tokens].
+  /// The memory of each tensor, in bf16. `statistics`: the log-sum-exp of each row of scores, float32 [batch, heads,
+  /// tokens].
   struct Memory {
     void *qkv = nullptr, *y = nullptr, *statistics = nullptr, *dy = nullptr, *dqkv = nullptr;
   };

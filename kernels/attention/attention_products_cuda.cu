@@ -3,8 +3,8 @@
 //   forward    S = q k^T; AttentionWeights; y = P v
 //   backward   S = q k^T, dP = dy v^T; AttentionScoreGradients; dv = P^T dy, dq = dS k, dk = dS^T q
 //
-// S and dP are float32; P and dS have the type of the operands. They lie in the device's workspace. If those of all
-// samples do not fit, the samples are divided into groups of nearly equal size.
+// S and dP are float32; P and dS have the type of the operands. All four are in the device's workspace. If they do not
+// fit for all samples at once, the samples are divided into groups of nearly equal size.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -113,7 +113,7 @@ class AttentionProductsCuda final : public Op {
   }
 
  private:
-  /// For some number of samples. The gradients' only in training.
+  /// The products for a number of samples. The products of the gradients exist only in training.
   struct Products {
     MatrixProductCuda scores, output;
     std::optional<MatrixProductCuda> weight_gradients, values, queries, keys;

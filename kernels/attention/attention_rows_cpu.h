@@ -1,5 +1,5 @@
-// The scores of attention on a CPU, in float32: from scores to weights, and from the weights' gradient to that of the
-// scores.
+// Row operations of attention on a CPU, in float32: they turn scores into weights, and the gradient of the weights into
+// the gradient of the scores.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PaddedMatrix {
 /// becomes zero.
 void weigh_scores(const PaddedMatrix& scores, std::int64_t rows, std::int64_t columns, float scale, AttentionRow* kept);
 
-/// Replaces scores by P, and dP by the gradient of the scores. The padding gets any values.
+/// Replaces scores by P, and dP by the gradient of the scores. The values in the padding are undefined afterwards.
 void differentiate_weights(const PaddedMatrix& scores, const PaddedMatrix& gradients, std::int64_t rows,
                            std::int64_t columns, float scale, const AttentionRow* kept);
 

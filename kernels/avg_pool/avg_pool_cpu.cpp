@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// Adds a pixel's channels, times `factor`; the first pixel sets them.
+/// Adds the channels of a pixel, times `factor`, to the sums. The first pixel overwrites the sums.
 template <typename T>
 [[gnu::always_inline]] inline void add_pixel(const T* __restrict from, float factor, std::int64_t channels, bool first,
                                              float* __restrict to) {
@@ -47,7 +47,7 @@ template <typename T>
   }
 }
 
-/// Shapes as in pool_image.
+/// The shapes are the same as in pool_image.
 template <typename T>
 [[gnu::always_inline]] inline void unpool_image_of(const AvgPoolGeometry& g, std::int64_t channels,
                                                    const T* __restrict dy, T* __restrict dx, float* scratch) {

@@ -17,8 +17,8 @@
 //
 // On a GPU, with a ReLU, dy can be the sum of the gradients of two readers (OpTraits::summing_gradients).
 //
-// A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
-// them. They are constants, so
+// A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics also in training, and does
+// not update them. The statistics are constants, so
 //
 //   dx[r,c] = gamma[c] inv[c] dz[r,c]
 //
@@ -28,22 +28,24 @@
 //
 // Moments are summed about a value of their rows, in float64 from block to block (batch_norm_math.h), so a mean far
 // from 0 loses no digits. The order of every sum depends only on the shapes. The op takes over an activation that
-// follows it, or an addition with its ReLU (src/graph/passes.h). Backward computes z again from x. With an addend it
-// finds f' from y, which the next op keeps anyway, and never reads the addend.
+// follows it, or an addition with its ReLU (src/graph/passes.h). Backward computes z again from x. With an addend,
+// backward computes f' from y, which the next op keeps anyway, and never reads the addend.
 //
 // Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
 // backward exchanges its two sums, 2 channels float64 values each. Each rank combines them in rank order. dgamma and
 // dbeta are the rank's own; the ranks average them with all gradients. The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
-// dy. That is the minimum for a tensor larger than the caches, because a first pass must see all rows; a write of y
-// also reads its cache lines. The second pass runs from the last rows to the first, which the caches may still hold. On
-// a CPU, an expensive derivative is not computed twice: the first backward pass writes dz to dy. So a GELU costs one
-// write more than a ReLU. As an op, it would cost a read and a write forward, and two reads and a write backward.
+// dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows.
+// Writing y also reads the cache lines of y. The second pass runs from the last row to the first, because the caches
+// may still contain the last rows. On a CPU, an expensive derivative is not computed twice: the first backward pass
+// writes dz to dy. Therefore a GELU costs one write more than a ReLU. A GELU as a separate op would cost a read and a
+// write in forward, and two reads and a write in backward.
 //
 // With an addend, forward also reads the addend. With a ReLU, the first backward pass reads dy, y and x, and replaces
 // dy by dz; with the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
-// As an op, the sum with its ReLU would cost two reads and a write forward, and two reads and two writes backward.
+// The sum and its ReLU as a separate op would cost two reads and a write in forward, and two reads and two writes in
+// backward.
 //
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //

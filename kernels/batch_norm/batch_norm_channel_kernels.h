@@ -26,18 +26,18 @@ struct BatchNormChannels {
     norm.scale[c] = values.scale;
     norm.offset[c] = values.offset;
   }
-  /// Normalises with the moments of a batch, and updates the moving statistics.
+  /// Sets the normalisation of channel c from the moments of a batch, and updates the moving statistics.
   CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const Moments& batch) const {
     set_norm(c, take_batch(batch, epsilon, momentum, moving_mean[c], moving_variance[c]));
   }
-  /// `of`: sums over `count` rows.
+  /// The coefficients of dx for channel c. `of`: sums over `count` rows.
   CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const ChannelSums& of) const {
     if (frozen) return frozen_channel_gradient(statistics[c], gamma_of(c), of.sum, of.product);
     return channel_gradient(statistics[c], gamma_of(c), count, of.sum, of.product);
   }
 };
 
-/// Of this rank, [columns] each.
+/// The sums of this rank, [columns] each.
 using OwnSums = ColumnParts;
 
 /// For ColumnSums<BatchMoments>: computes the batch's mean and variance from the blocks' moments.
@@ -98,7 +98,7 @@ struct CombineGradients : ColumnFinish {
 /// For ForEachElement over channels: the normalisation with the batches of all ranks.
 struct NormOfRanks {
   ValuesOfRanks moments;  ///< OwnSums of CombineMoments
-  double rows = 0.0;      ///< of a rank
+  double rows = 0.0;      ///< rows of a rank
   BatchNormChannels channels;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
@@ -109,7 +109,7 @@ struct NormOfRanks {
 /// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
 struct GradientsOfRanks {
   ValuesOfRanks sums;  ///< OwnSums of CombineGradients
-  double rows = 0.0;   ///< of a rank
+  double rows = 0.0;   ///< rows of a rank
   BatchNormChannels channels;
   ChannelGradients gradient;
 
@@ -134,7 +134,7 @@ struct NormaliseRows {
   const T* x = nullptr;       ///< [rows, columns]
   const T* addend = nullptr;  ///< [rows, columns], with has_addend
   T* y = nullptr;             ///< [rows, columns]
-  /// [rows, columns / n]: receives positive_bits of y; null: not wanted. With has_addend.
+  /// [rows, columns / n] Receives positive_bits of y; null: not written. Only with has_addend.
   std::uint8_t* positive = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {

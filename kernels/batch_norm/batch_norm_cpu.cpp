@@ -86,11 +86,11 @@ class BatchNormCpu final : public Op {
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  /// The output's gradient. dz replaces it if there is an addend or an expensive activation.
+  /// The gradient of the output. If there is an addend or an expensive activation, dz replaces it.
   ElementPointer dy() const { return tensors_.output_gradients[0]; }
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
-  /// The activation that backward has not applied yet to the gradients that it reads: with an addend, replace_dy_by_dz
-  /// has.
+  /// The activation that is not yet applied to the gradients that backward reads. With an addend, replace_dy_by_dz has
+  /// already applied it.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
@@ -99,7 +99,7 @@ class BatchNormCpu final : public Op {
     return {gradient_.data(), gradient_.data() + slices_.width, gradient_.data() + 2 * slices_.width};
   }
 
-  // Two sums per column: of a slice in float64, of a block in float32.
+  // Two sums per column. The sums of a slice are float64; the sums of a block are float32.
   double* sums(std::size_t slice, int which) {
     return sums_.data() + (2 * slice + static_cast<std::size_t>(which)) * slices_.width;
   }
@@ -115,7 +115,7 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = first; slice < last; ++slice) body(slice);
                    });
   }
-  /// Like for_slices, each thread's last slice first.
+  /// As for_slices, but each thread goes from its last slice to its first.
   template <typename Body>
   void for_slices_backwards(const Body& body) const {
     parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
@@ -248,7 +248,7 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// Computed from the current totals.
+  /// The coefficients of dx for channel c, from the current totals.
   ChannelGradient gradient_of(std::size_t c) const {
     if (form_.frozen) {
       return frozen_channel_gradient(statistics_[c], gamma(c), totals_[c], totals_[slices_.channels + c]);

@@ -1,5 +1,5 @@
-// batch_norm on a GPU: two kernels forward, also in evaluation or if it is frozen, and two backward. Over all ranks: an
-// exchange and a kernel more in each direction.
+// batch_norm on a GPU. Forward (also in evaluation, or if the op is frozen) and backward have two kernels each. If the
+// statistics are computed over all ranks, forward and backward each have an exchange and one further kernel.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -120,7 +120,7 @@ class BatchNormCuda final : public Op {
     return {first, first + columns(), static_cast<std::int64_t>(row_floats() * sizeof(float) / sizeof(double)),
             towers_->size()};
   }
-  /// Null if the statistics are those of this rank.
+  /// Null if the statistics are computed over this rank only.
   OwnSums own_sums() const {
     if (towers_ == nullptr) return {};
     double* const first = static_cast<double*>(sums_of_ranks_.data()) + sums_of_ranks().row * towers_->rank();
@@ -132,7 +132,7 @@ class BatchNormCuda final : public Op {
 
   /// Backward reads positive_ instead of y.
   bool reads_bits() const { return training_ && form_.has_addend && form_.activation == ActivationKind::relu; }
-  /// The output's gradient; with an addend and a ReLU, dz replaces it.
+  /// The gradient of the output. With an addend and a ReLU, dz replaces it.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);
@@ -170,7 +170,7 @@ class BatchNormCuda final : public Op {
     sum_columns<n>(terms, combine_gradients(), stream);
   }
 
-  /// The same with an addend and a ReLU.
+  /// As above, with an addend and a ReLU.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
     const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {

@@ -34,7 +34,8 @@ struct ChannelGradients {
   }
 };
 
-/// Of a block's rows, summed about the first of them. first: mean; second: sum of squared distances from the mean.
+/// The moments of a block's rows, summed about the first row of the block. first: mean; second: sum of squared
+/// distances from the mean.
 template <typename T, int n>
 struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
@@ -58,7 +59,7 @@ struct BatchMoments {
   }
 };
 
-/// first: sum of dz, second: sum of dz (x - centre).
+/// The terms of ColumnSums in backward. first: sum of dz, second: sum of dz (x - centre).
 template <typename T, int n, typename Activation>
 struct BatchGradients {
   const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]
@@ -85,7 +86,8 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// Bit i: y[i] > 0, so that the gradient of a ReLU passes there. Backward reads one byte per pack instead of y.
+/// Bit i is set if y[i] > 0, i.e. if the gradient of a ReLU passes at element i. Backward reads this byte per pack
+/// instead of y.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
   unsigned bits = 0;
@@ -93,7 +95,8 @@ CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
   return static_cast<std::uint8_t>(bits);
 }
 
-/// The same for y = max(z + addend, 0). Replaces dy by dz. If has_second, y's gradient is dy + second, rounded to T.
+/// As BatchGradients, for y = max(z + addend, 0). Replaces dy by dz. If has_second, the gradient of y is dy + second,
+/// rounded to T.
 template <typename T, int n, bool has_second>
 struct SumGradients {
   const T* x = nullptr;                    ///< [rows, columns]

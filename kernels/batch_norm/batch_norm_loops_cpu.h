@@ -28,8 +28,8 @@ struct GradientRows {
 /// first = sum of x - x[0], second = sum of (x - x[0])^2, x[0] being the first row.
 void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
-/// Merges the moments of `rows` rows, from sum_distances, into those of `rows_before` others. Source: Chan, Golub,
-/// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+/// Merges the moments of `rows` rows, which sum_distances computed, into the moments of `rows_before` earlier rows.
+/// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 void merge_moments(ElementPointer first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
                    std::size_t width, double* mean, double* squares);
 
@@ -51,7 +51,7 @@ void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation
 void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
                        std::size_t rows, std::size_t width, ElementPointer y);
 
-/// Computes dx from what sum_gradients left in dy. After replace_dy_by_dz, `activation` must be none. dx may be dy.
+/// Computes dx from dy as sum_gradients left it. After replace_dy_by_dz, `activation` must be none. dx may be dy.
 void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, const GradientRows& gradient,
                     ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dx);
 

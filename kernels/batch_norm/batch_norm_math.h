@@ -1,8 +1,8 @@
 // The arithmetic of batch_norm for one channel, on CPU and GPU.
 //
-// The error of a mean in float32 is up to half a unit in the last place. With a small deviation that is much (mean
-// 1000, deviation 0.01: 0.3 %). So `centre` is the rounded mean, x - centre is nearly always exact, and the rest of the
-// mean is part of the offset:
+// The error of a mean in float32 is up to half a unit in the last place. If the deviation is small, this error is large
+// in comparison (mean 1000, deviation 0.01: 0.3 %). Therefore `centre` is the rounded mean, x - centre is nearly always
+// exact, and the rounding error of the mean is part of the offset:
 //
 //   z  = (x - centre) scale + offset                    scale = gamma inv, offset = beta - (mean - centre) scale
 //   dx = direct dz + slope (x - centre) + constant
@@ -20,20 +20,20 @@ struct Moments {
   double count, mean, squares;
 };
 
-/// From the sums of x - shift and (x - shift)^2 over `count` values. `shift` must be one of the values: then (mean -
-/// shift)^2 <= squares, and the cancellation in the difference is at most a factor of count + 1.
+/// Computes the moments from the sums of x - shift and (x - shift)^2 over `count` values. `shift` must be one of the
+/// values: then (mean - shift)^2 <= squares, and the cancellation in the difference is at most a factor of count + 1.
 CARILLON_HOST_DEVICE inline Moments moments_about(double shift, double count, double sum, double square_sum) {
   const double squares = square_sum - sum * sum / count;
   return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // NaN stays NaN
 }
 
-/// Two values of each rank for a channel: those of rank r are first[r * row] and second[r * row].
+/// Two values of each rank for a channel: rank r has the values first[r * row] and second[r * row].
 struct ValuesOfRanks {
   const double *first = nullptr, *second = nullptr;
   std::int64_t row = 0;
   int ranks = 1;
 
-  /// The values of channel c, if these are the values of channel 0.
+  /// Shifts the view from channel 0 to channel c.
   CARILLON_HOST_DEVICE ValuesOfRanks channel(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
 };
 
@@ -49,7 +49,7 @@ CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, do
 }
 
 struct ChannelSums {
-  double sum = 0.0, product = 0.0;  ///< of dz; of dz (x - centre)
+  double sum = 0.0, product = 0.0;  ///< sum of dz; sum of dz (x - centre)
 };
 
 /// The sums over all ranks, in rank order.
@@ -103,7 +103,7 @@ CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatis
           static_cast<float>(sum)};
 }
 
-/// The same if the statistics do not depend on x.
+/// The coefficients of dx if the statistics do not depend on x.
 CARILLON_HOST_DEVICE inline ChannelGradient frozen_channel_gradient(const ChannelStatistics& of, float gamma,
                                                                     double sum, double product) {
   const double rest = of.mean - static_cast<float>(of.mean);
@@ -111,7 +111,7 @@ CARILLON_HOST_DEVICE inline ChannelGradient frozen_channel_gradient(const Channe
           static_cast<float>(sum)};
 }
 
-/// `moving` after a batch with the statistic `value`.
+/// The new value of `moving` after a batch with the statistic `value`.
 CARILLON_HOST_DEVICE inline float moved(float moving, double value, float momentum) {
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);
 }

@@ -6,8 +6,9 @@
 //   weights gradient: a left tile is 16 channels of one column by twice 16 images or, for a single group of 16, by its
 //     images at a row of the upper and at one of the lower half;
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (expanded_columns.h).
-// Because zeros are multiplied, an infinity next to padding can make NaN where float32 would omit it.
-// The order of additions does not depend on the number of threads, so the bits do not either.
+// Because zeros are multiplied, an infinity next to padding can cause a NaN; float32 convolutions would omit this
+// product.
+// The order of additions does not depend on the number of threads, so the bits do not depend on it.
 #pragma once
 
 #include "kernels/conv2d/conv2d_passes_cpu.h"

@@ -6,7 +6,7 @@
 namespace carillon {
 namespace {
 
-/// A forward pass on expanded columns. It stays until the weights gradient has run, which reads them.
+/// A forward pass on expanded columns. The expanded columns are kept for the weights gradient, which reads them.
 class ForwardOfExpanded final : public Conv2dPassCpu {
  public:
   ForwardOfExpanded(std::unique_ptr<ExpandedColumns> expanded, std::unique_ptr<Conv2dPassCpu> pass)

@@ -11,7 +11,7 @@ namespace {
 
 alignas(64) constexpr Bf16 zero_tile[tile_elements] = {};
 
-/// A panel is the right tiles of 16 outputs: of all taps and channels.
+/// A panel consists of the right tiles of 16 outputs, for all taps and channels.
 class Convolution final : public Conv2dPassCpu {
  public:
   Convolution(CpuDevice& device, const Bf16Convolution& task)
@@ -226,7 +226,7 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// In a strip. Weights that exceed the cache are read once for each strip.
+  /// The largest number of groups in a strip. Weights that exceed the cache are read once for each strip.
   static constexpr std::int64_t most_groups = 6;
   /// Targets of at least this many bytes for each thread are written with non-temporal stores. A normal store first
   /// reads the cache line. But the next op then reads the target from memory, so a large third-level cache may favour a

@@ -1,4 +1,4 @@
-// The passes of bf16_conv2d.h, and what they share.
+// The passes of bf16_conv2d.h, and their common functions.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace carillon {
 /// `accumulate`, which excludes biases and a ReLU: target = target + source * filters, rounded once.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
-/// the filters are those of the convolution, [r, r, o, c].
+/// the filters have the layout of the forward convolution, [r, r, o, c].
 struct Bf16Convolution {
   Tensor source, filters, bias, target;
   GatherAxis rows, columns;
@@ -43,7 +43,7 @@ inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
   return ceil_divide(count, ceil_divide(count, most));
 }
 
-/// Images of a group of 16: the last group may have fewer.
+/// The number of images in a group: 16, or fewer in the last group.
 inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }

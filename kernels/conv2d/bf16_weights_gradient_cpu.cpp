@@ -10,10 +10,11 @@ namespace carillon {
 namespace {
 
 /// A product sums over pixels of dz, in steps: one pixel in two slices of 16 images each. The slices are two groups of
-/// images or, if that leaves less empty, the upper and the lower half of the rows of one group.
+/// images or, if fewer products are then empty, the upper and the lower half of the rows of one group.
 ///
-/// The left tiles of a step are neighbouring taps, of a row of the filters or of their only column, for a set of blocks
-/// of 16 channels. Its right tiles are a set of panels of 16 filters: up to two for 1x1 filters, otherwise one.
+/// The left tiles of a step belong to neighbouring taps and to a set of blocks of 16 channels. The taps are in one row
+/// of the filters, or in their only column. Its right tiles are a set of panels of 16 filters: up to two for 1x1
+/// filters, otherwise one.
 ///
 /// dw is computed in parts: some sets of channels by some sets of filters. The sums of a part stay in the second-level
 /// cache. The division into parts and chunks does not depend on the number of threads, so at many threads some may have
@@ -123,16 +124,16 @@ class WeightsGradient final : public Conv2dPassCpu {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
   bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
-  /// Whether products read the chunk's packed row `at`. Those of one-column filters span rows, so they read rows of
-  /// zeros too.
+  /// Whether products read the chunk's packed row `at`. The products of one-column filters span several rows, so they
+  /// also read rows of zeros.
   bool reads_x_row(const Chunk& chunk, std::int64_t at) const {
     const bool has_any = has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at));
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
   /// Chooses the least packing. x is packed once for each part of the filters, dz once for each part of the channels,
-  /// and an element of x takes twice as long. Rows that neighbouring strips share are packed once for each, which is
-  /// not counted.
+  /// and an element of x takes twice as long. Rows that neighbouring strips share are packed once for each strip; the
+  /// estimate ignores this.
   void divide_into_parts() {
     const std::int64_t bytes_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / bytes_of_sets;
     std::int64_t least = 0;
@@ -153,7 +154,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Rows or columns of x that are packed for each of dz.
+  /// The number of rows (or columns) of x that are packed for each row (or column) of dz.
   static std::int64_t packed_for_each(const SlidingWindow& window) { return std::min(window.stride, window.window); }
 
   template <typename Body>
@@ -179,7 +180,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     return product;
   }
 
-  /// Packs a thread's share of the chunk's rows: first those of x, then those of dz.
+  /// Packs a thread's share of the chunk's rows: first the rows of x, then the rows of dz.
   void pack(const Part& part, const Chunk& chunk, int thread, int threads, Bf16* x, Bf16* dz) const {
     const std::int64_t of_x = chunk.pairs * x_rows();
     const ThreadShare mine(of_x + chunk.pairs * strip_rows_, thread, threads);
@@ -240,7 +241,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// A chunk's steps of a product.
+  /// The steps of a product in a chunk.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
     std::int64_t lefts[TileProduct::most_left(1)];  // places of a step's left tiles, from that of its row and column
@@ -286,7 +287,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// The sums of a product to dw.
+  /// Writes the sums of a product to dw.
   void write(const Product& product, const float* sums) const {
     const std::int64_t filter = product.panel * tile_rows;
     for (std::int64_t m = 0; m < product.blocks; ++m) {

@@ -11,7 +11,7 @@
 // kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], in
 // TensorFlow's layout. Without biases, as before a batch norm, b is 0 and there is no db. A convolution with biases
 // takes over a ReLU that follows it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the gradient of the others, which saves a pass over gradients (gradient_passes.h).
+// its dx to the gradient of the other readers, which saves a pass over gradients (gradient_passes.h).
 #pragma once
 
 #include <optional>
@@ -52,15 +52,15 @@ extern const OpType conv2d_op;
 struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< only with biases
-  /// The op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output; both
-  /// have the same memory. Only for bf16 on a CPU.
+  /// If true, the op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output;
+  /// both have the same memory. Only for bf16 on a CPU.
   bool accumulates_dx = false;
 };
 
-/// True if the windows tile the input: stride = window, no padding. Windows of one pixel with stride 1 do.
+/// True if the windows tile the input: stride = window, no padding. This includes windows of one pixel with stride 1.
 bool windows_tile_input(const Conv2dGeometry& geometry);
 
-/// The geometry of an op's convolution; null: the op is none.
+/// The geometry of an op's convolution; null if the op is not a convolution.
 const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
 
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs

@@ -3,7 +3,7 @@
 //
 // cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
 // there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
-// transposed into the parameter's layout. If the channels of x are padded, so are those of the weights.
+// transposed into the parameter's layout. If the channels of x are padded, the channels of the weights are padded, too.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -106,7 +106,7 @@ class Conv2dCuda final : public Op {
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  /// Only if it is as fast as the plan without biases.
+  /// The plan with biases; null if it is slower than the plan without biases.
   std::unique_ptr<Conv2dPlan> plan_with_biases() {
     adds_biases_ = static_cast<bool>(biases_);
     if (!biases_ || relu_) return nullptr;

@@ -1,9 +1,10 @@
 // conv2d's tensors in cuDNN's terms: extents in its order (batch or filter, channel, row, column) and strides in
 // memory, in elements.
 //
-// The memory layout of activations is [batch, row, column, channel]. That of weights is [filter, row, column, channel],
-// the transpose of the parameter's [row * column * channel, filter], because cuDNN's kernels require channels
-// innermost. Source: cuDNN, "Graph API", tensors and layouts; pre- and post-padding of its convolution descriptor.
+// The memory layout of activations is [batch, row, column, channel]. The memory layout of weights is [filter, row,
+// column, channel], because cuDNN's kernels require channels innermost. This is the transpose of the parameter's layout
+// [row * column * channel, filter]. Source: cuDNN, "Graph API", tensors and layouts; pre- and post-padding of its
+// convolution descriptor.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ struct Conv2dLayout {
   std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< for rows, for columns
 };
 
-/// Shapes as in conv2d.h; `weights`: shape of the parameter. If x has more channels, which are padding, the weights are
-/// padded to as many.
+/// Shapes as in conv2d.h; `weights`: shape of the parameter. If x has more channels than the parameter (padding), the
+/// weights are padded to the same number of channels.
 inline Conv2dLayout conv2d_layout(const Conv2dGeometry& geometry, const Shape& x, const Shape& weights,
                                   const Shape& y) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;

@@ -16,7 +16,7 @@ class Conv2dPassCpu {
   virtual void run() = 0;
 };
 
-/// No data without biases.
+/// The biases; without biases, a tensor without data.
 inline Tensor biases_of(const OpTensors& tensors) {
   return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
 }

@@ -91,15 +91,16 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   return notes;
 }
 
-/// What a plan must have, besides acceptable notes.
+/// The requirements of a plan in addition to acceptable notes.
 struct PlanDemands {
   bool tensor_cores = false;  ///< the heuristics sometimes prefer a kernel without them, which is slower
   bool divided_sums = false;  ///< no plan that divides the sums of a weight gradient into fewer parts than least_parts
 };
 
 /// A weight gradient adds over all pixels of the batch for few results. Blocks of 64x64 results would leave most of a
-/// GPU idle, unless the sums are divided as well. cuDNN's heuristic overlooks that for small images with few channels:
-/// it took 495 us on an H200 where a divided sum takes a tenth. 1: no division is necessary.
+/// GPU idle, unless the sums are divided as well. cuDNN's heuristic does not divide the sums for small images with few
+/// channels: such a plan took 495 us on an H200, and a plan with divided sums takes a tenth of this time. 1: no
+/// division is necessary.
 std::int64_t least_parts(const Conv2dTask& task) {
   constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
   constexpr std::int64_t block = 64, least_terms = 512;
@@ -111,7 +112,7 @@ std::int64_t least_parts(const Conv2dTask& task) {
   return std::max<std::int64_t>(std::min(wanted, batch * y_rows * y_columns / least_terms), 1);
 }
 
-/// From the most demanding to none.
+/// The sets of requirements, from the most demanding one to none.
 std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   std::vector<PlanDemands> all;
   for (const bool tensor_cores : {true, false}) {
@@ -124,7 +125,8 @@ std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   return all;
 }
 
-/// A graph with all plans of cuDNN's heuristics. They are known by their indices, fastest first, and built on demand.
+/// A graph with all plans of cuDNN's heuristics. The plans are identified by their indices, fastest first, and are
+/// built on demand.
 class PlannedGraph : public frontend::graph::Graph {
  public:
   /// Makes the graph of the task, and deselects the plans that are not acceptable.

@@ -6,10 +6,10 @@
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
-// A plan that was measured (measured_plans_cuda.h) comes before the rules, if it is acceptable. So the same GPU and
-// library always have the same plan. Such kernels compute gradients of weights in the type of their
-// operands, and add float32 biases only to float32. Plans have no ReLU: the only kernels that keep NaN
-// (STRICT_NAN_PROP) are slow and use no tensor cores, and the others turn NaN into 0.
+// If there is a measured plan (measured_plans_cuda.h) and it is acceptable, it is used instead. Therefore the same GPU
+// and library always use the same plan. Acceptable kernels compute gradients of weights in the type of their operands,
+// and add float32 biases only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP)
+// are slow and use no tensor cores, and the others turn NaN into 0.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct Conv2dTask {
 
 class Conv2dPlan {
  public:
-  /// Memory by role. In a gradient pass, the gradient replaces its tensor.
+  /// The memory of each tensor. In a gradient pass, the memory of the gradient replaces the memory of its tensor.
   struct Memory {
     void *x = nullptr, *weights = nullptr, *biases = nullptr, *y = nullptr;
   };

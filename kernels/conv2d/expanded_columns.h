@@ -2,8 +2,8 @@
 //
 //   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
 //
-// So a filter [r, r, c, o] of few channels becomes a filter [r, 1, r c, o], at the same address, and fills tiles
-// better.
+// Therefore a filter [r, r, c, o] with few channels becomes a filter [r, 1, r c, o] at the same address, which fills
+// tiles better.
 #pragma once
 
 #include "kernels/shared/window.h"

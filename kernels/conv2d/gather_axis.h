@@ -11,7 +11,7 @@ namespace carillon {
 /// One axis. A convolution reads x (source) for y (target); its data gradient reads dz (source) for dx (target).
 struct GatherAxis {
   std::int64_t source, target;          ///< extents
-  std::int64_t window, stride, before;  ///< of the convolution; before: padding
+  std::int64_t window, stride, before;  ///< geometry of the convolution; before: padding
   bool backward;
 
   static GatherAxis forward_of(const SlidingWindow& w) {
@@ -21,7 +21,7 @@ struct GatherAxis {
     return {w.output, w.input, w.window, w.stride, w.before, true};
   }
 
-  /// The source of tap `tap` of target `at`; -1: none, because of padding or strides.
+  /// The source that target `at` reads at filter position `tap`; -1 if padding or a stride leaves no source there.
   std::int64_t source_of(std::int64_t at, std::int64_t tap) const {
     std::int64_t found = backward ? at + before - tap : at * stride + tap - before;
     if (backward) {
@@ -31,7 +31,7 @@ struct GatherAxis {
     return found >= 0 && found < source ? found : -1;
   }
 
-  /// Targets this far apart have the same taps, except at the edges.
+  /// Targets at a distance of period() have the same taps, except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
   /// The sources that targets [first, last) read.

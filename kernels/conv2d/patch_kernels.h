@@ -22,7 +22,7 @@ struct PatchTiling {
   std::uint32_t output_rows, output_columns;      ///< windows of an image
   std::uint32_t window_height, window_row_packs;  ///< rows of a window, and packs in a row
 
-  /// The position in the matrix of patches of pack `i` of the images; none: it belongs to no patch.
+  /// The position of pack `i` of the images in the matrix of patches; `none` if the pack belongs to no patch.
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     const std::uint32_t line = i / row_packs, in_line = i % row_packs;
     const std::uint32_t image = line / height, row = line % height;
@@ -33,7 +33,7 @@ struct PatchTiling {
   }
 };
 
-/// The number of elements that both a row of a window and a row of an image are a multiple of.
+/// A number of elements that divides both a row of a window and a row of an image.
 inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64_t channels) {
   return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
 }

@@ -22,8 +22,8 @@ bool winograd_pays(const Shape& filters, const Shape& y);
 /// A convolution y = x * filters + bias, then an optional ReLU.
 ///
 /// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `before`: rows and columns of zeros
-/// before the image. With `rotated`, the gradient of the input: x is dz [n, p, q, o], y is dx [n, h, w, c], and filters
-/// and `before` are those of the convolution.
+/// before the image. With `rotated`, it computes the gradient of the input: x is dz [n, p, q, o] and y is dx [n, h, w,
+/// c], while filters and `before` are the same as in the forward convolution.
 struct WinogradConvolution {
   Tensor x, filters, bias, y;
   std::int64_t rows_before = 0, columns_before = 0;
@@ -36,11 +36,11 @@ struct WinogradFilterGradient {
   std::int64_t rows_before = 0, columns_before = 0;
 };
 
-/// By matrix products, one per frequency.
+/// A pass that uses matrix products, one per frequency.
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
-/// For at most NarrowWinogradKernels::max_channels channels; not `rotated`.
+/// A pass for at most NarrowWinogradKernels::max_channels channels, without `rotated`.
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 

@@ -12,11 +12,11 @@
 //   W = sum over tiles of V Z,  dg = G^T W G                      W: [n^2][channel][filter]
 //
 // At the end of an image, a whole tile would compute outputs outside the image. A short tile uses fewer points and
-// fewer products there. The filters' transforms are the same (winograd_transforms.h).
+// fewer products there. Short and whole tiles use the same filter transforms (winograd_transforms.h).
 //
-// Vectors run across channels (of V) and filters (of U, M, Z, W), as activations do in memory. Channel and filter
-// counts are rounded up to whole vectors in V, M and Z, and filter counts in U and W. Elements beyond the counts are
-// zero or never read.
+// Vectors run across the channels of V and the filters of U, M, Z and W. These are contiguous in memory, as in
+// activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and filter counts in U and W.
+// Elements beyond the counts are zero or never read.
 //
 // Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The matrices
 // come from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity by the construction of Toom and Cook.
@@ -38,8 +38,8 @@ struct WinogradImages {
   bool short_rows = false, short_columns = false;
 };
 
-/// Whether such tiles have frequency `f` of n^2: short tiles omit the last finite point. Always inline, because files
-/// for different instruction sets share it.
+/// Whether the tiles of `images` have frequency `f` of n^2. Short tiles omit the frequencies of the last finite point.
+/// Always inline, because files for different instruction sets share it.
 [[gnu::always_inline]] constexpr bool has_frequency(const WinogradImages& images, int n, int f) {
   return !(images.short_rows && f / n == n - 2) && !(images.short_columns && f % n == n - 2);
 }
@@ -65,14 +65,14 @@ struct WinogradKernels {
   /// V for `count` tiles from tile `first`, from row `row` of V. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, std::int64_t row, const WinogradMatrices& v);
-  /// M = V U for `rows` tiles of the inputs and all their frequencies.
+  /// M = V U for `rows` tiles of the inputs and all frequencies of these tiles.
   void (*multiply)(const WinogradMatrices& v, const WinogradMatrices& u, const WinogradImages& inputs,
                    std::int64_t rows, const WinogradMatrices& m);
   /// y = A^T M A + bias, then ReLU with `relu`, for `count` tiles from tile `first` and rows of M from 0. `bias` may be
   /// null.
   void (*transform_outputs)(const WinogradMatrices& m, const WinogradImages& images, const float* bias, bool relu,
                             std::int64_t first, std::int64_t count, float* y);
-  /// Z, in the layout of V.
+  /// Computes Z, in the layout of V.
   void (*transform_output_gradients)(const float* dy, const WinogradImages& images, const float* zeros,
                                      std::int64_t first, std::int64_t count, std::int64_t row,
                                      const WinogradMatrices& z);
@@ -86,7 +86,7 @@ struct WinogradKernels {
                                      std::int64_t first, std::int64_t last, float* dg);
 };
 
-/// Null if there are no kernels for filters of that size.
+/// The kernels for filters of this size; null if there are none.
 const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

@@ -1,9 +1,9 @@
 // NarrowWinogradKernels: Winograd's convolution (winograd_kernels.h) of images with few channels, such as photographs
 // at the start of a network.
 //
-// With few channels, a matrix product per frequency would mostly move its result to and from memory. So products are
-// computed on the way into the transform of the outputs, and out of the transform of the gradients. Vectors run across
-// filters.
+// With few channels, a matrix product per frequency would spend most of its time on moving the result to and from
+// memory. Therefore the products are fused with the transforms: with the transform of the outputs, and with the
+// transform of the gradients. Vectors run across filters.
 //
 //   V [tile][n^2][4, of which the first are channels]    U, W [filters in vectors][n^2][channel][lane]
 #pragma once
@@ -38,7 +38,7 @@ struct NarrowWinogradKernels {
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };
 
-/// Null if there are no kernels for filters of that size.
+/// The kernels for filters of this size; null if there are none.
 const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

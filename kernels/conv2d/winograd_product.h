@@ -40,7 +40,7 @@ struct Accumulators {
       unroll<vectors>([&](auto v) __attribute__((always_inline)) { at[r.value][v.value] = Floats{}; });
     });
   }
-  /// += a[r * step] * b, for each row r.
+  /// Adds a[r * step] * b to each row r of the block.
   CARILLON_INLINE void add_outer_product(const float* a, std::int64_t step, const float* b) {
     Floats factors[vectors];
     unroll<vectors>([&](auto v) __attribute__((always_inline)) { factors[v.value] = load(b + v.value * lanes); });
@@ -51,7 +51,7 @@ struct Accumulators {
       });
     });
   }
-  /// Prefetches what add_from reads last.
+  /// Prefetches the memory that add_from reads last.
   static CARILLON_INLINE void prefetch(const float* c, std::int64_t columns) {
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {

@@ -50,7 +50,7 @@ struct WinogradExtent {
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 
-/// F(m, r) on vectors. A tile may have fewer rows or columns: `Frequencies` are those of the tile.
+/// F(m, r) on vectors. A tile may have fewer rows or columns; `Frequencies` has the frequencies of the tile.
 template <int m, int r, int m_rows = m, int m_columns = m>
 struct WinogradTile {
   using Rows = WinogradExtent<m_rows, r, m>;

@@ -15,7 +15,7 @@ namespace carillon {
 /// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, divided into equal numbers of tiles.
 struct WinogradTiling {
   WinogradImages inputs, outputs;
-  std::int64_t tiles;  ///< of all images
+  std::int64_t tiles;  ///< tiles of all images
 
   /// `rows_before`, `columns_before`: rows and columns of zeros before the image.
   WinogradTiling(const Tensor& x, const Tensor& y, std::int64_t tile, std::int64_t rows_before,

@@ -8,9 +8,10 @@
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
 // Rows of a pair +-p differ in the sign of every other element, so their products share all multiplications.
 //
-// F(m', r) with m' < m uses the first of the points and infinity. Its filter transforms equal those of F(m, r) at these
-// points, except for factors that can be applied to the inputs: B^T[i] times f[i] of F(m, r) / f[i] of F(m', r).
-// Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations", 1980.
+// F(m', r) with m' < m uses the first of the points and infinity. At these points, its filter transforms equal the
+// filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] times f[i] of F(m, r) /
+// f[i] of F(m', r). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations",
+// 1980.
 #pragma once
 
 #include "kernels/shared/simd.h"
@@ -58,7 +59,8 @@ constexpr PointMatrix<n, columns> powers(bool divided) {
   return result;
 }
 
-/// B^T, for filters that are transformed for `of` points. Only whole pairs of points have polynomials in pairs.
+/// B^T for filters that are transformed for `of` points. Only if both points of a pair are used, their polynomials form
+/// a pair.
 template <int n, int of = n>
 constexpr auto polynomials() {
   PointMatrix<n, n, n % 2 == 0 ? (n - 2) / 2 : 0> result;

@@ -4,15 +4,14 @@
 //   dz = relu ? dy * [y > 0] : dy
 //   dW = x^T dz,  db[j] = sum over rows of dz[., j],  dx = dz W^T
 //
-// A row is a sample, whose further extents are flattened, or, with `per_position`, a position of a sample, such as a
+// A row is a sample with all its extents flattened. With `per_position`, a row is a position of a sample, such as a
 // token.
 //
 // A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
 // and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
 //
 // In float32 on a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
-// (sparse_product.h). A wrong density costs only time. The results are those of the formulas, except that 0 * inf may
-// be 0.
+// (sparse_product.h). A wrong density costs only time. The results equal the formulas, except that 0 * inf may be 0.
 #pragma once
 
 #include <optional>
@@ -25,7 +24,7 @@ struct DenseParams {
   std::int64_t units = 0;                             ///< out
   Initializer weights = {};                           ///< zeros by default: set it
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
-  float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
+  float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero
   bool per_position = false;                          ///< x: [batch, ..., in], y: [batch, ..., out]
 

@@ -5,8 +5,9 @@
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
 // each forward makes. The product of the gradient of W has a float32 result. Its epilogue sums dy's columns, which are
-// the gradient of b, if cuBLASLt has an algorithm for that which divides the sums over the rows as far as the product
-// without the epilogue. Only in bf16, because a product in tf32 may add rounded numbers.
+// the gradient of b, if cuBLASLt has an algorithm with this epilogue that divides the sums over the rows into as many
+// parts as the algorithm without the epilogue. This epilogue is used only in bf16, because a product in tf32 may add
+// rounded numbers.
 #include <optional>
 
 #include "carillon/core/error.h"
@@ -23,7 +24,7 @@ namespace {
 /// A float32 parameter in the activations' type: the parameter, its compute copy, or a temporary copy.
 class ParameterCopy {
  public:
-  /// `format`: that of the compute copy.
+  /// `format`: format of the compute copy.
   ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type,
                 ComputeCopyFormat format = ComputeCopyFormat::same_layout)
       : parameter_(tensors.parameters.at(number)), copy_{parameter_.data, parameter_.shape, type} {

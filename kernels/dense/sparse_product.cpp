@@ -20,7 +20,7 @@ const SparseProductKernels& sparse_product_kernels(Isa isa) {
 
 namespace {
 
-/// Nearly equal pieces.
+/// Divides the steps into nearly equal pieces.
 StepLists cut_into_pieces(std::int64_t steps, const SparseProductKernels& kernels) {
   const std::int64_t least_pieces = ceil_divide(steps, kernels.max_piece_steps);
   const std::int64_t piece_steps = ceil_divide(ceil_divide(steps, least_pieces), kernels.lanes) * kernels.lanes;
@@ -72,7 +72,7 @@ void SparseProductPass::run() const {
     const ThreadShare own_lists(blocks_, thread, threads);
     make_lists(product.a, own_lists.first, own_lists.last, product.lists);
 #pragma omp barrier
-    // Panel by panel, so that threads read few common parts of b.
+    // Work is divided panel by panel, so that threads read few common parts of b.
     const ThreadShare own(panels_ * blocks_, thread, threads);
     for (std::int64_t at = own.first; at < own.last;) {
       const std::int64_t panel = at / blocks_, block = at % blocks_;

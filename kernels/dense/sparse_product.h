@@ -1,8 +1,8 @@
 // sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, divided among threads.
 //
 // Every sum has one order, for any number of threads and any zeros, so bits are equal. The sparsity of a changes only
-// the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it is skipped, which depends
-// on other elements of a.
+// the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it is skipped, and other
+// elements of a decide whether it is skipped.
 #pragma once
 
 #include "carillon/core/tensor.h"
@@ -11,8 +11,8 @@
 
 namespace carillon {
 
-/// Whether skipping zeros is faster for a dense op with `out` outputs, if the share `density` of its input's elements
-/// is not zero. A fixed rule, so that results do not depend on measurements.
+/// Whether skipping zeros is faster for a dense op with `out` outputs. `density`: fraction of input elements that are
+/// not zero. A fixed rule, so that results do not depend on measurements.
 bool sparse_product_pays(Isa isa, float density, std::int64_t out);
 
 class SparseProductPass {

@@ -5,7 +5,8 @@
 //
 // Rows are divided into blocks and columns into panels, so that the sums of a block and a panel fill the registers.
 // Steps are divided into pieces, so that a panel's part of b stays in a cache. In each piece, a block processes the
-// steps in its list: those where a is not zero in any of the block's rows. A sum is always in the order of the steps.
+// steps in its list: the steps at which a is not zero in at least one row of the block. Every sum adds in the order of
+// the steps.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct SparseProduct {
 };
 
 struct SparseProductKernels {
-  /// If blocks process at most this share of the steps, these kernels are faster than oneDNN's dense product.
+  /// If blocks process at most this fraction of the steps, these kernels are faster than oneDNN's dense product.
   float max_share;
   int block_rows;
   int panel_columns;
@@ -50,7 +51,7 @@ struct SparseProductKernels {
 
   /// The lists of blocks [first, last), for an `a` with contiguous rows.
   void (*list_steps)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
-  /// The same, for an `a` with contiguous steps.
+  /// As list_steps, for an `a` with contiguous steps.
   void (*list_steps_transposed)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
   /// c for blocks [first, last) of a panel, over all pieces.
   void (*multiply)(const SparseProduct& product, std::int64_t panel, std::int64_t first, std::int64_t last);

@@ -110,7 +110,7 @@ class StepList {
         end_(start_),
         count_(lists.counts + block * lists.pieces + piece) {}
 
-  /// Appends the steps from `step` whose bits of `lanes` are set.
+  /// Appends step + i for each set bit i of the lowest `lanes` bits of `bits`.
   CARILLON_INLINE void append(std::uint32_t bits, std::int64_t step) {
     end_ += expand_bits(bits, static_cast<std::int32_t>(step), end_);
   }

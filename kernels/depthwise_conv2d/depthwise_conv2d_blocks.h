@@ -17,7 +17,7 @@ CARILLON_INLINE std::int64_t rounded_up(std::int64_t value, std::int64_t multipl
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// The first `count` channels as floats, then zeros; reads no others.
+/// The first `count` channels as floats, then zeros. Reads no other memory.
 CARILLON_INLINE Floats load_channels(const float* from, std::int64_t count) { return load_within(from, 0, count); }
 CARILLON_INLINE Floats load_channels(const Bf16* from, std::int64_t count) {
   Halves halves{};
@@ -69,7 +69,8 @@ struct Channels {
         count(least(lanes, c.channels - channel)),
         is_bf16(c.is_bf16) {}
 
-  /// Brings a row into the cache. Its pixels are far apart, so the processor does not do so in advance.
+  /// Prefetches a row into the cache. The pixels of a row are far apart, so the processor does not prefetch them
+  /// itself.
   template <bool for_writing>
   CARILLON_INLINE void prefetch(std::int64_t r, std::int64_t pixels) const {
     const std::int64_t size = is_bf16 ? sizeof(Bf16) : sizeof(float);
@@ -125,7 +126,8 @@ CARILLON_INLINE std::int64_t first_row(const DepthwiseAxis& axis, std::int64_t t
   return axis.spacing == 1 ? top : (top + axis.spacing - 1) / axis.spacing;
 }
 
-/// Pixels of a row in scratch: the padded input, and what the last block of `columns` outputs reads.
+/// The number of pixels of a row in scratch: the padded input, and the pixels beyond it that the last block of
+/// `columns` outputs reads.
 CARILLON_INLINE std::int64_t ring_width(const DepthwiseAxis& axis, int columns) {
   const std::int64_t read = (rounded_up(axis.output, columns) - 1) * axis.stride + axis.window;
   return most(read, axis.before + (axis.input - 1) * axis.spacing + 1);
@@ -203,7 +205,8 @@ CARILLON_INLINE void with_block(const DepthwiseAxis& axis, std::int64_t q, const
   body(Block<taps, columns, stride, 0, 0>{});
 }
 
-/// The number of output columns that are computed together: the one with the fewest columns beyond the output.
+/// The number of output columns that are computed together. It is chosen so that the fewest columns are beyond the
+/// output.
 CARILLON_INLINE int columns_for(std::int64_t output) {
   int best = lanes == 16 ? 8 : 7;  // fits the number of registers
   constexpr int choices[] = {7, 8, 4};

@@ -30,7 +30,7 @@ DepthwiseAxis forward_axis(const SlidingWindow& axis) {
       .input = axis.input, .output = axis.output, .window = axis.window, .stride = axis.stride, .before = axis.before};
 }
 
-/// From the gradients of the outputs to those of the inputs.
+/// The axis of the convolution that computes dx from dy.
 DepthwiseAxis backward_axis(const SlidingWindow& axis) {
   return {.input = axis.output,
           .output = axis.input,

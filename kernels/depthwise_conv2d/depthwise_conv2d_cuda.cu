@@ -61,7 +61,7 @@ class DepthwiseConv2dCuda final : public Op {
     });
   }
 
-  /// to: added to if the geometry accumulates.
+  /// If the geometry accumulates, the result is added to `to`.
   void convolve(const DepthwiseGeometry& geometry, const Tensor& from, const float* biases, bool turned,
                 const Tensor& to, Stream& stream) const {
     with_form(geometry, [&]<typename T, int n, int taps, int stride>(

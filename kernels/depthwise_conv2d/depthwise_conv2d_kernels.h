@@ -5,8 +5,8 @@
 //   gradient of W      DepthwiseFilterGradient, then SumBlocks
 //
 // A thread of DepthwiseConvolve computes several columns of an output row, and a thread of DepthwiseFilterGradient sums
-// several columns of a filter row. Both load a pixel once for all of them, into registers. Neighbouring threads read
-// the same pixels from the first-level cache.
+// several columns of a filter row. Both load each pixel into registers once for all these columns. Neighbouring threads
+// read the same pixels from the first-level cache.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ template <typename T, int n>
 struct DepthwiseRow {
   const T* first;  ///< the pack in column 0
   int columns;
-  std::uint32_t packs;  ///< of a pixel
+  std::uint32_t packs;  ///< packs of a pixel
 
   CARILLON_HOST_DEVICE Pack<float, n> pixel(int column) const {
     if (column < 0 || column >= columns) return {};
@@ -115,7 +115,7 @@ struct DepthwiseConvolve {
   }
 };
 
-/// An element is a pack of dx. For any stride.
+/// An element is a pack of dx. The stride may be any number.
 template <typename T, int n>
 struct DepthwiseInputGradient {
   PackedPool pool;
@@ -164,7 +164,8 @@ inline DepthwiseCut depthwise_cut(const PackedPool& pool, std::int64_t batch, in
   return cut;
 }
 
-/// The shapes fix the order of each sum: items of a group of threads, groups, blocks of items.
+/// The shapes fix the order of each sum: first the items of a group of threads, then the groups, then the blocks of
+/// items.
 template <typename T, int n, int taps, int stride>
 struct DepthwiseFilterGradient {
   static constexpr int threads = 256;
@@ -249,7 +250,7 @@ struct SumBlocks {
   }
 };
 
-/// From the gradients of the outputs to those of the inputs, for a stride of 1.
+/// The axis of the convolution that computes dx from dy, for a stride of 1.
 inline SlidingWindow turned_axis(const SlidingWindow& axis) {
   return {.input = axis.output,
           .output = axis.input,

@@ -1,12 +1,12 @@
 // DepthwiseKernels: the loops of depthwise_conv2d over one image and one vector of channels, for one instruction set.
 //
-// The gradient of the input is a convolution too: of dy, with the filters turned by 180 degrees. With a stride s, there
-// are s - 1 zeros between neighbouring values of dy.
+// The gradient of the input is also a convolution: dy is convolved with the filters, which are turned by 180 degrees.
+// With a stride s, this convolution has s - 1 zeros between neighbouring values of dy.
 //
 // Rows of the input are copied to scratch as float32, with zeros for the padding. A ring of rows in scratch holds the
-// rows that the current output row reads. Sums are in registers: those of several output columns of one row in a
-// convolution, and those of the columns of one filter row in the filters' gradient. The order of each sum depends on
-// the shapes and the instruction set alone.
+// rows that the current output row reads. Sums are kept in registers. In a convolution, they are the sums of several
+// output columns of one row; in the gradient of the filters, the sums of the columns of one filter row. The order of
+// each sum depends on the shapes and the instruction set alone.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,17 @@
 // dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
-// drop_path: the same for whole samples. On the branch of a residual block, it is stochastic depth.
+// drop_path: in training, does the same with whole samples. On the branch of a residual block, this is stochastic
+// depth.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
 // kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the stream position
-// of sample b and, for dropout, element i of the sample (dropout_draw.h), so ranks, batches and a resume do not change
-// it. Backward repeats the draws, which moves less memory than a mask. x, y: [batch, ...]. The op is not tiled, because
-// a tile does not know the positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov,
-// "Dropout: a simple way to prevent neural networks from overfitting", 2014; Huang, Sun, Liu, Sedra, Weinberger, "Deep
-// networks with stochastic depth", 2016, with the scaling of timm's drop_path.
+// of sample b and, for dropout, element i of the sample (dropout_draw.h), so the number of ranks, the batches and a
+// resume do not change the draw. Backward repeats the draws, because this moves less memory than a mask. x, y: [batch,
+// ...]. The op is not tiled, because a tile does not know the positions of its samples. Sources: Srivastava, Hinton,
+// Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to prevent neural networks from overfitting", 2014;
+// Huang, Sun, Liu, Sedra, Weinberger, "Deep networks with stochastic depth", 2016, with the scaling of timm's
+// drop_path.
 #pragma once
 
 #include "carillon/graph/graph.h"

@@ -11,8 +11,8 @@
 // All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
 // accurate to a relative error of 4e-7. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
-// Other ops take activations over from their neighbours (src/graph/passes.h): batch_norm any of them, dense and conv2d
-// with biases, max_pool and add a ReLU. batch_norm also takes over an addition.
+// Other ops take over activations from their neighbours (src/graph/passes.h). batch_norm takes over any activation, and
+// also an addition. dense and conv2d with biases, max_pool and add take over a ReLU.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function here.

@@ -21,7 +21,7 @@ struct ValueOf {
   CARILLON_HOST_DEVICE float operator()(float x) const { return function.value(x); }
 };
 
-/// dx from dy and what the functor's backward reads.
+/// Computes dx from dy and from the tensor that the functor's gradient reads.
 template <typename F>
 struct GradientOf {
   static constexpr bool is_expensive = F::is_expensive;
@@ -81,13 +81,13 @@ struct ElementwiseMap {
   ElementwiseFunction function;
   Tensor a, b, y;  ///< b: no data if the function is unary
 };
-/// Computes the maps one after another, in blocks of elements: a map finds in the cache what the map before wrote. The
-/// tensors of all maps have equal element counts.
+/// Computes the maps one after another, in blocks of elements: a map then finds the results of the previous map in the
+/// cache. The tensors of all maps have equal element counts.
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
-/// An op whose backward also writes the sums of the result's columns to `sums`, [columns]. `backward`: the gradient of
-/// an activation that reads its input, computed once per step.
+/// Makes an op that also sums the columns of dx in backward and writes the sums to `sums`, [columns]. `backward`: the
+/// gradient of an activation that reads its input, computed once per step.
 std::unique_ptr<Op> make_activation_with_sums_cuda(Device& device, const ElementwiseMap& forward,
                                                    const ElementwiseMap& backward, const Tensor& sums);
 

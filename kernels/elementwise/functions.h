@@ -22,7 +22,7 @@
 
 namespace carillon {
 
-/// What the gradient depends on, in addition to dy.
+/// The tensor that the gradient reads in addition to dy.
 enum class BackwardReads {
   nothing,  ///< the function is linear: dx = value(dy)
   output,   ///< dx = gradient(y, dy)
@@ -36,7 +36,7 @@ struct Identity {
   CARILLON_HOST_DEVICE static float gradient(float /*x*/, float dy) { return dy; }
 };
 
-/// y > 0 exactly if x > 0, so that `gradient` accepts either. NaN stays NaN.
+/// y > 0 exactly if x > 0, so `gradient` accepts x or y. NaN stays NaN.
 struct Relu {
   static constexpr std::string_view type = "relu";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -92,9 +92,9 @@ struct Gelu {
   }
 };
 
-/// GELU for results in bf16. Before the rounding, the error is at most 8e-6, and at most 2e-6 x for x above
-/// 5; that of the derivative is at most 1.5e-5. Phi(x) - 1/2 and the derivative less 1/2 are odd functions. Each is
-/// computed as c times a polynomial in u, with x limited to [-5, 5] as c, and u = 2 c^2 / 25 - 1. The polynomials
+/// GELU for results in bf16. Before the rounding to bf16, the error of the value is at most 8e-6, and at most 2e-6 x
+/// for x above 5. The error of the derivative is at most 1.5e-5. Phi(x) - 1/2 and (derivative - 1/2) are odd functions.
+/// Each is computed as c times a polynomial in u. c is x, limited to [-5, 5], and u = 2 c^2 / 25 - 1. The polynomials
 /// minimise the largest error.
 struct GeluForBf16 {
   static constexpr bool is_expensive = true;

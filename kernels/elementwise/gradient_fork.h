@@ -1,8 +1,10 @@
-// gradient_fork: gives two readers the same value, and gives their gradients to the op that produces the value.
+// gradient_fork: passes a value to two readers, and passes the gradients of both readers to the op that produces the
+// value.
 //
 //   y_0 = y_1 = x, in x's memory        dx = dy_0, in its memory      d(second) = dy_1, in its memory
 //
-// It computes nothing. `second` is a value that is never written or read. Its gradient is the second gradient of x.
+// The op computes nothing. `second` is a value that is never written or read. The gradient of `second` is the second
+// gradient of x.
 #pragma once
 
 #include "carillon/graph/graph.h"

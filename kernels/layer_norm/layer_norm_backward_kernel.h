@@ -141,7 +141,8 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     }
   }
 
-  /// Makes the compiler convert the pack again: it would keep both forms in registers, which leaves room for one block.
+  /// Makes the compiler convert the pack again. Otherwise it would keep both formats in registers, and only one block
+  /// would fit.
   CARILLON_HOST_DEVICE static void forget_floats([[maybe_unused]] Pack<T, n>& pack) {
 #ifdef __CUDA_ARCH__
     auto* const words = reinterpret_cast<std::uint32_t*>(pack.at);

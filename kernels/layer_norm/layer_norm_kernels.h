@@ -4,9 +4,9 @@
 //   backward   LayerNormBackward (layer_norm_backward_kernel.h), CombineColumnSums; for rows that do not fill all lanes
 //              LayerNormGradient, ColumnSums<LayerNormGradients>, CombineColumnSums
 //
-// `lanes` threads process a row. A thread has `packs` packs of n neighbouring channels, and reads them again in each
-// phase: then they are in the first-level cache, which delivers them several times faster than the memory delivers
-// rows. Each thread adds the lanes' sums of its row in the same order.
+// `lanes` threads process a row. A thread has `packs` packs of n neighbouring channels and reads them again in each
+// phase. From the second phase on, they are in the first-level cache, which is several times faster than memory. Each
+// thread adds the lanes' sums of its row in the same order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace carillon {
 struct LayerNormCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 64;
-  static constexpr int max_packs = 3;  ///< of a lane, unless all lanes need more
+  static constexpr int max_packs = 3;  ///< packs of a lane, unless all lanes need more
 
   std::int64_t rows = 0, channels = 0;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
@@ -32,16 +32,16 @@ struct LayerNormCut {
   }
 };
 
-/// With as few lanes as max_packs allows: 3 packs, as of 96, 192, 384 and 768 channels in bf16, then leave no lane
-/// idle.
+/// Uses as few lanes as max_packs allows. For 96, 192, 384 and 768 channels in bf16 a lane then has 3 packs, and no
+/// lane is idle.
 inline LayerNormCut layer_norm_cut(std::int64_t rows, std::int64_t channels, int pack_size) {
   LayerNormCut cut{.rows = rows, .channels = channels};
   while (cut.lanes < cut.max_lanes && cut.lanes * cut.max_packs * pack_size < channels) cut.lanes *= 2;
   return cut;
 }
 
-/// Calls body(std::integral_constant<int, packs>{}). Only rows of the largest packs that fill all lanes get a constant
-/// number: each number is another kernel.
+/// Calls body(std::integral_constant<int, packs>{}). The number is a constant only for rows of the largest packs that
+/// fill all lanes, because each constant compiles another kernel. Other rows pass 0.
 template <typename T, int n, typename Body>
 void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   if constexpr (n * sizeof(T) == pack_bytes) {
@@ -51,8 +51,8 @@ void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// The common part of the kernels that process rows. packs: of each lane, so that it loads them together; 0: any
-/// number.
+/// The common part of the kernels that process rows. packs: number of packs of each lane, so that the lane loads them
+/// together; 0: any number.
 template <typename T, int n, int packs>
 struct LayerNormRows {
   static constexpr int threads = LayerNormCut::threads;

@@ -18,7 +18,8 @@ struct RowNorm {
   }
 };
 
-/// From the sums of the distances to `centre` and of their squares over `channels` elements.
+/// Computes the normalisation from the sum of the distances to `centre` and the sum of their squares over `channels`
+/// elements.
 CARILLON_HOST_DEVICE inline RowNorm row_norm(float centre, float distances, float squares, float channels,
                                              float epsilon) {
   const float rest = distances / channels, variance = squares / channels - rest * rest;

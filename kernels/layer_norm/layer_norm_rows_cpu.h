@@ -92,7 +92,7 @@ template <std::size_t count>
   }
 }
 
-/// gamma, beta: [channels]. norms: of the rows, or null if they are not kept.
+/// gamma, beta: [channels]. norms: receives the normalisation of each row; null: not kept.
 template <std::size_t count>
 [[gnu::always_inline]] inline void forward(const float* __restrict x, std::size_t channels, float epsilon,
                                            const float* __restrict gamma, const float* __restrict beta,

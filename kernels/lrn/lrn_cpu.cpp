@@ -2,8 +2,8 @@
 // network has its own implementation in registers (lrn_registers_cpu.h).
 //
 // A block's squares are in scratch, with `depth_radius` zeros before, between and after its pixels, so that a window is
-// a plain sum at every channel. Backward computes s again from x. To write s in forward and read it back costs more
-// once the tensors exceed the second-level cache, and needs a buffer of the size of x.
+// a plain sum at every channel. Backward computes s again from x. Storing s in forward would cost more time if the
+// tensors exceed the second-level cache, and would need a buffer of the size of x.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"

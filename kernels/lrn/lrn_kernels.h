@@ -1,9 +1,9 @@
 // The kernels of lrn on a GPU.
 //
 // A block owns neighbouring elements of the flat tensor: whole pixels, or a part of a pixel with too many channels.
-// Shared holds what the windows read: x of the owned elements and, for a part of a pixel, twice depth_radius more
-// elements on each side, because terms at distance depth_radius have windows as well. Threads process packs of n
-// channels.
+// Shared contains the elements that the windows read: x of the owned elements. For a part of a pixel, it also contains
+// 2 * depth_radius elements on each side, because the terms at distance depth_radius have windows, too. Threads process
+// packs of n channels.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,8 @@ CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* va
   return sum;
 }
 
-/// The same for elements `at` to `at` + 3 and radius 4. Three packs hold the four windows, which share six values.
+/// As lrn_window_sum_of_any, for the four elements `at` to `at` + 3 and radius 4. Three packs contain the four windows,
+/// which have six values in common.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* values, const LrnCut& cut,
                                                                 const LrnCut::Tile& tile, int at, int channel) {

@@ -1,9 +1,9 @@
 // lrn with depth_radius 4, beta 0.75 and 64 channels on a CPU: pixel by pixel, with its windows in vector registers.
 //
-// A window of 9 is a doubling of sums: pairs, fours, then four + four + one, each a shift by lanes across neighbouring
-// vectors. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic. With x and dy outside the
-// second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of x86-64-v4's registers; narrower
-// machines process them in parts.
+// The sum of a window of 9 is computed by doubling: sums of two, sums of four, then four + four + one. Each step shifts
+// neighbouring vectors by some lanes. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic.
+// With x and dy outside the second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of
+// x86-64-v4's registers; narrower machines process them in parts.
 #pragma once
 
 #include <cstddef>

@@ -10,11 +10,11 @@
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
 // kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
-// The op takes over a ReLU before it (src/graph/passes.h). Both orders give the same values and gradients. After the
-// pooling, the ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. On
-// a GPU, the op also takes over the biases of a convolution before it: rounding preserves order, so the largest value
-// plus b is the largest sum. If adding b makes several values equal, the gradient goes to the value that was the
-// largest before the addition.
+// The op takes over a ReLU before it (src/graph/passes.h). ReLU before or after the pooling gives the same values and
+// gradients. After the pooling, the ReLU processes a quarter of the elements (stride 2), and backward does not need the
+// activations of the previous layer. On a GPU, the op also takes over the biases of a convolution before it: rounding
+// preserves order, so the largest value plus b is the largest sum. If adding b makes several values equal, the gradient
+// goes to the value that was the largest before the addition.
 #pragma once
 
 #include "carillon/graph/graph.h"

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// The number that is stored: choices between numbers are vectorised, those between structs are not.
+/// The number that is stored. Compilers vectorise a choice between numbers, but not a choice between structs.
 [[gnu::always_inline]] inline float& stored(float& value) { return value; }
 [[gnu::always_inline]] inline std::uint16_t& stored(Bf16& value) { return value.bits; }
 [[gnu::always_inline]] inline float stored(const float& value) { return value; }
@@ -21,8 +21,8 @@ namespace {
 
 /// Whether a window's maximum becomes x; NaN counts as larger and stays.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As above, in integers of 16 bits, of which a vector has more: the sign and the other bits as a number. A NaN is a
-/// number above infinity, whatever its sign.
+/// As above, for bf16 values compared as 16-bit integers, because a vector contains more of them. The integer is made
+/// from the sign and the other bits. A NaN of either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
   constexpr std::int16_t infinity = 0x7f80;
   const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };
@@ -34,7 +34,7 @@ namespace {
   return (number(x) > number(maximum)) | (magnitude(x) > infinity);
 }
 
-/// Updates the window's maxima with a pixel's channels; the first pixel sets them.
+/// Updates the maxima of the window with the channels of a pixel. The first pixel overwrites the maxima.
 template <typename T>
 [[gnu::always_inline]] inline void take_larger(const T* __restrict x, std::uint8_t position, std::int64_t channels,
                                                bool first, T* __restrict y, std::uint8_t* __restrict where) {
@@ -72,8 +72,8 @@ template <typename T>
   }
 }
 
-/// Adds a window's gradients to those of a pixel, for channels with the maximum at `position`; the first window sets
-/// them.
+/// Adds the gradients of a window to the gradients of a pixel, in channels that have the maximum at `position`. The
+/// first window overwrites the gradients of the pixel.
 template <typename T>
 [[gnu::always_inline]] inline void gather(const T* __restrict dy, const std::uint8_t* __restrict where,
                                           std::uint8_t position, std::int64_t channels, bool first,

@@ -107,7 +107,8 @@ void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// over: maximum number of windows over a pixel along each axis, whose loads are issued together; 0: any.
+/// over: maximum number of windows over a pixel along each axis; the loads of these windows are issued together. 0: any
+/// number.
 template <typename T, int n, int over>
 struct MaxPoolBackward {
   PackedPool pool;

@@ -14,7 +14,7 @@
 //   t[b, j] = lambda target[b, j] + (1 - lambda) target[a, j]             a = b - 1; for row 0: the last row
 //
 // lambda: drawn once per batch (kernels/shared/mixing.h); 1 without mixing. The targets are uint8 (0 or 1) or float32.
-// The first f is binary cross-entropy with logits. Source of the last: Huber, "Robust estimation of a location
+// sigmoid_cross_entropy is binary cross-entropy with logits. Source of huber: Huber, "Robust estimation of a location
 // parameter", 1964.
 #pragma once
 

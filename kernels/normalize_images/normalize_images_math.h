@@ -11,9 +11,9 @@ namespace carillon {
 
 /// The draws for one image: the position of the crop, mirroring, and the square.
 struct ImagePlacement {
-  std::int32_t top = 0, left = 0;  ///< of the crop in the image; negative: in the padding
+  std::int32_t top = 0, left = 0;  ///< position of the crop in the image; negative: in the padding
   bool mirrored = false;
-  std::int32_t cut_top = 0, cut_left = 0;  ///< of the square in the output
+  std::int32_t cut_top = 0, cut_left = 0;  ///< position of the square in the output
 };
 
 struct NormalizeImagesMap {

@@ -14,7 +14,7 @@
 namespace carillon {
 
 struct ScaleChannelsParams {
-  float initial_factor = 1e-6f;  ///< of every channel
+  float initial_factor = 1e-6f;  ///< initial factor of every channel
 
   template <typename Fields>
   void visit(Fields& fields) {

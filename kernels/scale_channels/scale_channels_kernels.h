@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// to = from gamma.
+/// Multiplies rows by gamma: to = from gamma.
 template <typename T, int n>
 struct ScaleChannelsRows {
   PackedRows<n> at;
@@ -31,7 +31,7 @@ struct ScaleChannelsRows {
   }
 };
 
-/// Terms of ColumnSums. first: sum of dx before it is rounded to T, second: sum of dy x. Writes dx.
+/// The terms of ColumnSums; also writes dx. first: sum of dx before dx is rounded to T, second: sum of dy x.
 template <typename T, int n>
 struct ScaleChannelsGradients {
   const float* gamma = nullptr;         ///< [channels]

@@ -19,7 +19,7 @@ struct ScaleInputParams {
   }
 };
 
-/// `sample` has as many elements as a record has image bytes.
+/// The number of elements of `sample` equals the number of image bytes of a record.
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
 extern const OpType scale_input_op;
 

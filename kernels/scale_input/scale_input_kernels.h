@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// Writes each pixel's channels, and 0 for further channels of the output. T: float or Bf16.
+/// Writes the channels of each pixel. If the output has more channels, writes 0 to them. T: float or Bf16.
 template <typename T>
 struct ScaleInputKernel {
   using Shared = NoShared;

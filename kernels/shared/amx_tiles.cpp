@@ -50,9 +50,9 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
     CARILLON_MULTIPLY(m, CARILLON_RIGHT_TILE); \
   } while (false)
 
-// With three left tiles and two panels, six sums and a left tile leave one tile for two right tiles. So the order is
-// such that consecutive products share an operand. A step loads both right tiles twice, the second time from the
-// first-level cache.
+// With three left tiles and two panels, six sums and a left tile leave one tile for two right tiles. Therefore the
+// products are ordered so that consecutive products share an operand. A step loads both right tiles twice, the second
+// time from the first-level cache.
 template <int count, int panels>
 CARILLON_WITH_TILES void multiply(const TileProduct& p) {
   constexpr long row_bytes = 64;

@@ -6,7 +6,8 @@
 
 namespace carillon {
 
-/// Configures the calling thread's tiles. Call it in each parallel region: other libraries may have changed them.
+/// Configures the calling thread's tiles. Call it in each parallel region, because other libraries may have changed the
+/// configuration.
 void begin_amx_tiles();
 /// Releases the tiles, because otherwise Linux would save 8 KiB of tile data at each context switch. Also completes the
 /// non-temporal stores of write_rounded (complete_non_temporal_stores).

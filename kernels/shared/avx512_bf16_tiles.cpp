@@ -16,7 +16,8 @@ namespace {
 
 constexpr int rows = 16, pairs = 16, columns = 16;
 
-/// Adds two products of each row of a left tile to the row's sums. `left`: at the two elements of its first row.
+/// Adds two products of each row of a left tile to the row's sums. `left` points to the two elements in the first row
+/// of the tile.
 CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_pair(const Bf16* left, __m512bh right,
                                                                               __m512* sums) {
 #pragma GCC unroll 16

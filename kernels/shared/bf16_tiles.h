@@ -1,13 +1,13 @@
-// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums are those
-// of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
+// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums have the
+// same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
 //
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
 // [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
-// Each inner sum is a chain of fused multiply-adds in ascending k. Their sum is rounded, then the addition to the old
-// sum. Denormals count as zero, as operands and as results. The emulation computes the same bits on every
-// processor, in threads that flush denormals (src/core/process.h), as those of a CpuDevice do. Infinities follow IEEE
-// rules; a NaN stays a NaN.
+// Each inner sum is a chain of fused multiply-adds in ascending k. The sum of both chains is rounded. Then its addition
+// to the old sum is rounded. Denormals count as zero, as operands and as results. The emulation computes the same bits
+// on every processor, if the threads flush denormals (src/core/process.h). The threads of a CpuDevice do this.
+// Infinities follow IEEE rules; a NaN stays a NaN.
 //
 // Source: Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS.
 #pragma once
@@ -23,8 +23,8 @@ namespace carillon {
 inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
 inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
 
-/// In each of `steps` steps: products of up to most_left(panels) left tiles with a right tile of each of one or two
-/// panels. A panel is the right tiles of 16 columns of the result.
+/// A product of tiles in `steps` steps. Each step multiplies up to most_left(panels) left tiles by one right tile of
+/// each panel. There are one or two panels. A panel consists of the right tiles for 16 columns of the result.
 struct TileProduct {
   static constexpr std::int64_t most_sums = 6;  ///< left tiles * panels
   static constexpr std::int64_t most_left(std::int64_t panels) { return most_sums / panels; }
@@ -64,8 +64,8 @@ struct TileSource {
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of the sums of one or two panels, [panels][16][16]: `columns` of each of `count` rows, `stride`
-/// elements apart.
+/// Destination of the sums of one or two panels, [panels][16][16]: `columns` elements in each of `count` rows. Rows are
+/// `stride` elements apart.
 template <typename T>
 struct TileTarget {
   T* rows = nullptr;
@@ -74,7 +74,7 @@ struct TileTarget {
 
 /// Options of write_rounded.
 struct RoundedWrite {
-  const float* bias = nullptr;  ///< of the target's columns; null: no biases
+  const float* bias = nullptr;  ///< biases of the target's columns; null: no biases
   bool relu = false;            ///< max(., 0); NaN stays NaN
   bool accumulate = false;      ///< add to the target's values; not with a bias or ReLU
   /// A hint: write with non-temporal stores if the instruction set and the alignment permit. end() completes them.
@@ -88,17 +88,17 @@ struct Bf16TileKernels {
   void (*end)();
   void (*multiply)(const TileProduct& product);
 
-  /// Left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
+  /// Packs left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
   /// to + b * tile_stride.
   void (*pack_left)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_left_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
-  /// The transposed source: to[c * stride + r] for `columns` columns c and 16 rows r.
+  /// Writes the transposed source to to[c * stride + r], for `columns` columns c and 16 rows r.
   void (*pack_transposed)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride);
-  /// Halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at
-  /// to + b * tile_stride.
+  /// Packs halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at to + b *
+  /// tile_stride.
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
-  /// Turns a left tile into the right tile whose columns were its rows.
+  /// Turns a left tile into a right tile: the rows of the left tile become the columns of the right tile.
   void (*transpose_pairs)(Bf16* tile);
   /// target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
@@ -108,7 +108,7 @@ struct Bf16TileKernels {
 };
 
 /// Products by the tile instructions for Isa::amx, and by VDPBF16PS for Isa::avx512_bf16. For other instruction sets
-/// they are emulated: slower than float32 products.
+/// the products are emulated, and are slower than float32 products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
 
 }  // namespace carillon

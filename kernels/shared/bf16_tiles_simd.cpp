@@ -182,8 +182,9 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// pack_transposed for columns `first` to `first` + 31, or to the last. If 32 columns are a cache line, it is read
-/// once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold 16 such lines.
+/// pack_transposed for columns `first` to `first` + 31, or to the last. If 32 columns are a cache line, each cache line
+/// is read once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold 16 such
+/// lines.
 CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),

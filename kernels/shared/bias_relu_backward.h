@@ -1,4 +1,4 @@
-// bias_relu_backward: the backward pass that dense and conv2d share, of y = relu(z + b) on a CPU.
+// bias_relu_backward: the backward pass of y = relu(z + b) on a CPU, for dense and conv2d.
 //
 //   dz[r,c] = y[r,c] > 0 ? dy[r,c] : 0   in place of dy; without ReLU dz = dy
 //   db[c] = sum over r of dz[r,c]
@@ -16,7 +16,7 @@ namespace carillon {
 
 class BiasReluBackward {
  public:
-  /// `y` without data: no ReLU.
+  /// If `y` has no data, there is no ReLU.
   BiasReluBackward(const Tensor& y, const Tensor& dy, const Tensor& db);
 
   /// The order of summation depends only on the shapes.

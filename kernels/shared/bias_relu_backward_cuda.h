@@ -12,7 +12,7 @@ namespace carillon {
 
 class BiasReluBackwardCuda {
  public:
-  /// `y` without data: no ReLU.
+  /// If `y` has no data, there is no ReLU.
   BiasReluBackwardCuda(Device& device, const Tensor& y, const Tensor& dy, const Tensor& db);
 
   /// Enqueues the kernel. The order of summation depends only on the shapes.

@@ -8,7 +8,7 @@
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
 // Threads pass values to later phases through Shared. A LoopedKernel is a second form, for blocks that repeat their
-// phases and threads that keep values in registers. It has in addition
+// phases and threads that keep values in registers. In addition, it has
 //
 //   struct Private;                    what a thread keeps from phase to phase; starts with any bits
 //   int rounds() const;                rounds of each block; all phases run in each round
@@ -68,8 +68,8 @@ struct ForEachElement {
 template <typename Element>
 ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 
-/// One step of a block's tree sum: thread t < width adds value t + width to value t. Phases with width = threads / 2,
-/// threads / 4, ..., 1 leave the sum in values[0], always added in the same order.
+/// One step of a block's tree sum: thread t < width adds value t + width to value t. After phases with width = threads
+/// / 2, threads / 4, ..., 1, the sum is in values[0]. The order of the additions is always the same.
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];

@@ -8,7 +8,8 @@
 
 namespace carillon {
 
-/// An operand of a row-major product, by its extents in the product. `transposed`: memory holds its transpose.
+/// An operand of a row-major product, with its extents in the product. `transposed`: the memory contains the transpose
+/// of the operand.
 struct RowMajorMatrix {
   std::int64_t rows, columns;
   bool transposed = false;

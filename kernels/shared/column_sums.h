@@ -1,10 +1,11 @@
-// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. The last block
-// to finish with some columns adds the blocks' sums, if it has a ColumnFinish. Otherwise the kernel CombineColumnSums
-// does.
+// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. With a
+// ColumnFinish, the block that finishes last with some columns adds the sums of all blocks for these columns. Without a
+// ColumnFinish, the kernel CombineColumnSums adds them.
 //
 // A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
-// has packs of n neighbouring columns of one row, and the groups take the rows in turn. So a row is read contiguously,
-// and the shapes fix the order of each sum: rows of a group, groups, blocks of rows.
+// has packs of n neighbouring columns of one row, and the groups take the rows in turn. Therefore a row is read
+// contiguously. The shapes fix the order of each sum: first the rows of a group, then the groups, then the blocks of
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace carillon {
 struct ColumnCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int fewest_rows = 4;  ///< of a thread, if there are several blocks
+  static constexpr int fewest_rows = 4;  ///< rows of a thread, if there are several blocks
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
@@ -51,7 +52,7 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// What the last block of ColumnSums with some columns does. A derived struct has
+/// The work of the block of ColumnSums that finishes last with some columns. A derived struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
@@ -122,8 +123,9 @@ struct ColumnSums {
   static constexpr int threads = ColumnCut::threads;
   static constexpr bool finishes = Finish::phases > 0;
   static constexpr int phases = finishes ? 3 + Finish::phases : 2;
-  /// Rows that a thread loads before it uses the first. An H200 has 2 * 256 threads per SM (column_cut): they have 64
-  /// KB in flight with 128 bytes each, and its memory needs about 25 KB (4.2 TB/s for 0.8 us, divided by 132 SMs).
+  /// Rows that a thread loads before it uses the first row. An H200 runs 2 * 256 threads per SM (column_cut). With 128
+  /// bytes per thread, 64 KB are in flight; the memory needs about 25 KB in flight per SM (4.2 TB/s for 0.8 us, divided
+  /// by 132 SMs).
   static constexpr int rows_at_once = sizeof(typename Terms::Row) <= pack_bytes ? 8 : 4;
   struct Shared {
     float first[n][threads], second[n][threads];
@@ -224,7 +226,7 @@ struct CombineColumnSums : ColumnFinish {
   }
 
  private:
-  /// The same rows, but columns for more blocks.
+  /// A cut with the same rows, but with fewer columns per block and therefore more blocks.
   CARILLON_HOST_DEVICE ColumnCut columns_of_few_lanes() const {
     ColumnCut of = cut;
     of.lanes = 4;

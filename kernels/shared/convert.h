@@ -20,9 +20,9 @@ void convert_cuda(const Tensor& from, const Tensor& to, Stream& stream);
 /// The two sides of a transposition. The shapes of the tensors are ignored; the last extent of each side may be padded.
 struct Transposition {
   Tensor from;                       ///< [rows, columns]
-  ChannelPadding from_padding = {};  ///< of the columns
+  ChannelPadding from_padding = {};  ///< padding of the columns
   Tensor to;                         ///< [columns, rows]
-  ChannelPadding to_padding = {};    ///< of the rows; the padding is not written
+  ChannelPadding to_padding = {};    ///< padding of the rows; it is not written
 };
 /// to[c, r] = from[r, c].
 void transpose_cuda(const Transposition& sides, std::int64_t rows, std::int64_t columns, Stream& stream);

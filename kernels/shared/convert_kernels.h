@@ -49,7 +49,7 @@ struct Transpose {
   const From* from;  ///< [rows, columns]
   To* to;            ///< [columns, rows]
   std::int64_t rows, columns;
-  ChannelPadding from_padding = {}, to_padding = {};  ///< of the last extent of each side
+  ChannelPadding from_padding = {}, to_padding = {};  ///< padding of the last extent of each side
 
   CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
   int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }

@@ -1,4 +1,4 @@
-// ElementPointer: where a CPU op finds activations in float32 or bf16.
+// ElementPointer: a pointer to activations of a CPU op, in float32 or bf16.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ class ElementPointer {
 
   DType type() const { return type_; }
   explicit operator bool() const { return data_ != nullptr; }
-  /// `T` must be the type.
+  /// `T` must be the type of the elements.
   template <typename T>
   T* as() const {
     return reinterpret_cast<T*>(data_);
   }
-  /// `count` elements further; null stays null.
+  /// The pointer to the element `count` elements later; null stays null.
   ElementPointer operator+(std::size_t count) const {
     ElementPointer moved = *this;
     if (data_ != nullptr) moved.data_ += count * (type_ == DType::bf16 ? sizeof(Bf16) : sizeof(float));

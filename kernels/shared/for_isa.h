@@ -11,7 +11,7 @@ inline constexpr bool has_wide_isas = true;
 inline constexpr bool has_wide_isas = false;
 #endif
 
-/// Declares what a *_simd.cpp defines in the namespace of each instruction set.
+/// Makes a declaration in the namespace of each instruction set, for a definition in a *_simd.cpp.
 #define CARILLON_DECLARE_FOR_ISAS(declaration) \
   namespace plain {                            \
   declaration;                                 \

@@ -1,10 +1,11 @@
 // GradientSums: the kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns.
-// Blocks sum columns of their rows, and the last block to finish with some columns adds the blocks' sums to db. It adds
-// one sum in float32; ColumnSums (column_sums.h) adds two, from blocks on in float64.
+// Blocks sum columns of their rows, and the last block to finish with some columns adds the blocks' sums to db.
+// GradientSums computes one sum per column, in float32. ColumnSums (column_sums.h) computes two sums per column, and
+// adds the blocks' sums in float64.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
-// groups take the rows in turn. So a row is read contiguously, and the shapes fix the order of each sum: rows of a
-// group, groups, blocks of rows.
+// groups take the rows in turn. Therefore a row is read contiguously. The shapes fix the order of each sum: first the
+// rows of a group, then the groups, then the blocks of rows.
 #pragma once
 
 #include <cstdint>

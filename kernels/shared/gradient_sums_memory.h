@@ -8,7 +8,7 @@ namespace carillon {
 
 class GradientSumsMemory {
  public:
-  /// For a kernel with the extents of `kernel`.
+  /// Allocates the memory for a kernel with the extents of `kernel`.
   template <typename Kernel>
   void allocate(Device& device, const Kernel& kernel) {
     if (kernel.row_blocks() < 2) return;

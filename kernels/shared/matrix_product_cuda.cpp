@@ -68,7 +68,8 @@ Preference make_preference(std::size_t workspace_bytes, Arithmetic arithmetic) {
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // Allowed in addition to undivided sums. Other schemes keep partial sums in the result's type (bf16) or add in place.
+  // This reduction scheme is allowed in addition to undivided sums. Other schemes keep partial sums in the result's
+  // type (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if (arithmetic == Arithmetic::fp32) {
@@ -104,8 +105,8 @@ void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.b_sums->data);
     return;
   }
-  // cuBLASLt adds the bias along the rows of the column-major result, which are the columns of C. Its type is the
-  // result's.
+  // cuBLASLt adds the bias along the rows of the column-major result, which are the columns of C. The bias has the type
+  // of the result.
   set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
       epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
   set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));

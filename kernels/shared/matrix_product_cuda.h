@@ -6,7 +6,7 @@
 //
 // Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
-// So every run has the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
+// Therefore every run uses the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
 //
 // A batch computes products of equal shapes at once; each operand has its own distance from product to product.
 #pragma once
@@ -26,12 +26,12 @@ struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
   std::int64_t batch_stride = 0;  ///< elements from one product of a batch to the next
-  std::size_t address_step = 0;   ///< bytes; the address of a run differs from the tensor's by a multiple
+  std::size_t address_step = 0;   ///< bytes; a run's address is the tensor's address plus a multiple of this
 };
 
 struct MatrixBatch {
   std::int64_t count = 1;           ///< products
-  std::size_t workspace_bytes = 0;  ///< of the device's workspace, at its start; 0: all
+  std::size_t workspace_bytes = 0;  ///< bytes to use at the start of the device's workspace; 0: all
 };
 
 /// Factors of the product and of S.
@@ -46,8 +46,8 @@ struct MatrixAddresses {
   const void* s = nullptr;  ///< if beta is not 0: S, with C's layout and alignment; may be A or B, not C
 };
 
-/// Operations on the product while it is in registers, or on B while it is in shared memory. A product has a bias or
-/// sums, or neither.
+/// Operations on the product while the product is in registers, or on B while B is in shared memory. A product has
+/// either a bias or sums or neither of them.
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
   bool relu = false;               ///< requires a bias
@@ -64,12 +64,13 @@ class MatrixProductCuda {
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
-  /// The number of parts of the sums over k that are computed in parallel. A GPU needs several for a small result.
+  /// The number of parts into which the sums over k are divided, to compute them in parallel. If the result is small, a
+  /// GPU needs several parts.
   int splits() const;
 
-  /// Enqueues the product, which uses the device's workspace. Without S.
+  /// Enqueues the product without S. The product uses the device's workspace.
   void run(Stream& stream) const { run(stream, memory_); }
-  /// The same on other memory; see MatrixOperand::address_step.
+  /// Enqueues the product on other memory; see MatrixOperand::address_step.
   void run(Stream& stream, const MatrixAddresses& memory) const;
 
  private:

@@ -5,11 +5,11 @@
 //   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - area of the box / area of the image
 //   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, for the first the last sample
 //
-// Half a box's sides are int(sqrt(1 - lambda') / 2 extent). Its centre is uniform, and the image's edges cut it off.
-// There is one draw for all samples that an executable processes at once. It depends only on the stream position of the
-// first sample, so a resume and the number of ranks do not change it as long as the batches are the same. Sources:
-// Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019;
-// torchvision's transforms.
+// Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image,
+// and the edges of the image cut off the box. There is one draw for all samples that an executable processes at once.
+// It depends only on the stream position of the first sample, so a resume and the number of ranks do not change the
+// draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk
+// minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
 #pragma once
 
 #include "carillon/core/philox.h"
@@ -40,7 +40,7 @@ struct Mixing {
   }
 };
 
-/// The sample that number `sample` of a batch is mixed with.
+/// The number of the sample with which sample number `sample` of a batch is mixed.
 template <typename Index>
 CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
   return (sample == 0 ? batch : sample) - 1;

@@ -15,8 +15,8 @@ inline dnnl::memory::data_type onednn_type(DType type) {
   return dnnl::memory::data_type::f32;
 }
 
-/// With scratch memory from the caller (DNNL_ARG_SCRATCHPAD). oneDNN's own scratch belongs to the thread that creates a
-/// primitive, and no other thread may run that primitive.
+/// Makes a primitive use scratch memory from the caller (DNNL_ARG_SCRATCHPAD). With oneDNN's own scratch memory, only
+/// the thread that creates a primitive may run the primitive.
 inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;

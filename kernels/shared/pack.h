@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-inline constexpr int pack_bytes = 16;  ///< of the largest pack
+inline constexpr int pack_bytes = 16;  ///< bytes of the largest pack
 
 template <typename T, int n>
 struct alignas(sizeof(T) * n) Pack {

@@ -1,4 +1,4 @@
-// PackedPool: which pack of n channels of a pixel a GPU thread processes in a pooling.
+// PackedPool: assigns a pack of n channels of a pixel to each GPU thread in a pooling.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ struct PackedRows {
 
   std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
   /// Calls use(element, load(element)) for each of the thread's rows, where `element` is the index of the pack's first
-  /// element. All loads come before the first use, which may store: so the memory answers them together.
+  /// element. All loads are issued before the first use, because `use` may store. So the loads are in flight together.
   template <typename Load, typename Use>
   CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Load& load, const Use& use) const {
     const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
@@ -34,7 +34,7 @@ struct PackedRows {
       if (first + k < rows) use(element(first + k), loaded[k]);
     }
   }
-  /// The column of that element.
+  /// The column of the first element of pack `i`.
   CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
     return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
   }

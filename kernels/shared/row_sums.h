@@ -1,4 +1,4 @@
-// Sums of rows that are float32 while they grow: in place if the row is float32, else in scratch.
+// Row sums that are accumulated in float32: in place if the row is float32, otherwise in scratch memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace carillon {
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
 
-/// Stores what was summed at sums_of.
+/// Stores the sums that were accumulated at sums_of.
 [[gnu::always_inline]] inline void store_sums(const float* /*sums*/, std::int64_t /*count*/, float* /*row*/) {}
 [[gnu::always_inline]] inline void store_sums(const float* __restrict sums, std::int64_t count, Bf16* __restrict row) {
   for (std::int64_t c = 0; c < count; ++c) row[c] = to_bf16(sums[c]);

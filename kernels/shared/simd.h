@@ -87,7 +87,7 @@ CARILLON_INLINE Vector broadcast_as(float value) {
   }
 }
 
-/// The first `count` <= 4 values, then zeros; reads no others.
+/// Loads the first `count` <= 4 values, then zeros. Reads no other memory.
 CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
 #if defined(__AVX512VL__)
   return (Quad)_mm_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), from);
@@ -101,7 +101,7 @@ CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
 #endif
 }
 
-/// The first `count` <= lanes values, then zeros; reads no others.
+/// Loads the first `count` <= lanes values, then zeros. Reads no other memory.
 CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
@@ -114,7 +114,7 @@ CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #endif
 }
 
-/// Stores the first `count` <= lanes values; writes no others.
+/// Stores the first `count` <= lanes values. Writes no other memory.
 CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)values);

@@ -26,8 +26,8 @@ class ThreadScratch {
                                 static_cast<std::size_t>(omp_get_thread_num()) * stride_);
   }
 
-  /// A grain for parallel_ranges over `count` elements: at least `least`, and so large that parallel_ranges makes no
-  /// more ranges than there are pieces. With the third operand, rounding down adds no range.
+  /// A grain for parallel_ranges over `count` elements: at least `least`, and large enough that parallel_ranges makes
+  /// at most one range per piece. The third operand ensures that rounding down adds no range.
   std::size_t grain(std::size_t count, std::size_t least) const {
     return std::max({least, count / thread_count_, thread_count_ + 2});
   }

@@ -7,8 +7,8 @@
 
 namespace carillon {
 
-/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour. A
-/// leaf completes as many sums as its number has trailing ones. The last leaf completes all of them.
+/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour.
+/// Adding leaf i completes one sum for each trailing one bit of i. The last leaf completes all sums.
 struct AddTreeLeaf {
   const float* values = nullptr;  ///< [count] the leaf
   float* waiting = nullptr;       ///< [levels][count]
@@ -32,7 +32,8 @@ struct AddTreeLeaf {
   }
 };
 
-/// own = factor * the sum of the parts of all ranks in the tree. Sums of 2, 4, ... parts replace the first of them.
+/// own = factor * the sum of the parts of all ranks in the tree. A sum of 2, 4, ... parts replaces the first of these
+/// parts.
 struct SumRanksAsTree {
   float* own = nullptr;     ///< [count] the part of rank `rank`; receives the result
   float* others = nullptr;  ///< [ranks][count] the parts of the other ranks, overwritten; row `rank` is not used

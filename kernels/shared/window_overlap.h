@@ -25,7 +25,8 @@ CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int pos
   return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
 }
 
-/// 1 / the number of positions of a window inside the input. `rows`, `columns`: offsets_inside.
+/// The reciprocal of the number of positions of a window that are inside the input. `rows`, `columns`: results of
+/// offsets_inside.
 template <typename Int>
 CARILLON_HOST_DEVICE inline float share_of_each(const Interval<Int>& rows, const Interval<Int>& columns) {
   return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));

@@ -1,4 +1,5 @@
-// Class terms: what one class adds to the loss of a row, and to its gradient, with class weights or focal loss.
+// Class terms: the contributions of one class to the loss of a row and to the gradient of this loss, with class weights
+// or focal loss.
 //
 //   f(p) = -(1 - p)^gamma log p            p: the probability of the class
 //   h(p) = -p f'(p) = (1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p
@@ -21,7 +22,7 @@ struct ClassLogit {
   double log_sum = 0.0;      ///< log(sum)
 
   CARILLON_HOST_DEVICE double probability() const { return exponential / sum; }
-  /// 1 - probability. The largest logit, the only one with a probability above 1/2, loses no digits here.
+  /// 1 - probability. For a probability above 1/2, which only the largest logit can have, this loses no digits.
   CARILLON_HOST_DEVICE double rest() const { return (sum - exponential) / sum; }
 };
 

@@ -120,8 +120,8 @@ class SoftmaxCrossEntropyCpu final : public Op {
     return {.shifted = double{z[j]} - largest, .exponential = row_[j], .sum = row.sum, .log_sum = row.log_sum};
   }
 
-  /// Reads the exponentials in row_. The label's class takes part even with a weight of 0, so that NaN reaches the
-  /// loss.
+  /// Reads the exponentials in row_. The class of the label is included even if its weight is 0, so that a NaN reaches
+  /// the loss.
   WeightedRow weighted_row(const float* z, float largest, std::size_t b, float lambda) const {
     WeightedRow row{.sum = std::accumulate(row_.begin(), row_.end(), 0.0)};
     row.log_sum = std::log(row.sum);

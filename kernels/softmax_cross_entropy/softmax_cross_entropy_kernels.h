@@ -16,8 +16,8 @@ namespace carillon {
 
 inline constexpr int softmax_threads = 256;
 
-/// Number of neighbouring threads that share a row of logits. A thread has at most 4 logits, or more if the row has
-/// over 4 * softmax_threads. The kernel is compiled for the three values.
+/// Number of neighbouring threads that share a row of logits. A thread has at most 4 logits, unless the row has more
+/// than 4 * softmax_threads logits. The kernel is compiled for the three possible results.
 CARILLON_HOST_DEVICE constexpr int softmax_lanes(std::int64_t classes) {
   return classes <= 16 ? 4 : classes <= 128 ? 32 : softmax_threads;
 }
@@ -195,7 +195,7 @@ struct SoftmaxKernel {
     });
   }
 
-  /// The label's class takes part even with a weight of 0, so that NaN reaches the loss.
+  /// The class of the label is included even if its weight is 0, so that a NaN reaches the loss.
   CARILLON_HOST_DEVICE void add_terms_of_thread(Shared& shared, int block, int thread) const {
     double loss_terms = 0.0, slope = 0.0;
     for_each_class(shared, block, thread,

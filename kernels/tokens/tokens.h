@@ -1,6 +1,6 @@
 // embed_tokens: makes the tokens of a transformer from the patches of an image.
-// first_token: copies the class token of each sample. It is a learned vector in front of the patches; the network
-// classifies by its final value.
+// first_token: copies the class token of each sample. The class token is a learned vector in front of the patches; the
+// network classifies by the final value of this token.
 //
 //   embed_tokens   y[b, 0] = class + positions[0]                     x: [batch, height, width, channels]
 //                  y[b, 1 + i] = x[b, i] + positions[1 + i]           y: [batch, 1 + height width, channels]

@@ -26,7 +26,7 @@ struct EmbedTokensForward {
   }
 };
 
-/// Per pack of a sample: its sums over the samples.
+/// Computes, for each pack of a sample, the sums over the samples.
 template <typename T, int n>
 struct EmbedTokensSums {
   static constexpr int samples_at_once = 16;  ///< loaded before the first is added

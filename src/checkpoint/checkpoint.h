@@ -50,14 +50,14 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
 /// `train_dir/best.ckpt.h5`: the state of the best evaluation of a run.
 std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
 
-/// Writes `state` to `path`, replacing it atomically. Move a large state: its arrays are freed as the file grows. On an
-/// error the old file stays and the temporary is removed. Errors: io (path, cause).
+/// Writes `state` to `path`, and replaces an old file atomically. Move a large state: its arrays are freed while the
+/// file grows. On an error the old file stays, and the temporary file is removed. Errors: io (path, cause).
 void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
-/// An intact checkpoint that is not loaded: of another format version, or larger than the caller's limit, so probably
-/// of another network. Loading must not fall back to an older one. Exit code: data.
+/// An intact checkpoint that programs do not load: it has another format version, or it is larger than the caller's
+/// limit and probably belongs to another network. Loading must not fall back to an older checkpoint. Exit code: data.
 class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
@@ -75,9 +75,10 @@ struct LoadedCheckpoint {
   CheckpointState state;
 };
 
-/// Reads the newest checkpoint of `train_dir` that loads. Calls `warn` with one line for each damaged one that it
-/// skips. If a run removes a checkpoint before it is opened, lists the directory again. Returns nothing if there is no
-/// checkpoint file. Errors: data (none of them loads), RefusedCheckpoint (one that precedes the first that loads), io.
+/// Reads the newest checkpoint of `train_dir` that loads. Skips damaged checkpoints, and calls `warn` with one line for
+/// each of them. If another run removes a checkpoint before this function opens it, lists the directory again. Returns
+/// nullopt if there is no checkpoint file. Errors: data (no checkpoint loads), RefusedCheckpoint (a refused checkpoint
+/// is newer than all checkpoints that load), io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);
@@ -87,8 +88,8 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
                                  std::uint64_t max_bytes = no_size_limit);
 
-/// Removes temporaries (`<name>.<digits>.tmp` for a checkpoint, best.ckpt.h5 and metrics.jsonl) that a killed writer
-/// left in `train_dir`.
+/// Removes the temporary files that a killed writer left in `train_dir`: `<name>.<digits>.tmp`, with the name of a
+/// checkpoint, best.ckpt.h5 or metrics.jsonl.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
 /// Which checkpoints are kept after writing a new one. Checkpoints of later steps are neither counted nor removed.
@@ -104,7 +105,7 @@ class CheckpointWriter {
   CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention);
   /// Writes all checkpoints to one file; each replaces the previous one.
   explicit CheckpointWriter(std::filesystem::path file);
-  /// Waits for the write in progress. An error that was not fetched by `wait` is lost.
+  /// Waits for the write in progress. If `wait` has not thrown its error, the error is lost.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -112,8 +113,8 @@ class CheckpointWriter {
   /// Waits for the previous write, then starts to write `state`. Throws the error of the previous write. Move the state
   /// to avoid a copy.
   void start(CheckpointState state);
-  /// Starts to write the last state again. Call it after `wait` has thrown. A state of which no file can be made fails
-  /// again, for the same reason.
+  /// Starts to write the last state again. Call it after `wait` has thrown. If the state itself is invalid, the write
+  /// fails again for the same reason.
   void start_again();
   /// True if `wait` would return or throw immediately.
   bool is_done() const;

@@ -25,7 +25,7 @@ int json_depth(std::string_view text) {
   return deepest;
 }
 
-/// Whether HDF5 takes `name`, split at '/', for itself: it ignores empty parts and ".".
+/// Whether HDF5 uses `name`, split at '/', as a path without change. HDF5 ignores empty parts and ".".
 bool is_path(std::string_view name) {
   const std::string whole = fmt::format("/{}/", name);
   return whole.find("//") == whole.npos && whole.find("/./") == whole.npos && name.find('\0') == name.npos;

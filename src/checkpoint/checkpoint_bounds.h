@@ -1,5 +1,5 @@
-// Bounds of what a checkpoint holds. Writing and reading check the same functions, and a training checks them before
-// its first step, so that every checkpoint that is written can be read.
+// Bounds of the contents of a checkpoint. Writers and readers check the same bounds, and a training checks them before
+// its first step. Therefore every checkpoint that is written can be read.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace carillon {
 
 inline constexpr int max_array_rank = 8;
 inline constexpr int max_name_depth = 16;                    ///< number of '/' in a name
-inline constexpr std::size_t max_name_bytes = 1024;          ///< of an array or an optimizer slot
+inline constexpr std::size_t max_name_bytes = 1024;          ///< name of an array or an optimizer slot
 inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, the size of HDF5's chunk cache
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
-inline constexpr int max_options_depth = 16;                            ///< of the JSON: JSON parsers recurse
-inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also that of --max-steps
+inline constexpr int max_options_depth = 16;                            ///< limited: JSON parsers recurse
+inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also the maximum of --max-steps
 inline constexpr std::uint64_t max_stream_position = std::uint64_t{1} << 63;
 
-/// Bytes of an array in the file besides its values are fewer: name, HDF5's metadata.
+/// An upper bound of the bytes of an array in the file in addition to its values: name, HDF5 metadata.
 inline constexpr std::size_t max_array_overhead_bytes = std::size_t{16} << 10;
 
 /// Checks the parts of a checkpoint. All errors have `code` and start with `subject`.
@@ -29,9 +29,9 @@ class CheckpointBounds {
  public:
   CheckpointBounds(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}
 
-  /// Attributes model, options and network.
+  /// Checks the attribute model, options or network.
   void check_text(std::string_view attribute, std::string_view text) const;
-  /// The text and the nesting of the options JSON.
+  /// Checks length and nesting of the options JSON.
   void check_options(std::string_view json) const;
   void check_position(std::int64_t global_step, std::uint64_t stream_position) const;
   void check_array(std::string_view name, std::span<const std::int64_t> shape) const;

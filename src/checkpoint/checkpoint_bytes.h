@@ -17,8 +17,8 @@ inline constexpr std::size_t checkpoint_header_bytes = 512;
 /// The whole file. Frees each array when it is in the file, so move a large state. Errors: as build_hdf5_image.
 std::vector<std::byte> encode_checkpoint(CheckpointState state);
 
-/// The HDF5 image in `file`, after checking length and CRC32C. `subject` ("checkpoint <path>") starts every error line.
-/// Errors: data, RefusedCheckpoint (another version of the header).
+/// Checks length and CRC32C of `file` and returns the HDF5 image in it. `subject` ("checkpoint <path>") starts every
+/// error line. Errors: data, RefusedCheckpoint (another version of the header).
 std::span<const std::byte> verified_image(std::span<const std::byte> file, const std::string& subject);
 
 /// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes. Frees each array when it is in

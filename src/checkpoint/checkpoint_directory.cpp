@@ -53,9 +53,9 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
   if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
 }
 
-/// Lists again while the list is empty: if a run replaces its only checkpoint, a listing may miss the old and the new
-/// file. `changes`: a checkpoint has disappeared during this search, so a run is replacing them; waits for its next,
-/// for one second at most.
+/// Lists the directory again if the list is empty: while a run replaces its only checkpoint, a listing may miss both
+/// the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is replacing
+/// checkpoints. Then waits at most one second for the next checkpoint.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir, bool changes) {
   constexpr int max_listings = 10;
   std::vector<std::int64_t> steps;
@@ -72,9 +72,9 @@ std::optional<std::int64_t> newest_but(const std::set<std::int64_t>& skipped, co
   return found == steps.end() ? std::nullopt : std::optional(*found);
 }
 
-/// Removes the checkpoints that `retention` does not keep, after that of `newest_step` has been written. Later steps
-/// are neither counted nor removed: they belong to another run, or they are damaged and this run skipped them. Errors:
-/// io.
+/// Removes the checkpoints that `retention` does not keep, after the checkpoint of `newest_step` has been written.
+/// Later steps are neither counted nor removed: they belong to another run, or they are damaged and this run skipped
+/// them. Errors: io.
 void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step,
                             const CheckpointRetention& retention) {
   if (retention.newest <= 0) return;
@@ -118,8 +118,8 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
     } catch (const RefusedCheckpoint&) {
       throw;  // not damaged: resuming from an older one would lose work
     } catch (const Error& error) {
-      // A running training has removed it and has already written a newer one. If it is listed again, it is a link to
-      // nothing.
+      // A running training has removed this checkpoint and has already written a newer one. If the next listing
+      // contains this checkpoint again, it is a dangling symbolic link.
       if (error.code() == ExitCode::no_input && vanished.insert(*next).second) continue;
       if (error.code() != ExitCode::data && error.code() != ExitCode::no_input) throw;
       warn(fmt::format("{}; skipped", error.what()));
@@ -163,7 +163,7 @@ struct CheckpointWriter::Worker {
   void start() {
     write = std::async(std::launch::async, [this] { run(); });
   }
-  /// Makes the file of `state`, and frees both the state and a file that could not be written.
+  /// Makes the file of `state` in memory. Frees the state, and also the file if it could not be written.
   void encode() {
     CheckpointState taken = std::move(*state);
     state.reset();

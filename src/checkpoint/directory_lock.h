@@ -2,7 +2,7 @@
 //
 // It takes two flock locks. Both are released when the holder dies. The lock of the directory itself cannot be deleted
 // by accident. The lock of `directory/.lock` names its holder and works if directories cannot be locked (NFS). If one
-// of them is not available, the holder rewrites the file `.heartbeat` every few seconds.
+// of the two locks is not available, the holder rewrites the file `.heartbeat` every few seconds.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace carillon {
 /// The state of `.lock`: held, free, in a file system without locks, or absent.
 enum class LockState { held, free, none, absent };
 
-/// Takes a free lock for a moment to test it.
+/// The state of the lock `directory/.lock`. If the lock is free, takes it for a moment to test it.
 LockState look_at_lock(const std::filesystem::path& directory);
 
 /// `limit`: a process counts as dead if its heartbeat file has not changed for this time.
@@ -33,12 +33,12 @@ struct HeartbeatTimes {
 /// A file that a process rewrites every few seconds to show that it is alive, without locks or clocks.
 class Heartbeat {
  public:
-  /// Waits until the file changes, and returns the name of its process. Returns an empty text immediately if there is
-  /// no file, and after `limit` if it has not changed; then also removes the file. Compares no clocks of different
-  /// hosts. Errors: io (the file cannot be removed).
+  /// Waits until the heartbeat file changes, and returns the name of the process that writes it. Returns an empty text
+  /// immediately if there is no file. If the file has not changed after `limit`, removes it and returns an empty text.
+  /// Never compares clocks of different hosts. Errors: io (the file cannot be removed).
   static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
 
-  /// Rewrites the file with `who`, one line, until destruction, which removes the file. Ignores write errors.
+  /// Rewrites the file with the line `who` until destruction. Destruction removes the file. Ignores write errors.
   /// Errors: usage (another process created the file after the call of `holder`).
   Heartbeat(std::filesystem::path path, std::string who, const HeartbeatTimes& times = {});
   ~Heartbeat();
@@ -58,8 +58,9 @@ class Heartbeat {
 class DirectoryLock {
  public:
   /// Creates the directory if it is missing. If there is a heartbeat file, observes it for some seconds. Calls `warn`
-  /// with one line in that case and if the file system has no locks. Errors: io (directory or `.lock` cannot be created
-  /// or written, or `.lock` is not a regular file), usage (another job holds it: names host, process and Slurm job).
+  /// with one line if there is a heartbeat file or if the file system has no locks. Errors: io (directory or `.lock`
+  /// cannot be created or written, or `.lock` is not a regular file), usage (another job holds the lock; the message
+  /// names host, process and Slurm job).
   explicit DirectoryLock(
       const std::filesystem::path& directory,
       const std::function<void(const std::string&)>& warn = [](const std::string&) {});

@@ -14,7 +14,8 @@ namespace {
 
 using hdf5::Id;
 
-/// The chunk shape: whole trailing dimensions while they fit, an even division of the next one, 1 for those before it.
+/// The chunk shape. The trailing dimensions that fit are whole, the next dimension is divided evenly, and all earlier
+/// dimensions are 1.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);
   hsize_t elements = 1;
@@ -40,14 +41,15 @@ std::size_t value_bytes(const CheckpointState& state) {
   return count * sizeof(float);
 }
 
-/// The memory of a file in memory, after some bytes for the caller. HDF5 grows it.
+/// The memory of a file that HDF5 builds and grows in memory. Some bytes before the file are reserved for the caller.
 struct FileMemory {
   static constexpr std::size_t increment_bytes = 1 << 20;
 
   std::size_t front_bytes;
   std::vector<std::byte> bytes;
 
-  /// Reserves room for HDF5's headers, too: while memory moves, twice as much is in use.
+  /// Also reserves room for HDF5's headers. Otherwise HDF5 would grow the memory, and the copy would need twice as much
+  /// memory.
   FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
     try {
       bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
@@ -102,7 +104,7 @@ class Builder {
     write_attribute(name, type.get(), type.get(), &pointer);
   }
 
-  /// Frees each array when it is in the file.
+  /// Frees each array as soon as it is in the file.
   void arrays(const std::string& group_name, std::vector<NamedArray> arrays) {
     const auto group = check_.id(H5Gcreate2(file_.get(), group_name.c_str(), links_.get(), H5P_DEFAULT, H5P_DEFAULT),
                                  "cannot add group " + group_name);
@@ -116,7 +118,7 @@ class Builder {
     }
   }
 
-  /// The front bytes and the file. Call it last.
+  /// Returns the front bytes and the file. Call it last.
   std::vector<std::byte> take() {
     check_.done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot flush");
     const auto bytes = H5Fget_file_image(file_.get(), nullptr, 0);

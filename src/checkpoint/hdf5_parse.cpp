@@ -169,7 +169,8 @@ class Parser {
     }
   }
 
-  /// Data in the image, with no filter but the checksum: HDF5 would read other files, and inflate chunks of any size.
+  /// Refuses data outside the image and all filters except the checksum. Otherwise HDF5 would read other files, and
+  /// decompress chunks of any size.
   void check_storage(hid_t data, const std::string& name) const {
     const auto properties = check_.id(H5Dget_create_plist(data), name);
     const auto layout = H5Pget_layout(properties.get());
@@ -211,7 +212,7 @@ class Parser {
     return array;
   }
 
-  /// Element count of `array`; all arrays together can't hold more bytes than the image they are in.
+  /// The element count of `array`. All arrays together must not have more bytes than the image.
   std::size_t take_elements(const NamedArray& array) {
     std::size_t count = 1;
     for (const auto extent : array.shape) {

@@ -16,8 +16,8 @@ namespace carillon::hdf5 {
 /// An ID of any kind. H5Idec_ref closes the object with the last reference.
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
-/// Held around all HDF5 calls. It admits one thread at a time, because the library may lack thread safety, and it
-/// suppresses the printing of error stacks.
+/// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may lack thread safety.
+/// It also suppresses the printing of error stacks.
 class Session {
  public:
   Session() : lock_(library_mutex()) {
@@ -30,7 +30,7 @@ class Session {
 
  private:
   static std::mutex& library_mutex() {
-    static std::mutex mutex;  // HDF5 itself is one per process
+    static std::mutex mutex;  // HDF5 has one global state per process
     return mutex;
   }
 

@@ -18,7 +18,7 @@ std::map<std::string_view, const NamedArray*> by_name(const std::vector<ListedAr
   return found;
 }
 
-/// Empty: they are equal.
+/// Describes how two arrays differ; empty if they are equal.
 std::string difference(const NamedArray& first, const NamedArray& second) {
   if (first.shape != second.shape) return shape_text(first.shape) + " and " + shape_text(second.shape);
   std::size_t count = 0;
@@ -37,7 +37,7 @@ std::string difference(const NamedArray& first, const NamedArray& second) {
   return fmt::format("{} of {} values, by {:.3g} at most{}", count, first.values.size(), largest, share);
 }
 
-/// Adds `more` to `sums`, which has the same arrays; else says which of them is at fault.
+/// Adds `more` to `sums`. Requires the same arrays in both; otherwise the error names the array that differs.
 void add(const std::vector<NamedArray>& more, const std::vector<NamedArray>& like, const std::filesystem::path& path,
          std::vector<std::vector<double>>& sums) {
   sums.resize(like.size());

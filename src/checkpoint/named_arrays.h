@@ -53,9 +53,9 @@ struct ArrayDifference {
 /// then the arrays that only `second` has.
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
-/// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. Everything else is
-/// taken from the last checkpoint, except the optimizer slots, which are dropped. Errors: usage (fewer than two), data
-/// (a checkpoint of another model or with other arrays than the first; names the file).
+/// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no
+/// optimizer slots. All other values come from the last checkpoint. Errors: usage (fewer than two), data (a checkpoint
+/// of another model or with other arrays than the first; names the file).
 CheckpointState mean_of(std::span<const LoadedCheckpoint> checkpoints);
 
 }  // namespace carillon

@@ -67,7 +67,7 @@ class HeaderParser {
     fail(ExitCode::data, "{}: {}", path_.string(), fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// The object, without members of equal names and without the deep nesting that would take much memory.
+  /// Parses the object. Refuses members with equal names, and deep nesting, which would need much memory.
   Json parsed() const {
     constexpr int deepest = 2;  // header, entry, shape
     std::set<std::string, std::less<>> names;
@@ -165,7 +165,7 @@ void read_at(const Descriptor& file, const std::filesystem::path& path, std::uin
   if (count < bytes.size()) fail(ExitCode::data, "{}: is cut", path.string());
 }
 
-/// What a file of other first bytes seems to be, as the rest of a message; empty: unknown.
+/// The probable format of a file that does not begin like safetensors, as the end of a message; empty: unknown.
 std::string_view likely_content(std::string_view first) {
   if (first.starts_with("version ")) return " (it seems to be a pointer of Git LFS: run git lfs pull)";
   if (first.starts_with('<')) return " (it seems to be a web page: download the file itself)";

@@ -20,13 +20,13 @@
 
 namespace carillon {
 
-/// Programs refuse longer headers. That of a network with 10,000 arrays has about 1 MiB.
+/// Programs refuse longer headers. The header of a network with 10,000 arrays has about 1 MiB.
 inline constexpr std::uint64_t max_safetensors_header_bytes = std::uint64_t{4} << 20;
 
 /// An array of a file.
 struct SafetensorsEntry {
   std::string name;
-  std::string type;  ///< of the format: "F32", "BF16", "I64"
+  std::string type;  ///< type name of the format: "F32", "BF16", "I64"
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;  ///< bytes from the begin of the data
 };
@@ -37,7 +37,7 @@ class SafetensorsFile {
   /// name the file: no_input, data (not such a file, damaged, cut), io.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
-  /// In the order of the data.
+  /// The entries in the order of their data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   /// The values of an entry of F32, F16 or BF16, as float32. Errors: data (another type; the file has changed), io.
   NamedArray read(const SafetensorsEntry& entry) const;

@@ -1,6 +1,6 @@
 // CRC32C: the Castagnoli checksum (RFC 3720, appendix B.4) of TFRecord files and checkpoints.
 //
-// crc32c("123456789") = 0xE3069283. Uses ISA-L (40 GB/s on one core), and SSE 4.2 for a few bytes.
+// crc32c("123456789") = 0xE3069283. Uses ISA-L (40 GB/s on one core) for long data and SSE 4.2 for a few bytes.
 #pragma once
 
 #include <cstddef>

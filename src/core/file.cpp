@@ -133,7 +133,7 @@ std::filesystem::path output_target(const std::filesystem::path& path) {
 
 NewFile::NewFile(std::filesystem::path path, std::string_view prefix)
     : path_(std::move(path)), target_(output_target(path_)) {
-  // Process IDs are no unique names: containers on different hosts, or of one host, share a directory.
+  // Process IDs would not be unique: containers on the same host or on different hosts can share a directory.
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
   temporary_ = directory() / fmt::format("{}{}.{:016x}.tmp", prefix, target_.filename().string(), number);
@@ -160,7 +160,8 @@ void NewFile::set_time(std::int64_t changed_nanoseconds) {
 
 void NewFile::finish() {
   if (retry_interrupted([&] { return ::fsync(descriptor_.get()); }) != 0) fail_to("sync", errno);
-  // NFS reports a full disk or quota here at the latest. After EINTR Linux has closed the descriptor all the same.
+  // NFS reports a full disk or quota in close() at the latest. After EINTR, Linux has closed the descriptor
+  // nevertheless.
   if (::close(descriptor_.release()) != 0 && errno != EINTR) fail_to("close", errno);
 }
 

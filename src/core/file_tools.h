@@ -14,8 +14,8 @@
 
 namespace carillon {
 
-/// Result of a try of flock. held: another process holds it. none: the file system has no locks (ENOLCK, ENOTSUP), or
-/// none for directories.
+/// Result of a try of flock. held: another process holds the lock. none: the file system has no locks (ENOLCK,
+/// ENOTSUP), or no locks for directories.
 enum class LockOutcome { locked, held, none };
 
 /// Tries an exclusive lock, or a shared one, without waiting. The lock ends with the last copy of the descriptor.
@@ -39,11 +39,11 @@ class RemovedAtEnd {
   std::filesystem::path path_;
 };
 
-/// Reads the lines of a file from the last one to the first, in blocks. So memory does not depend on the size of the
-/// file, and a reader that needs only the last lines reads no others.
+/// Reads the lines of a file from the last one to the first, in blocks. Therefore the memory does not depend on the
+/// size of the file. A caller that needs only the last lines reads only the last blocks.
 class LinesFromEnd {
  public:
-  /// Longer lines have no text: nothing that writes a log writes such lines.
+  /// For longer lines, `next` returns no text. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
   /// Opens a regular file. Errors of all members: as open_plain_file.
@@ -53,7 +53,8 @@ class LinesFromEnd {
     std::string text;            ///< without its newline
     std::uint64_t end_byte = 0;  ///< offset of the byte after its newline
   };
-  /// The line before the last returned one; first the last complete line of the file. None: there is no other line.
+  /// Returns the line before the last returned line. The first call returns the last complete line of the file. Returns
+  /// nullopt if no line is left.
   std::optional<Line> next();
 
  private:

@@ -1,10 +1,11 @@
-// has_cuda: true in builds with CUDA. CMake defines it. Only sources that need it include this header, so all others
-// are equal in both builds, and a compiler cache compiles them once.
+// has_cuda: true in builds with CUDA. CMake defines it. Only sources that need has_cuda include this header. All other
+// sources are equal in builds with and without CUDA, so a compiler cache compiles them once.
 #pragma once
 
 namespace carillon {
 
-/// Call functions that exist in CUDA builds only within `if constexpr (has_cuda)`. So no stand-in is needed elsewhere.
+/// Call functions that exist in CUDA builds only within `if constexpr (has_cuda)`. Other builds then need no stubs for
+/// these functions.
 inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
 
 }  // namespace carillon

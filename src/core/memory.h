@@ -7,19 +7,19 @@
 
 namespace carillon {
 
-/// Memory that Linux reports as available, at most what the control groups of the process allow.
+/// The memory that Linux reports as available, limited by the control groups of the process.
 std::uint64_t available_memory_bytes();
 
 /// All memory and swap space, used or not, within the limits of the control groups.
 std::uint64_t total_memory_bytes();
 
-/// Empties the vector and frees its memory. `values = {}` and `values.clear()` keep it.
+/// Empties the vector and frees its memory. `values = {}` and `values.clear()` would keep the memory.
 template <typename T>
 void free_memory(std::vector<T>& values) {
   std::vector<T>().swap(values);
 }
 
-/// Frees the memory if it is large, so that a thread does not keep that of a single large picture.
+/// Frees the memory of the vector if it is large. Otherwise a thread would keep the memory of a single large picture.
 template <typename T>
 void free_if_large(std::vector<T>& values) {
   constexpr std::size_t kept_bytes = std::size_t{64} << 20;

@@ -1,4 +1,4 @@
-// Process: what a program sets up at its start, and what it knows of its host, its terminal and other processes.
+// Process: setup at the start of a program, and queries about the host, the terminal and other processes.
 #pragma once
 
 #include <cstdlib>
@@ -8,20 +8,21 @@
 namespace carillon {
 
 /// Opens /dev/null for reading for each of stdin, stdout and stderr that is closed. Otherwise the next opened file
-/// would get its number, and messages would be written into it. Writing to them fails, as to a closed descriptor.
+/// would get the number of the closed descriptor, and messages would be written into this file. Writing to these
+/// descriptors fails, as writing to a closed descriptor does.
 void open_standard_descriptors();
 
-/// Starts a thread that takes TERM, INT, HUP, XCPU, CONT, USR1 and USR2, and blocks them in the calling thread and in
-/// the threads that it starts later. Reason: on processors without AVX-512, oneDNN computes some products (inner size
-/// above 8192: jit_avx_gemm_f32.cpp) with the stack pointer at the start of a heap block. The frame of a signal handler
-/// would overwrite the memory before it. Call this after MPI_Init, because MPI's helper processes would inherit the
-/// mask, and before the first OpenMP region.
+/// Starts a thread that handles the signals TERM, INT, HUP, XCPU, CONT, USR1 and USR2. Blocks these signals in the
+/// calling thread and in all threads that the calling thread starts later. Reason: on processors without AVX-512,
+/// oneDNN computes some products (inner size above 8192: jit_avx_gemm_f32.cpp) with the stack pointer at the start of a
+/// heap block. The stack frame of a signal handler would overwrite the memory before that block. Call this after
+/// MPI_Init, because MPI's helper processes would inherit the signal mask, and before the first OpenMP region.
 void keep_signals_from_computation();
 
-/// Treats denormal floats as zero, as operands and results, in the calling thread and in the threads that it starts. No
-/// effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which are slow on
-/// some processors: on an Emerald Rapids a training with raw pixels ran at a third of its speed. Training does not need
-/// them: the smallest normal float is 1.2e-38.
+/// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and
+/// as results. No effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which
+/// are slow on some processors: on an Emerald Rapids a training with raw pixels ran at a third of its speed. Training
+/// does not need denormals: the smallest normal float is 1.2e-38.
 void flush_denormals();
 
 /// True if the process is stopped (SIGSTOP, a debugger).

@@ -30,8 +30,8 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
   }
 }
 
-/// sum_range as a tree, with a stack of block sums, the largest at the bottom. A part completes as many blocks as its
-/// number has trailing ones.
+/// sum_range as a tree, with a stack of block sums, the largest at the bottom. Part i merges one block for each
+/// trailing one bit of i.
 CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::size_t begin, std::size_t end,
                                      float factor, float* out) {
   std::size_t at = begin;
@@ -63,7 +63,7 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
   }
 }
 
-/// Two parts can be added in one order only.
+/// The function that sums a range in this order. Two parts have only one order, so they do not need the tree.
 auto* range_sum(SumOrder order, std::size_t parts) {
   return order == SumOrder::tree && parts > 2 ? sum_range_as_tree : sum_range;
 }

@@ -75,7 +75,8 @@ bool all_of(std::string_view text, Holds holds) {
   return true;
 }
 
-/// Appends `text` with \xNN per byte of what is not shown, and a backslash before each character of `escaped`.
+/// Appends `text`, with \xNN for each byte of characters that are not shown, and with a backslash before each character
+/// of `escaped`.
 void append_printable(std::string& shown, std::string_view text, std::string_view escaped = "") {
   while (!text.empty()) {
     const Character character = first_character(text);

@@ -12,9 +12,9 @@ namespace carillon {
 
 inline constexpr std::size_t max_line_bytes = 1000;
 
-/// `text` with \xNN per byte of control characters (C0 and C1), invisible characters such as U+200B, marks of direction
-/// such as U+202E, line separators and invalid UTF-8. If it is longer than `max_bytes`, the middle is omitted, because
-/// both ends of a message are informative.
+/// Escapes as \xNN each byte of control characters (C0 and C1), invisible characters such as U+200B, text-direction
+/// marks such as U+202E, line separators and invalid UTF-8. If the text is longer than `max_bytes`, omits its middle,
+/// because both ends of a message are informative.
 std::string printable(std::string_view text, std::size_t max_bytes = max_line_bytes);
 
 /// Whether the text is valid UTF-8 without control characters. It may hold invisible characters, which some languages
@@ -24,10 +24,11 @@ bool is_line(std::string_view text);
 /// Whether `printable` escapes nothing in the text.
 bool is_printable(std::string_view text);
 
-/// As printable, of any length, and with a backslash before each of the ASCII characters `escaped`.
+/// As `printable`, without a length limit, and with a backslash before each of the ASCII characters in `escaped`.
 std::string printable_with(std::string_view escaped, std::string_view text);
 
-/// A JSON text with the same characters as \uNNNN. It stays equal JSON, because they can only be in strings.
+/// In a JSON text, replaces each character that `printable` would escape by \uNNNN. The JSON value stays the same,
+/// because such characters occur only in strings.
 std::string printable_json(std::string_view json);
 
 /// A number with its noun: "1 file", "3 files". `noun`: in the singular; its plural ends in s.

@@ -9,8 +9,8 @@ namespace carillon {
 
 class CpuDevice final : public Device {
  public:
-  /// Sets the number of OpenMP threads of the calling thread's parallel regions, and flushes denormals in them
-  /// (src/core/process.h).
+  /// Sets the number of OpenMP threads in parallel regions of the calling thread, and makes these threads flush
+  /// denormals (src/core/process.h).
   explicit CpuDevice(int thread_count, const CpuSettings& settings = {});
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
@@ -20,8 +20,8 @@ class CpuDevice final : public Device {
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   void copy(const void* from, void* to, std::size_t bytes) override { upload(from, to, bytes); }
-  /// One device per thread, each with one thread and its own workspace. Each has one worker itself, so it can run a
-  /// whole network.
+  /// One device per thread, each with one thread and its own workspace. Each of these devices has one worker of its
+  /// own, so it can run a whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
   /// A left tile of bf16 products (kernels/shared/bf16_tiles.h) has one row for each of 16 samples.
   std::int64_t min_samples(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::bf16 ? 16 : 1; }
@@ -31,7 +31,7 @@ class CpuDevice final : public Device {
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
   /// The instruction set of our kernels.
   Isa isa() const { return *settings_.isa; }
-  /// How ops compute on this device; `isa` has a value.
+  /// The settings of ops on this device. `isa` always has a value.
   const CpuSettings& settings() const { return settings_; }
   int thread_count() const { return thread_count_; }
 

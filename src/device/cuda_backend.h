@@ -22,13 +22,14 @@ CudaGpus find_cuda_gpus();
 /// Versions of CUDA, cuDNN and cuBLAS at build time.
 std::vector<LibraryVersion> cuda_libraries();
 
-/// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, starts again at index 0.
+/// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, indices start again at 0.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
 
-// Switches between two ways of computing the same on a GPU, for measurements and tests.
+// Switches between two implementations of the same computation on a GPU, for measurements and tests.
 
-/// Whether a GPU must not use the way `name`. The environment variable CARILLON_GPU_OFF lists such ways, separated by
-/// commas. If it is not set, the list is `off_by_default`.
+/// Whether the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
+/// implementations that are switched off, separated by commas. If the variable is not set, the list is
+/// `off_by_default`.
 ///
 ///   fused_attention         cuDNN's attention in bf16; otherwise matrix products
 ///   patch_products          convolutions of patches as matrix products; otherwise cuDNN
@@ -38,7 +39,8 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 ///   bias_gradient_epilogue  bias gradients from the product of the weights' gradient; otherwise a kernel
 bool is_switched_off(std::string_view name);
 
-/// cuBLASLt does not document the order of the sums of its epilogue, and no GPU has shown yet that two runs are equal.
+/// This implementation is off because cuBLASLt does not document the summation order of its epilogue, and no test on a
+/// GPU has shown yet that two runs give equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
 
 }  // namespace carillon

@@ -127,7 +127,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
-// Copies of pageable memory wait inside CUDA, without polling. So wait for the work before them first.
+// A copy of pageable memory waits inside CUDA, without polling. Therefore first wait for the earlier work with polling.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
   make_current(ordinal_);  // any thread may call this
   compute_.synchronize();

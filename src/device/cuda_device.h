@@ -78,10 +78,10 @@ class CudaDevice final : public Device {
   CudaStream& side_stream() { return side_; }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
   cudnnHandle_t cudnn() const { return cudnn_.get(); }  ///< bound to the compute stream
-  /// Scratch memory of the running op on the compute stream.
+  /// Scratch memory for the op that runs on the compute stream.
   std::span<std::byte> workspace() const { return {static_cast<std::byte*>(workspace_.data()), workspace_.bytes()}; }
 
-  /// Objects of ops that share them. They live as long as the device.
+  /// Objects that several ops share. They live as long as the device.
   SharedObjects& shared() { return shared_; }
 
   /// Allocates zeroed, page-locked host memory for asynchronous copies and for access by kernels.
@@ -104,9 +104,9 @@ class CudaDevice final : public Device {
 /// Waits for a GPU by polling: returns when `done()` is true. `check` is called every 1024 polls and may throw.
 void poll_until(const std::function<bool()>& done, const std::function<void()>& check);
 
-/// True if kernels use programmatic dependent launch: blocks start while the previous kernel of the stream still runs,
-/// and wait at their beginning for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
-/// capability 9.0.
+/// True if kernels use programmatic dependent launch: the blocks of a kernel start while the previous kernel of the
+/// stream still runs, and first wait until that kernel has ended. Requires CARILLON_EARLY_LAUNCH=1 in the environment
+/// and compute capability 9.0.
 bool launches_early();
 
 /// Casts `device` to CudaDevice. Errors: failed if it is another kind.

@@ -14,7 +14,8 @@ namespace carillon {
 /// Owner of objects by type and key. Used by the main thread.
 class SharedObjects {
  public:
-  /// The object with this type and key. The first request makes it; `make` may return null, and is not called again.
+  /// The object with this type and key. The first request calls `make`; later requests return the same object. `make`
+  /// may return null; it is not called again then either.
   template <typename T>
   const T* get(const std::string& key, const std::function<std::unique_ptr<T>()>& make) {
     const std::pair name{std::type_index(typeid(T)), key};

@@ -1,4 +1,4 @@
-// Elementwise operations on flat arrays, on CPU and GPU: the lookahead, and a multiplication by a number.
+// Elementwise operations on flat arrays, on CPU and GPU: the lookahead, and multiplication by a scalar.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,8 @@ CARILLON_HOST_DEVICE inline bool looks_ahead(const StepScalars& scalars) {
   return scalars.at[lookahead_scalar] >= 0.0f;
 }
 
-/// In steps where looks_ahead. A value that equals its slow copy does not change, bit for bit. With scalar 0 the slow
-/// copy does not change.
+/// Applies the lookahead to one element, in steps in which looks_ahead is true. If a value equals its slow copy,
+/// neither changes by a bit. With scalar 0 the slow copy does not change.
 CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& value, float& slow) {
   slow = std::fma(scalars.at[lookahead_scalar], value - slow, slow);
   value = slow;
@@ -44,11 +44,11 @@ struct ScaleElement {
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
 };
 
-/// Enqueues values[i] <- values[i] * factor on the device's stream: turns sums that an all-reduce left into means
-/// (Communicator::result_scale). `values`: in the device's memory.
+/// Enqueues values[i] <- values[i] * factor on the device's stream. With Communicator::result_scale as factor, it turns
+/// the sums of an all-reduce into means. `values`: in the device's memory.
 void enqueue_scale(std::span<float> values, float factor, Device& device);
 
-// CUDA builds only: `kernel` for `count` elements.
+// CUDA builds only: enqueues `kernel` for `count` elements.
 void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream);
 void enqueue_scale_cuda(const ScaleElement& kernel, std::size_t count, Stream& stream);
 

@@ -3,10 +3,10 @@
 //   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
 //   w <- s                                    a = decay * (min(t, steps) / steps)^power
 //
-// After update `steps`, the last of the training, w <- s even if t is not a multiple of `every`. w is every variable,
-// frozen ones included, and every buffer of the network (graph/buffers.h). Power 0 is the classic form: Zhang, Lucas,
-// Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with alpha = 1 - decay. `every` 5, decay
-// 0.95^5 and power 3 are those of cifar10-airbench, legacy/airbench94.py.
+// After update number `steps`, the last update of the training, w <- s even if t is not a multiple of `every`. w stands
+// for every variable, including frozen variables, and for every buffer of the network (graph/buffers.h). Power 0 is the
+// classic form: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with alpha = 1 -
+// decay. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@
 
 namespace carillon {
 
-/// 1 - a, if the slow copies are due once `updates` updates are applied. 0: values return to unchanged slow copies.
-/// Negative: no lookahead in this step. Errors: failed (power without steps).
+/// The factor 1 - a, if a lookahead is due when `updates` updates are applied. 0: the slow copies stay unchanged, and
+/// the values return to them. Negative: no lookahead is due. Errors: failed (power without steps).
 double lookahead_part(const LookaheadSettings& settings, std::int64_t updates);
 
 /// The slot of the variables' slow copies. Optimisers with a lookahead have it.
 inline constexpr std::string_view lookahead_slot = "lookahead";
 
-/// The lookahead of a network's buffers. The optimiser has that of the variables. Does nothing if the settings have no
-/// lookahead, or the network no buffers.
+/// The lookahead of a network's buffers. The optimiser applies the lookahead of the variables. Does nothing if the
+/// settings have no lookahead or the network has no buffers.
 class BufferLookahead {
  public:
   /// `buffers`, `device` and `inputs` outlive this.
@@ -39,9 +39,11 @@ class BufferLookahead {
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();
-  /// The same for buffers that no op changes (AcrossRanks::equal). So lookaheads do not change them either.
+  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards these buffers equal their
+  /// slow copies, so lookaheads do not change them either.
   void begin_equal();
-  /// Enqueues the step's lookahead if `end` allows the update. After the forward pass, before the step's last kernel.
+  /// Enqueues the step's lookahead, which runs if `end` allows the update. Call it after the forward pass and before
+  /// the step's last kernel.
   void enqueue(const StepEnd& end);
 
  private:

@@ -35,11 +35,11 @@ inline MatrixShape matrix_shape(const Shape& variable) {
   return {variable.element_count() / columns, columns};
 }
 
-/// On a CPU (GPU: newton_schulz_cuda.h), with all threads. One thread computes each block of fixed size, so the bits do
-/// not depend on the thread count.
+/// The iteration on a CPU with all threads (for a GPU see newton_schulz_cuda.h). The matrix is divided into blocks of
+/// fixed size and one thread computes each block, so the bits do not depend on the thread count.
 class NewtonSchulz {
  public:
-  /// In place. `norm`: |matrix|.
+  /// Orthogonalises `matrix` in place. `norm`: |matrix|.
   void run(std::span<float> matrix, const MatrixShape& shape, double norm, std::int64_t steps);
 
  private:

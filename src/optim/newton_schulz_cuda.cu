@@ -17,7 +17,7 @@ std::size_t square_elements(const MatrixStack& stack) {
   return padded(side * side) * stack.matrices.size();
 }
 
-/// In the order of the first matrix of each shape.
+/// The stacks, in the order of the first matrix of each shape.
 std::vector<MatrixStack> stacks_of(const std::vector<FlatMatrix>& matrices) {
   std::vector<MatrixStack> stacks;
   for (const FlatMatrix& matrix : matrices) {

@@ -3,8 +3,8 @@
 //
 //   A = X X^T            B = b A + c A A            X <- a X + B X            three products per iteration
 //
-// Matrices of equal shape are in one array at equal distances, so that one batched product serves them all. fp32 and
-// tf32 keep X, A and B in float32, bf16 in bfloat16. Sums are float32.
+// Matrices of equal shape are in one array at equal distances, so that one batched product processes all of them. In
+// fp32 and tf32, X, A and B are float32; in bf16 they are bfloat16. Sums are always float32.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace carillon {
 
-/// A matrix in a flat float32 array in which zeros fill the gap after it, up to the next multiple of line_floats.
+/// A matrix in a flat float32 array. Zeros fill the gap after the matrix, up to the next multiple of line_floats.
 struct FlatMatrix {
   std::size_t first = 0;  ///< element; a multiple of line_floats
   MatrixShape shape;
@@ -32,17 +32,17 @@ struct MatrixStack {
   std::vector<FlatMatrix> matrices;
 };
 
-/// Part of a matrix. Positions are elements.
+/// Part of a matrix. Positions count elements.
 struct MatrixChunk {
   std::uint64_t flat = 0, stacked = 0;  ///< first element in the flat array and in the array of the iteration
-  std::uint32_t count = 0;              ///< of the matrix
+  std::uint32_t count = 0;              ///< elements of the matrix in the chunk
   std::uint32_t padded = 0;             ///< `count` and the gap, a multiple of line_floats
   std::uint32_t variable = 0;
 };
 
 class NewtonSchulzCuda {
  public:
-  /// `elements`: of the flat array. Errors: as MatrixProductCuda.
+  /// `elements`: number of elements of the flat array. Errors: as MatrixProductCuda.
   NewtonSchulzCuda(CudaDevice& device, Arithmetic arithmetic, const std::vector<FlatMatrix>& matrices,
                    std::size_t elements, std::int64_t steps);
 
@@ -54,7 +54,7 @@ class NewtonSchulzCuda {
   void enqueue(const float* factors, Stream& stream) const;
 
  private:
-  /// The products of a stack. Each has its operands in `first_`.
+  /// The three products of one iteration on a stack of matrices, set up for operands in `first_`.
   struct Iteration {
     std::size_t offset;  ///< bytes
     MatrixProductCuda make_gram, make_factor, multiply;
@@ -68,7 +68,7 @@ class NewtonSchulzCuda {
   const Buffer& result_memory() const { return stacked_memory(steps_ + 1); }
 
   std::int64_t steps_;
-  DType type_;  ///< of the iteration
+  DType type_;  ///< element type of the iteration
   Buffer first_, second_, gram_, factor_, chunks_;
   int chunk_count_ = 0;
   std::vector<Iteration> iterations_;
@@ -92,7 +92,8 @@ struct MatrixOfVariable {
   }
 };
 
-/// to[stacked] = factor of the variable * from[flat], gaps included. One block per chunk.
+/// Copies matrices from the flat array to the stacks, gaps included: to[stacked] = factor of the variable * from[flat].
+/// One block per chunk.
 template <typename T>
 struct StackScaled {
   using Shared = NoShared;
@@ -119,7 +120,7 @@ struct StackScaled {
   }
 };
 
-/// to[flat] = from[stacked], and 0 in the gaps. One block per chunk.
+/// Copies matrices from the stacks to the flat array: to[flat] = from[stacked], and 0 in the gaps. One block per chunk.
 template <typename T>
 struct Unstack {
   using Shared = NoShared;

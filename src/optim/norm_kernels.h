@@ -1,5 +1,6 @@
-// GPU kernels of norms, summed by chunks of the flat arrays. They run before UpdateKernel: the norms of the variables
-// and each variable's ratio for a NormedRule or a MatrixRule; the norm of the gradient for --clip-norm (norms.h).
+// GPU kernels of norms, summed by chunks of the flat arrays. They run before UpdateKernel. For a NormedRule or a
+// MatrixRule they compute the norms of the variables and each variable's ratio. For --clip-norm they compute the norm
+// of the gradient (norms.h).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct NormChunks {
   std::vector<ChunkRange> of_variable;  ///< [variable]: indices into `chunks`
 };
 
-/// The chunks of the `wanted` variables. Empty: of all variables.
+/// The chunks of the `wanted` variables. If `wanted` is empty: the chunks of all variables.
 inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<bool>& wanted = {}) {
   NormChunks all;
   all.of_variable.resize(layout.order().size());

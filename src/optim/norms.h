@@ -1,14 +1,14 @@
-// Norms of variables and gradients in the host's memory: the L2 loss, and GradientNorm for --clip-norm. On a GPU, the
-// update computes them (update_kernels.h, norm_kernels.h).
+// Norms of variables and gradients in the host's memory: the L2 loss, and GradientNorm for --clip-norm. On a GPU,
+// kernels of the update compute these norms (update_kernels.h, norm_kernels.h).
 //
 //   l2_loss = sum over variables of l2_factor * sum(w^2) / 2
 //   norm = sqrt(sum over all variables that the step trains of |g + l2_factor * w|^2)        g: mean gradient
 //
-// The norm is that of the gradient of the whole loss, L2 loss included, before weight decay. PyTorch's clip_grad_norm_
-// uses the same gradient: the one after the backward pass.
+// It is the norm of the gradient of the whole loss, including the L2 loss and excluding weight decay. PyTorch's
+// clip_grad_norm_ uses the same gradient: the gradient after the backward pass.
 //
 // Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary
-// tree over all blocks. So the bits do not depend on ranks, shards, buckets and threads.
+// tree over all blocks. Therefore the bits do not depend on the numbers of ranks, shards, buckets and threads.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace carillon {
 
-/// sum of w^2, in double precision and a fixed order.
+/// The sum of the squares of `values`, in double precision and a fixed order.
 double sum_of_squares(const float* values, std::size_t count);
 
 /// The L2 loss of the present values, in double precision and a fixed order.
@@ -47,17 +47,17 @@ class GradientNorm {
   /// The number of blocks of `count` elements.
   static std::size_t block_count(std::size_t count) { return (count + sum_block_floats - 1) / sum_block_floats; }
 
-  /// `parameters`, and `inputs` with the step's number, outlive this. Errors: as check_variables.
+  /// `inputs` contains the number of the step. `parameters` and `inputs` outlive this. Errors: as check_variables.
   GradientNorm(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs);
 
   /// The number of blocks of the flat array.
   std::size_t block_count() const { return block_count(parameters_.layout().total()); }
-  /// The sum of squares of the block that begins at `first`, a multiple of sum_block_floats. `means`: its mean
-  /// gradients. Several threads may call it concurrently.
+  /// The sum of squares of the block that begins at `first`, a multiple of sum_block_floats. `means`: mean gradients of
+  /// the block. Several threads may call it concurrently.
   double square_sum(std::size_t first, std::span<const float> means) const;
-  /// From the sums of all blocks.
+  /// Computes norm and factor from the sums of all blocks.
   ClippedNorm of_blocks(std::span<const double> square_sums) const;
-  /// From the gradients of `parameters`, which must be means. On all threads.
+  /// Computes norm and factor from the gradients of `parameters`, which must be means. Uses all threads.
   ClippedNorm of_gradients();
 
  private:

@@ -6,8 +6,9 @@
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
 // OptimizerSettings::rule selects one of src/optim/rules.h. The rule's state, the slow copies s and the moving averages
-// a are slots of the parameter store. Values that change with the step are scalars of the step's inputs. Values that
-// differ between variables are factors, from the variable's L2 factor and group (optim/parameter_group.h).
+// a are slots of the parameter store. *Scalars* are values that change from step to step; they are part of the step's
+// inputs. *Factors* are values that differ between variables; they come from the variable's L2 factor and group
+// (optim/parameter_group.h).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ inline constexpr std::string_view moving_average_slot = "moving_average";
 /// rule; the message lists the rules).
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 
-/// Indices into StepScalars: those of every optimiser, then the rule's.
+/// Indices into StepScalars: first the scalars of every optimiser, then the scalars of the rule.
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
                              first_rule_scalar = 3;
 /// The decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates, with TensorFlow's warm-up:
@@ -42,37 +43,39 @@ double moving_average_decay(double decay, std::int64_t updates_applied);
 /// The scalars of update `step`, counted from 0.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 
-/// Updates all parameters. On a CPU and on a GPU.
+/// Updates all parameters, on a CPU or a GPU.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
-  /// are means up to end.result_scale, which is 1 on a CPU. On a GPU the update also computes the L2 loss, in steps
-  /// that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
+  /// become means when they are multiplied by end.result_scale, which is 1 on a CPU. On a GPU the update also computes
+  /// the L2 loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// On a CPU with OptimizerSettings::clip_norm: the norm that the last update clipped. 0 before the first update.
+  /// The norm of the gradient in the last update, before clipping; 0 before the first update. Only on a CPU with
+  /// OptimizerSettings::clip_norm.
   virtual double gradient_norm() const { return 0.0; }
 };
 
-/// Also updates parts of the flat arrays. In the host's memory, for rules that update each element independently.
+/// An optimiser that can also update parts of the flat arrays. It works in host memory, with rules that update each
+/// element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
-  /// The norm and factor of the step's gradient, for update_range. With OptimizerSettings::clip_norm, call it in each
-  /// step before update_range. `apply` computes them itself.
+  /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call it in
+  /// each step before update_range. `apply` computes norm and factor itself.
   virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients, on the calling
-  /// thread and at once. Several threads may update disjoint ranges concurrently. Errors: failed (the gradient is to be
-  /// clipped, and `clip` was never called).
+  /// thread and at once. Several threads may update disjoint ranges concurrently. Errors: failed (with
+  /// OptimizerSettings::clip_norm, if `clip` was never called).
   virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
 };
 
-/// Whether the rule updates each element independently. Other rules need whole variables, for their norms or as
-/// matrices. Errors: as optimizer_slots.
+/// Whether the rule updates each element independently. Other rules need whole variables, because they compute norms or
+/// treat variables as matrices. Errors: as optimizer_slots.
 bool is_elementwise(const OptimizerSettings& settings);
 
 /// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimiser.
-/// `arithmetic`: of the products of a muon rule on a GPU; all else is float32.
-/// Errors: as check_variables.
+/// `arithmetic`: number format of the products of a muon rule on a GPU. All other computation is float32. Errors: as
+/// check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
@@ -85,12 +88,12 @@ std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const Optimizer
 /// As ElementwiseOptimizer::update_range, on all threads.
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
-/// The steps [first, end) in which a variable is trained, by its group.
+/// The steps [first, end) in which a variable is trained; the variable's group decides.
 struct TrainedSteps {
   std::int64_t first = 0, end = 0;
   bool contain(std::int64_t step) const { return first <= step && step < end; }
 };
-/// [variables.size()]. Errors: as check_variables.
+/// Returns one entry per variable. Errors: as check_variables.
 std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
 /// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule without a matrix, or with a

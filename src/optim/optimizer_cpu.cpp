@@ -91,7 +91,7 @@ void with_copies(const UpdateArrays<slot_count>& arrays, const Function& functio
   return with(std::false_type());
 }
 
-/// The update of parts of single variables, and what it works on.
+/// The update of parts of single variables, and the data that the update uses.
 template <UpdateRule Rule>
 class VariableUpdate {
  public:
@@ -109,7 +109,7 @@ class VariableUpdate {
 
   const ParameterStore& parameters() const { return parameters_; }
   const StepScalars& scalars() const { return inputs_.scalars; }
-  /// With the L2 factor of the clipped gradient.
+  /// The variable's factors, with the L2 factor of the clipped gradient.
   UpdateFactors factors(int parameter) const {
     UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
     factors.l2 *= clipped_.factor;
@@ -122,7 +122,7 @@ class VariableUpdate {
     is_clipped_ = true;
   }
   void check_clipped() const { check(is_clipped_, "with clip_norm, clip() must precede update_range()"); }
-  /// From the mean gradients in the store.
+  /// Computes the norm from the mean gradients in the store.
   void clip_gradients() {
     if (norm_) clip(norm_->of_gradients());
   }
@@ -133,7 +133,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// `arrays`: elements of one variable, whose gradients are not yet clipped, or its orthogonalised directions.
+  /// `arrays`: elements of one variable. The gradients in them are not yet clipped, or they are orthogonalised
+  /// directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {
@@ -149,7 +150,7 @@ class VariableUpdate {
     }
   }
 
-  /// The elements from `begin` of the flat arrays, as many as `gradients`.
+  /// The elements of the flat arrays from `begin` on, as many as `gradients` has.
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
@@ -213,7 +214,7 @@ class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
   VariableUpdate<Rule> variables_;
 };
 
-/// For rules that need the norms of a variable, or the variable as a matrix.
+/// The optimiser for rules that need the norms of a variable, or the variable as a matrix.
 template <UpdateRule Rule>
 class VariableOptimizerCpu final : public Optimizer {
  public:
@@ -261,8 +262,8 @@ class VariableOptimizerCpu final : public Optimizer {
     return directions_;
   }
 
-  /// Summed by blocks of fixed size, so that the sums do not depend on the thread count. Copies the directions to
-  /// `kept` unless it is empty.
+  /// Sums in blocks of fixed size, so that the sums do not depend on the thread count. Copies the directions to `kept`
+  /// unless `kept` is empty.
   Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors,
                      std::span<float> kept = {}) const {
     const std::size_t offset = variables_.parameters().layout().offset(parameter);

@@ -98,8 +98,8 @@ class NormPass {
   OfVariable of_variable_;
 };
 
-/// Orthogonalises the directions before the update. They have their own memory: only the communicator decides when
-/// gradients may be written.
+/// Orthogonalises the directions before the update. The directions have their own memory, because only the communicator
+/// decides when gradients may be written.
 template <MatrixRule Rule>
 class MatrixPass {
  public:

@@ -1,5 +1,5 @@
-// The list of update rules, and the choice of the one with a given name. A new rule is one file in src/optim/rules and
-// its name below.
+// The list of update rules, and the selection of a rule by its name. To add a rule, write one file in src/optim/rules
+// and add the rule to the list below.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ template <UpdateRule... R>
 struct RuleList {};
 using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
 
-/// As make_optimizer, for a rule that needs whole variables, in the host's memory. Errors: failed (an elementwise
-/// rule).
+/// As make_optimizer, for parameters in host memory and a rule that needs whole variables. Errors: failed (an
+/// elementwise rule).
 std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                    const StepInputs& inputs);
 /// CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
@@ -40,8 +40,8 @@ auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, c
   }
 }
 
-/// Calls body(std::type_identity<Rule>{}) with the rule of that name. Errors: usage (unknown; the message lists the
-/// rules).
+/// Calls body(std::type_identity<Rule>{}) with the rule that has this name. Errors: usage (unknown; the message lists
+/// the rules).
 template <typename Body>
 auto with_rule(std::string_view name, const Body& body) {
   return with_rule_of(UpdateRules{}, name, body);

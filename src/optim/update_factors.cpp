@@ -25,7 +25,7 @@ RuleKind kind_of(const OptimizerSettings& settings) {
 
 bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2 && !variable.is_embedding; }
 
-/// All matrices except the first and the last one.
+/// Marks the hidden matrices: all matrices except the first and the last one.
 std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   std::vector<bool> hidden;
   for (const ParameterSpec& variable : variables) hidden.push_back(is_matrix(variable));
@@ -70,7 +70,7 @@ float scale_of(const Shape& shape) {
   return static_cast<float>(std::sqrt(std::max(1.0, rows / columns)));
 }
 
-/// What the place of a variable in its network decides.
+/// The properties of a variable that depend on its place in the network.
 struct VariablePlace {
   bool hidden = false;  ///< a hidden matrix
   double layer_rate = 1.0;
@@ -110,7 +110,7 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
   std::vector<int> layers;
   int block = -1, layer = 0;
   for (const ParameterSpec& variable : variables) {
-    // Variables between two blocks belong to the layer of the second one.
+    // Variables between two blocks belong to the layer of the second block.
     const bool follows_others = block < 0 && layer > 0;
     if (variable.block != block && !follows_others) ++layer;
     block = variable.block;

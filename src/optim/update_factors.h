@@ -1,5 +1,5 @@
-// UpdateFactors: constants of each variable in the update, from its spec and the groups of OptimizerSettings.
-// ClippedNorm: the factor of all gradients of a step.
+// UpdateFactors: constants of each variable in the update, computed from the variable's spec and the groups of
+// OptimizerSettings. ClippedNorm: the factor of all gradients of a step.
 #pragma once
 
 #include <cmath>
@@ -27,18 +27,18 @@ struct UpdateFactors {
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
 };
 
-/// [variables.size()]. Errors: as check_variables (optimizer.h).
+/// Returns one entry per variable. Errors: as check_variables (optimizer.h).
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables);
 
-/// Layer-wise decay of the learning rate: the factor of each variable's learning rate. Layers near the input learn
-/// slower than the last one.
+/// Layer-wise decay of the learning rate: the factor of each variable's learning rate. Layers near the input learn more
+/// slowly than the last layer.
 ///
 ///   rate of layer l = decay^(L - l)      l = 0 ... L
 ///
-/// The layers of a network with blocks: layer 0 is everything before the first block (stem, patches, tokens). Then each
-/// block is a layer, with the variables between it and the block before. Layer L is everything after the last block.
-/// Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
+/// The layers of a network with blocks: layer 0 has all variables before the first block (stem, patches, tokens). Then
+/// each block is a layer, which includes the variables between it and the previous block. Layer L has all variables
+/// after the last block. Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
 ///
 /// `variables`: in the order of the network. Errors: usage (decay is not 1 and the network has no blocks).
 std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& variables);
@@ -47,8 +47,8 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
 ///
 ///   factor = min(1, limit / (norm + 1e-6))
 ///
-/// A norm that is not finite has factor 1, so only the variables with such gradients become non-finite. Source:
-/// PyTorch, clip_grad_norm_.
+/// If the norm is not finite, the factor is 1, so that only the variables with non-finite gradients become non-finite.
+/// Source: PyTorch, clip_grad_norm_.
 struct ClippedNorm {
   double norm = 0.0;  ///< before clipping
   float factor = 1.0f;

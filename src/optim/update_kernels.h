@@ -14,7 +14,7 @@
 
 namespace carillon {
 
-/// Floats per line of a flat array. A line belongs to one tensor: tensors start at multiples of it.
+/// Floats per line of a flat array. Tensors start at multiples of line_floats, so each line belongs to one tensor.
 inline constexpr std::size_t line_floats = tensor_alignment_bytes / sizeof(float);
 
 /// The variable of each line: [layout.total() / line_floats].
@@ -58,10 +58,10 @@ struct FlatShare {
   }
 };
 
-/// A parameter's compute copy, which the update writes along with the parameter.
+/// The compute copy of a parameter. The update writes it together with the parameter.
 struct ComputeCopyIndex {
   void* data = nullptr;       ///< null: no compute copy
-  std::size_t offset = 0;     ///< of the parameter in the flat array
+  std::size_t offset = 0;     ///< offset of the parameter in the flat array
   std::uint32_t count = 0;    ///< elements
   std::uint32_t columns = 0;  ///< last extent of a filter-major compute copy; 0: same layout as the parameter
   std::uint32_t rows = 0;     ///< rows per column of a filter-major compute copy, with padding
@@ -85,7 +85,7 @@ struct ComputeCopyIndex {
   }
 };
 
-/// [variable]. Empty: no parameter has a compute copy.
+/// [variable] The compute copy of each variable. Empty: no parameter has a compute copy.
 inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& parameters) {
   std::vector<ComputeCopyIndex> places;
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
@@ -102,8 +102,8 @@ inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& 
   return places;
 }
 
-/// The update of all parameters. The step's last kernel. It sums the L2 loss in double precision and a fixed order:
-/// packs of a thread, threads, blocks.
+/// Updates all parameters. It is the step's last kernel. It sums the L2 loss in double precision and in a fixed order:
+/// first the packs of a thread, then the threads of a block, then the blocks.
 template <typename Rule>
 struct UpdateKernel {
   static constexpr int threads = FlatShare::threads;
@@ -117,7 +117,7 @@ struct UpdateKernel {
   using Values = Pack<float, FlatShare::pack>;
 
   struct Shared {
-    double sums[threads];  ///< of a thread: the sum of l2_factor * w^2 before the update, if reports_l2
+    double sums[threads];  ///< [thread] sum of l2_factor * w^2 before the update, if reports_l2
     double of_part[parts];
     bool reports_l2, last_block;
   };
@@ -219,7 +219,7 @@ struct UpdateKernel {
     return elements;
   }
 
-  /// `gradient`: that of Rule::update.
+  /// `gradient`: the gradient that Rule::update receives.
   CARILLON_HOST_DEVICE static void update_elements(Elements& elements, const Values& gradient,
                                                    const UpdateFactors& of_variable, const StepScalars& of_step,
                                                    bool ahead) {

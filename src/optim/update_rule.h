@@ -10,10 +10,10 @@
 //   CARILLON_HOST_DEVICE static void update(                           state: the slots of this element, [n]
 //       const StepScalars&, const UpdateFactors&, float gradient, float& value, float* state);
 //
-// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies the decay as its paper does.
-// The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays holds
-// zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds alike. No two
-// rules have equal slot names: they identify the rule of a checkpoint.
+// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies weight decay in the way of its
+// paper. The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays
+// holds zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds alike.
+// No two rules have equal slot names, because the slot names identify the rule of a checkpoint.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,8 @@ concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& sc
   R::update(scalars, factors, 0.0f, value, slots);
 };
 
-/// A rule that scales the learning rate of each variable by a ratio of norms, of the variable and of a direction:
+/// A rule that scales the learning rate of each variable by a ratio of two norms, the norm of the variable and the norm
+/// of a direction:
 ///   CARILLON_HOST_DEVICE static float direction(scalars, factors, gradient, value, slots)
 ///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    norms are above 0
 /// `direction` runs first, once per element, and may update the slots. Then `update` runs with the ratio as a factor of
@@ -49,8 +50,8 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
   { R::ratio(scalars, factors, 1.0, 1.0) } -> std::same_as<double>;
 };
 
-/// A rule that treats some variables as matrices. If factors.orthogonal, the optimiser orthogonalises `direction` (as
-/// of a NormedRule; newton_schulz.h), and `update` gets the result instead of the gradient.
+/// A rule that treats some variables as matrices. If factors.orthogonal, the optimiser orthogonalises `direction`
+/// (declared as for a NormedRule) with newton_schulz.h, and `update` receives the result in place of the gradient.
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
@@ -77,7 +78,7 @@ struct Squares {
   }
 };
 
-/// A variable's ratio. 1 if it has none, or if a norm is 0.
+/// A variable's ratio; 1 if the variable has no ratio or if one of the norms is 0.
 template <NormedRule Rule>
 CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const UpdateFactors& factors,
                                            const Squares& squares) {
@@ -85,7 +86,7 @@ CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const Upd
   return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
 }
 
-/// sqrt(out) / |w|, which normalises the weights. 1 if |w| is 0.
+/// The factor sqrt(out) / |w| that normalises the weights; 1 if |w| is 0.
 CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squares& squares) {
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }

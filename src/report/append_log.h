@@ -13,18 +13,18 @@ namespace carillon {
 
 class AppendLog {
  public:
-  /// `warn` hears the first error of opening and writing.
+  /// `warn` is called with the first error of opening or writing.
   AppendLog(std::filesystem::path path, std::function<void(const std::string&)> warn);
 
-  /// Opens the file and creates it if it is missing; with `exclusive` it must be missing. Returns 0 or errno. EEXIST
-  /// causes no warning.
+  /// Opens the file, and creates it if it is missing. With `exclusive`, the file must be missing. Returns 0 or errno.
+  /// EEXIST causes no warning.
   int open(bool exclusive);
 
-  /// Appends `bytes` in one write. Returns true if they are in the file. After an error none of them remain in the
-  /// file, and the next append tries again.
+  /// Appends `bytes` in one write. Returns true if they are in the file. After an error, none of the bytes remain in
+  /// the file, and the next append tries to write its own bytes.
   bool append(std::string_view bytes);
 
-  /// Passes the cause to `warn` once; later calls do nothing.
+  /// The first call passes the cause to `warn`; later calls do nothing.
   void warn(const std::string& cause);
 
  private:

@@ -9,8 +9,8 @@
 namespace carillon {
 
 /// Whether output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
-/// as stdout and a pipe as stderr. If the rank still has these streams, the stream of the launcher decides. A launcher
-/// on another host has no terminal here.
+/// as stdout and a pipe as stderr. If the rank still has the streams that Open MPI gave it, the function tests the
+/// launcher's stream instead. If the launcher runs on another host, the result is false.
 bool reaches_terminal(int descriptor);
 
 /// Shows how far a run is: a bar on a terminal, otherwise a line every minute.
@@ -29,16 +29,16 @@ class Progress {
     Form form = Form::lines;
   };
 
-  /// For a run of the steps [first_step, last_step) that starts at `now`. A resumed run begins at its share of all
-  /// steps.
+  /// Shows a run of the steps [first_step, last_step) that starts at `now`. The bar of a resumed run begins at
+  /// first_step / last_step.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now());
 
-  /// `step` steps are done. `loss`: the total loss for the bar; none: unknown.
+  /// Shows that `step` steps are done. `loss`: the total loss, shown in the bar; nullopt: unknown.
   void update(std::int64_t step, std::optional<double> loss, Clock::time_point now = Clock::now());
   /// Removes the bar before other output; the next update may draw it again.
   void clear();
 
-  /// Whether a bar of this process stands on the terminal, without a line end. A signal handler may call it.
+  /// Whether this process has drawn a bar, which has no line end, on the terminal. A signal handler may call this.
   static bool has_bar();
 
  private:
@@ -50,16 +50,16 @@ class Progress {
   Clock::time_point started_, due_;
 };
 
-/// A bar on stdout if stdout reaches a terminal (mpirun's counts), else a bar on stderr if stderr reaches one, else
-/// lines on stderr. A dumb terminal gets no bar.
+/// Chooses a bar on stdout if stdout reaches a terminal (reaches_terminal), else a bar on stderr if stderr reaches a
+/// terminal, else lines on stderr. There is no bar on a dumb terminal.
 Progress::Output progress_output();
 
 /// "12 s", "34 min", "5 h 06 min"
 std::string duration_text(double seconds);
 
 /// "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)", local time.
-/// `step_seconds`: of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints it.
-/// `gradient_norm`: if there is one, the line ends in ", gradient norm = 1.37".
+/// `step_seconds`: seconds of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints
+/// it. With a `gradient_norm`, the line ends in ", gradient norm = 1.37".
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
                       double examples_per_second, double step_seconds, int tower_count,
                       std::optional<double> gradient_norm = std::nullopt);
@@ -70,7 +70,7 @@ void print_warning(const std::string& line);
 /// Prints the lines of a run on stdout and stderr, and its progress between them.
 class Console {
  public:
-  /// For the steps [first_step, last_step).
+  /// For a run of the steps [first_step, last_step).
   Console(std::int64_t first_step, std::int64_t last_step);
   ~Console();
   Console(const Console&) = delete;

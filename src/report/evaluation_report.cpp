@@ -80,7 +80,7 @@ Json json_of(const EvaluationReport& report, std::size_t label) {
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// `name`: of a class, or "total". `last`: the last cell, with its comma.
+/// `name`: name of a class, or "total". `last`: the last cell, with its comma.
 std::string csv_line(const std::string& name, const ClassCounts& one, std::span<const std::int64_t> predicted,
                      const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", csv_field(name), one.support, one.predicted, one.correct,

@@ -19,12 +19,12 @@
 
 namespace carillon {
 
-/// The name of output `i` (class, label or number); its index if `names` does not have it.
+/// The name of output `i` (a class, label or number), or the text of `i` if `names` has no such entry.
 inline std::string name_or_number(std::span<const std::string> names, std::size_t i) {
   return i < names.size() ? names[i] : std::to_string(i);
 }
 
-/// With 4 decimals; small and large numbers with 5 digits. NaN: a dash.
+/// A score as text: 4 decimals; 5 significant digits for small and large numbers; a dash for NaN.
 inline std::string score_text(double value) {
   constexpr double small = 1e-3, large = 1e4;
   const double size = std::abs(value);
@@ -43,9 +43,9 @@ struct EvaluatedNetwork {
   std::int64_t step = 0;
 };
 
-/// Before a long computation: checks that the file that an option names can be written. Changes nothing. `option`:
-/// without the dashes. `ending`: that of the name, with its dot; empty: any. Errors: usage (another ending), io. Both
-/// name the option.
+/// Checks that the file that an option names can be written. Changes nothing. Call it before a long computation.
+/// `option`: name of the option without dashes. `ending`: required extension of the file name, with its dot; empty:
+/// any. Errors: usage (another ending), io. The message names the option.
 void check_output_place(std::string_view option, const std::filesystem::path& path, std::string_view ending = {});
 
 /// The evaluation of a classifier by class.
@@ -59,13 +59,13 @@ struct EvaluationReport {
 
 enum class ReportForm { json, csv, html };
 
-/// The form that the extension of the name says. Errors: usage (another extension).
+/// The report format for the extension of the file name. Errors: usage (another extension).
 ReportForm report_form(const std::filesystem::path& path);
 
 /// One JSON object with one line per name; a list has one line per element.
 std::string json_text(const EvaluationReport& report);
-/// RFC 4180: one line per class, and one line for all classes. `class_names`: as in EvaluationReport. With a `loss`,
-/// the last column has it in the last line.
+/// A CSV file (RFC 4180) with one line per class and a last line for all classes. `class_names`: as in
+/// EvaluationReport. If there is a `loss`, it is in the last column of the last line.
 std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {},
                      std::optional<double> loss = std::nullopt);
 
@@ -74,11 +74,11 @@ void check_report_place(const std::filesystem::path& path);
 
 inline constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
 
-/// Writes the whole report or nothing; its form is not html. Errors: as check_report_place; usage (more than
+/// Writes the whole report or nothing. The format must not be html. Errors: as check_report_place; usage (more than
 /// max_report_bytes).
 void write_report(const std::filesystem::path& path, const EvaluationReport& report);
 
-/// The evaluation of any other task: its scores, and the results of each output.
+/// The evaluation of a task that is not classification: its scores, and the results of each output.
 struct TaskReport {
   EvaluatedNetwork network;
   std::string row_name;  ///< kind of a row of the table: "label" or "number"
@@ -90,7 +90,7 @@ struct TaskReport {
 
 /// One JSON object with one line per name; the rows are the list "<row_name>s".
 std::string json_text(const TaskReport& report);
-/// RFC 4180: one line per row. Empty: no result.
+/// A CSV file (RFC 4180): one line per row. An empty cell means that there is no result.
 std::string csv_text(const TaskReport& report);
 
 /// Writes the whole report or nothing: JSON or CSV by the extension. Errors: io; usage (more than max_report_bytes).

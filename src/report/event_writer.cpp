@@ -29,8 +29,9 @@ struct NewName {
   bool is_first;  ///< the directory has no other event file
 };
 
-/// The time in the name of a new file: now, or later, so that it is later than in all names in the directory.
-/// TensorBoard reads files in the order of their names. A clock set back or a quick restart must not change the order.
+/// The time in the name of a new file: the present time, or a later time if a file name in the directory has the
+/// present or a later time. TensorBoard reads files in the order of their names. A clock set back or a quick restart
+/// must not change the order.
 NewName next_name(const std::filesystem::path& directory) {
   constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits; a name with more is not ours
   NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
@@ -55,8 +56,8 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes the present events the beginning of the file, which is written before anything else. Without START,
-  /// TensorBoard would show the events of the stopped run for the repeated steps as well.
+  /// Makes the present events the beginning of the file. The beginning is written before all other events. Without
+  /// START, TensorBoard would show the events of the stopped run for the repeated steps as well.
   void begin() {
     beginning.swap(buffer);
     flush();

@@ -3,7 +3,7 @@
 // TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
 // framework/summary.proto, framework/graph.proto, framework/tensor.proto). The first event is file_version
 // "brain.Event:2", flushed immediately. On resume, or if an earlier run left event files, a SessionLog START at the
-// first step follows. It makes readers drop the events of the stopped run from that step on.
+// first step follows. This event makes readers drop the events that the stopped run wrote from that step on.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct GraphNode {
 
 class EventWriter {
  public:
-  /// `first_step` > 0: a resumed run. `warn` hears the first error; training continues.
+  /// `first_step` > 0: a resumed run. `warn` is called with the first error; training continues.
   EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
               std::function<void(const std::string&)> warn);
   ~EventWriter();
@@ -44,7 +44,7 @@ class EventWriter {
   void histogram(const std::string& tag, std::int64_t step, const Histogram& source);
   /// Logs Markdown for the Text page.
   void text(const std::string& tag, std::int64_t step, const std::string& markdown);
-  /// Stored as a PNG.
+  /// Logs an image, stored as a PNG.
   void image(const std::string& tag, std::int64_t step, const Picture& picture);
   void flush();
 

@@ -25,7 +25,8 @@ struct Histogram {
   std::vector<double> counts;
 };
 
-/// Histograms are most of the cost of a summary, so this takes one pass, without a search for each value.
+/// Histograms cause most of the cost of a summary. Therefore this reads the values once, and does not search the bucket
+/// of each value.
 Histogram histogram_of(std::span<const float> values);
 
 /// Histogram of values[i] + factor * others[i]; product and sum are each rounded to float. Requires equal lengths.
@@ -40,16 +41,17 @@ struct ParameterHistograms {
   std::vector<Histogram> gradients;  ///< with the L2 part
 };
 
-/// The histograms that a rank computes; the others stay empty. Two ranks of a host divide the work.
+/// The part of the histograms that a rank computes; the rank leaves the other histograms empty. Two ranks of a host
+/// divide the work.
 struct HistogramShare {
   bool variables = true;
   bool gradients = true;
 };
 
-/// A CPU with several threads computes several tensors at a time.
+/// A CPU with several threads computes the histograms of several tensors at a time.
 ParameterHistograms parameter_histograms(const ParameterStore& parameters, Device& device, const HistogramShare& share);
 
-/// The bytes of histograms, for the transfer to the rank that logs.
+/// Serialises histograms, to send them to the rank that logs.
 std::string pack(const std::vector<Histogram>& histograms);
 /// `bytes`: the result of `pack`.
 std::vector<Histogram> unpack_histograms(std::string_view bytes);

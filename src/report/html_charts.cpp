@@ -42,7 +42,7 @@ Range range_around(double low, double high) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, step};
 }
 
-/// Of a tick; ticks at the distance `step` have different texts.
+/// The text of a tick. Ticks at the distance `step` have different texts.
 std::string tick_text(double value, double step) {
   constexpr double small = 1e-4, thousand = 1e3, million = 1e6;
   if (std::abs(value) < step * 1e-6) return "0";

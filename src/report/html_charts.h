@@ -1,5 +1,5 @@
-// HTML charts: inline SVG figures. Their colours are those of the page (html_style.h). All texts are HTML: html_text()
-// makes other texts safe.
+// HTML charts: inline SVG figures. They use the colours of the page (html_style.h). All text arguments are HTML: pass
+// any other text through html_text() first.
 #pragma once
 
 #include <optional>
@@ -29,16 +29,16 @@ struct LineChart {
 /// A figure; empty if no line has points.
 std::string line_chart(const LineChart& chart);
 
-/// A number of a record.
+/// A predicted number of a record, and its true value.
 struct PredictedNumber {
   double truth = 0.0, predicted = 0.0;
 };
 
-/// Predicted by true numbers, with the line on which both are equal. `name`: of the number. At most
-/// 1,500 points, evenly spaced in `numbers`.
+/// A scatter chart of predicted numbers over true numbers, with the line on which both are equal. `name`: name of the
+/// number. Shows at most 1,500 points, evenly spaced in `numbers`.
 std::string scatter_chart(const std::string& name, std::span<const PredictedNumber> numbers);
 
-/// Accuracy by confidence, and the number of samples by confidence.
+/// A chart of accuracy and number of samples as functions of confidence.
 std::string calibration_chart(const Calibration& calibration);
 
 }  // namespace carillon

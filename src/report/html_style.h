@@ -1,8 +1,8 @@
 // HTML page: style and script of a report. The page is complete without the script, which makes tables sortable.
 //
-// Blue and orange of Okabe and Ito ("Color Universal Design", 2008) can be told apart with all forms of colour
-// blindness. Text has a contrast of at least 4.5 in the light and in the dark form. The script has no `<` and no `&`,
-// so that the page is also well-formed XML.
+// The blue and the orange of Okabe and Ito ("Color Universal Design", 2008) can be distinguished with all forms of
+// colour blindness. Text has a contrast ratio of at least 4.5 in the light and in the dark theme. The script has no `<`
+// and no `&`, so that the page is also well-formed XML.
 #pragma once
 
 #include <string_view>

@@ -21,7 +21,8 @@ struct ConfusedPair {
   std::int64_t count = 0;
 };
 
-/// The counts of a confusion matrix. They take memory by the number of records, not of pairs of classes.
+/// The counts of a confusion matrix. Their memory grows with the number of records, not with the number of pairs of
+/// classes.
 struct Confusions {
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> cells;  ///< (true, predicted) -> records
   std::vector<ConfusedPair> pairs;                                    ///< mistakes, the most frequent first
@@ -240,7 +241,7 @@ constexpr ScoreText number_score_texts[] = {
     {"mae", "Mean absolute error", "mean over the numbers; lower is better"},
     {"rmse", "Root mean squared error", "mean over the numbers; lower is better"}};
 
-/// In the unit of a number.
+/// A value in the unit of a number, as text.
 std::string number_text(double number) { return fmt::format("{:.5g}", number); }
 
 std::string charts(const RegressionMetric& metric, std::span<const std::string> names) {

@@ -1,4 +1,4 @@
-// Pages of the evaluations of each task: what they have in addition to the common parts (html_page.h).
+// The evaluation page of each task: the parts in addition to the common parts (html_page.h).
 #pragma once
 
 #include <span>
@@ -12,28 +12,31 @@
 
 namespace carillon {
 
-/// For the page of a classification.
+/// The results that the page of a classification shows.
 struct ClassResults {
   const std::vector<Prediction>& predictions;  ///< by record
-  const std::vector<ClassCounts>& classes;     ///< of the same records
+  const std::vector<ClassCounts>& classes;     ///< counts of the same records
   const Calibration& calibration;
-  std::span<const std::string> names = {};  ///< of the classes; empty: the page shows their numbers
+  std::span<const std::string> names = {};  ///< class names; empty: the page shows the classes' numbers
 };
 
-/// A matrix of more classes shows those of the most confused pairs.
+/// The largest number of classes in a confusion matrix. With more classes, the matrix shows the classes of the most
+/// confused pairs.
 inline constexpr std::size_t max_matrix_classes = 25;
 
-/// Adds a confusion matrix with the most confused pairs, a table by class, and calibration.
+/// The page of a classification: adds a confusion matrix with the most confused pairs, a table of the classes, and a
+/// calibration chart.
 std::string class_page(const PageFacts& facts, const ClassResults& results);
 
-/// Adds a table by label. `names`: of the labels; empty: the page shows their numbers.
+/// The page of a multilabel task: adds a table of the labels. `names`: names of the labels; empty: the page shows the
+/// labels' numbers.
 std::string label_page(const PageFacts& facts, const MultilabelMetric& metric, std::span<const std::string> names);
 
-/// The largest number of charts of a regression.
+/// The largest number of charts on the page of a regression.
 inline constexpr std::size_t max_scatter_charts = 24;
 
-/// Adds charts of predicted by true numbers, and a table by number. `names`: of the numbers; empty: the page shows "0",
-/// "1", ...
+/// The page of a regression: adds scatter charts of predicted over true numbers, and a table of the numbers. `names`:
+/// names of the numbers; empty: the page shows "0", "1", ...
 std::string number_page(const PageFacts& facts, const RegressionMetric& metric, std::span<const std::string> names);
 
 }  // namespace carillon

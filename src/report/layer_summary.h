@@ -1,7 +1,7 @@
 // LayerSummary: the activations of a network's layers for one batch, for TensorBoard.
 //
-// A second executable of the same network and variables computes them. So the memory plan of training need not keep
-// every activation. A summary costs one forward pass.
+// A second executable of the same network and variables computes them. Therefore the memory plan of the training need
+// not keep every activation. A summary costs one forward pass.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,9 @@ class LayerSummarizer {
   Executable executable_;
 };
 
-/// A float image [height, width, channels] scaled as TensorFlow's image summary does. Without negative values, 0 to the
-/// largest value become 0..255. With negative values, 0 becomes 128 and the largest magnitude 128 +- 127.
+/// A float image [height, width, channels] scaled as TensorFlow's image summary does. If no value is negative, the
+/// range from 0 to the largest value becomes 0..255. Otherwise 0 becomes 128, and the largest magnitude becomes 128 +-
+/// 127.
 Picture picture_of(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels);
 
 }  // namespace carillon

@@ -34,7 +34,7 @@ LearningCurves::Evaluation evaluation_in(const nlohmann::json& line, std::int64_
   return evaluation;
 }
 
-/// The lines come from the last to the first.
+/// The lines are read from the last to the first.
 void add(const nlohmann::json& line, std::string_view loss_name, LearningCurves& curves) {
   const std::optional<std::int64_t> step = step_in(line);
   if (!step) return;

@@ -20,21 +20,21 @@ struct LearningCurves {
     std::map<std::string, double, std::less<>> scores = {};  ///< by their names in logs (Score::logged_as)
   };
 
-  std::vector<CurvePoint> loss;  ///< of the training, without L2 terms; with them in lines that lack the task's loss
+  std::vector<CurvePoint> loss;  ///< training loss without L2; including L2 if a line lacks the task's loss
   std::vector<CurvePoint> learning_rate;
   std::vector<Evaluation> evaluations;
 
   bool is_empty() const { return loss.empty() && evaluations.empty(); }
-  /// The points of a score of the evaluations.
+  /// The points of the evaluation score with this name.
   std::vector<CurvePoint> of_score(std::string_view logged_name) const;
 };
 
-/// The curves of `train_dir/metrics.jsonl`, in the order of the file; empty if there is no such file, or it cannot be
-/// read. `loss_name`: Task::loss_name. Lines that are damaged, and values that are not finite, are left out. Of several
-/// evaluations of a step, only the last counts.
+/// Reads the curves from `train_dir/metrics.jsonl`, in the order of the file. Returns empty curves if the file is
+/// missing or cannot be read. `loss_name`: Task::loss_name. Skips damaged lines and values that are not finite. If the
+/// file has several evaluations of a step, only the last one counts.
 LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std::string_view loss_name);
 
-/// At most `count` points: means of neighbours.
+/// Reduces a curve to at most `count` points: each new point is the mean of neighbouring points.
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t count);
 
 }  // namespace carillon

@@ -35,21 +35,22 @@ std::string json_text(const std::vector<Field>& fields);
 
 // Scores as named fields of a JSON object, for metrics.jsonl and for the options in a checkpoint.
 
-/// The fewest fields that hold a score: the counts of its ratio, else its value. Names begin with `prefix`.
+/// The fields that store a score: the two counts if the score is a ratio, otherwise its value. The names begin with
+/// `prefix`.
 std::vector<Field> score_fields(const Score& score, std::string_view prefix);
 
-/// Reads the fields that `score_fields` writes for a score with the names of `form`. None: a field is missing or not a
-/// number, or the ratio is of nothing.
+/// Reads the fields that `score_fields` writes for a score with the names of `form`. Returns nullopt if a field is
+/// missing or not a number, or if the denominator of the ratio is 0.
 std::optional<Score> score_in(const nlohmann::json& object, const Score& form, std::string_view prefix);
 
-/// The counts of a score's ratio: "9840/10000"; empty: it is not a ratio.
+/// The counts of a score that is a ratio: "9840/10000"; empty if the score is not a ratio.
 std::string counts_text(const Score& score);
 
 class MetricsWriter {
  public:
   /// Appends to `train_dir/metrics.jsonl`. A resumed run first cuts the file after the last line of a step below
-  /// `first_step`. So it drops the lines that the stopped run wrote after its checkpoint, and a cut last line. If the
-  /// file cannot be written, `warn` hears it once and training continues. If the later lines cannot be dropped, `write`
+  /// `first_step`. This drops the lines that the stopped run wrote after its checkpoint, and an incomplete last line.
+  /// If the file cannot be written, `warn` is called once and training continues. If the file cannot be cut, `write`
   /// does nothing.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
@@ -57,7 +58,7 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Appends one line to the file immediately; one of the fields is "step".
+  /// Appends one line to the file immediately. One of the fields must be "step".
   void write(const std::vector<Field>& fields);
 
  private:
@@ -73,13 +74,13 @@ struct StepScore {
 /// The prefix of the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
-/// The score, with the names of `form`, of the last evaluation of `step` in `train_dir/metrics.jsonl`. None: there is
-/// no such line, or the file cannot be read.
+/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the names of `form`.
+/// Returns nullopt if there is no such line or the file cannot be read.
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
 
-/// The scores of all evaluations in `train_dir/metrics.jsonl` up to `last_step`, with the names of `form`, in
-/// their order. A score that is not a number is NaN. Of several lines of a step, only the last counts. Empty
-/// if the file cannot be read.
+/// Reads the scores of all evaluations up to `last_step` from `train_dir/metrics.jsonl`, in the order of the file. The
+/// scores have the names of `form`. A score that is not a number becomes NaN. If a step has several lines, only the
+/// last line counts. Returns an empty list if the file cannot be read.
 std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
 }  // namespace carillon

@@ -20,10 +20,10 @@ namespace carillon {
 /// A record as a page or a sheet shows it.
 struct ShownPrediction {
   std::string truth, predicted;       ///< "cat"; "cat, dog"; "12.5"
-  std::string rating;                 ///< of the prediction: its probability, loss or error
+  std::string rating;                 ///< rating of the prediction: its probability, loss or error
   std::optional<bool> is_right = {};  ///< none: predictions of this task are neither right nor wrong
   Picture picture = {};               ///< RGB, at most sheet_tile_side pixels per side
-  std::string origin = {};            ///< of the record: "test-0: record 17, cat.jpg"
+  std::string origin = {};            ///< origin of the record: "test-0: record 17, cat.jpg"
 };
 
 // Predictions file: targets and predictions of each record (RFC 4180). Columns: docs/developer-guide/file-formats.md.
@@ -32,21 +32,21 @@ struct ShownPrediction {
 struct RecordOrigin {
   std::string file;          ///< path
   std::size_t number = 0;    ///< in the file, from 0
-  std::string picture = {};  ///< name of the picture that it was made from; empty: unknown
+  std::string picture = {};  ///< name of the picture that the record was made from; empty: unknown
 };
 
 /// Checks that the file can be written; changes nothing. Errors: usage (the name does not end in .csv), io.
 void check_predictions_place(const std::filesystem::path& path);
 
-/// The columns of the file after those of the origin.
+/// The columns of the file after the columns of the origin.
 struct PredictionTable {
   std::vector<std::string> columns;
   std::size_t record_count = 0;
   std::function<std::vector<std::string>(std::size_t record)> cells;  ///< one for each column
 };
 
-// Tables of each task. `names`: of the classes, labels or numbers; empty: their numbers. The arguments must outlive the
-// table.
+// The table of each task. `names`: names of the classes, labels or numbers; empty: the table shows their indices. The
+// arguments must outlive the table.
 /// True and predicted class, and the most probable classes with their probabilities.
 PredictionTable class_table(const Predictions& predictions, std::span<const std::string> names);
 /// True and predicted labels, separated by `;`, and the probability of each label.
@@ -58,13 +58,13 @@ PredictionTable number_table(const RegressionMetric& metric, std::span<const std
 void write_predictions(const std::filesystem::path& path, const PredictionTable& table,
                        const std::function<RecordOrigin(std::size_t)>& origin_of);
 
-// Mistake sheet: a contact sheet of the pictures whose predictions are furthest from their targets.
+// Mistake sheet: a contact sheet of the pictures with the worst predictions.
 
 /// The largest number of pictures of a sheet.
 inline constexpr std::size_t max_sheet_mistakes = 64;
 
-/// A PNG file. Below each picture, one per line: what is true, what is predicted, and the rating of the prediction.
-/// Without mistakes, a tile says so.
+/// A PNG file. Below each picture are three lines: the target, the prediction, and the rating of the prediction. If
+/// there are no mistakes, a single tile says so.
 std::string mistake_sheet(const std::vector<ShownPrediction>& mistakes);
 
 /// Checks that the sheet can be written; changes nothing. Errors: usage (the name does not end in .png), io.

@@ -21,7 +21,7 @@ std::string time_line(std::string_view name, double seconds, double total, const
                      aside.empty() ? "" : "  " + aside);
 }
 
-/// How long ranks waited for other ranks in steps that took `seconds`.
+/// Text about the time that ranks waited for other ranks, in steps that took `seconds`.
 std::string rank_wait_line(const std::vector<double>& rank_work, double seconds, double total) {
   const auto waited = [&](double work) { return std::max(seconds - work, 0.0); };
   double sum = 0.0;

@@ -41,12 +41,12 @@ std::string patience_line(std::int64_t step, std::int64_t patience, const std::o
 /// "best checkpoint runs/mnist/best.ckpt.h5: accuracy 0.9840 (9840/10000) at step 2400"
 std::string best_checkpoint_line(const std::string& path, const StepScore& best);
 
-/// A table for people at the end of a run: its steps, best score, and wall time by phase.
+/// The table that a run prints at its end: its steps, best score, and wall time by phase.
 struct RunSummary {
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step)
   std::int64_t global_batch = 0;
-  /// The evaluation of the best checkpoint. Without such a checkpoint: the best evaluation of this run. Of equal ones,
-  /// the first.
+  /// The evaluation of the best checkpoint. If there is no best checkpoint: the best evaluation of this run, and the
+  /// first one if several are equal.
   std::optional<StepScore> best;
   PhaseSeconds seconds;
   std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown

@@ -19,17 +19,18 @@ struct NamedTensors {
   std::vector<Tensor> tensors;
 };
 NamedTensors variables_of(const ParameterStore& parameters);
-/// The variables' parts of `array`, a flat array with the layout of `parameters`, such as a slot.
+/// Splits `array`, a flat array with the layout of `parameters` (such as a slot), into one tensor per variable.
 NamedTensors parts_of(std::span<float> array, const ParameterStore& parameters);
 NamedTensors buffers_of(const BufferStore& buffers);
 
-/// The first array with a NaN or an infinity. Null: none.
+/// The first array that contains a NaN or an infinity; null if all values are finite.
 const NamedArray* find_not_finite(std::span<const NamedArray> arrays);
 
 std::vector<NamedArray> download(const NamedTensors& tensors, Device& device);
 
-/// Copies `arrays` of the checkpoint `path` into the tensors of the same names. Copies all arrays or none. Errors: data
-/// (an array is missing, unknown or of another shape; the message names file and array).
+/// Copies each of `arrays`, read from the checkpoint `path`, into the tensor with the same name. If it throws, no
+/// tensor has changed. Errors: data (an array is missing, unknown or of another shape; the message names file and
+/// array).
 void upload(const std::vector<NamedArray>& arrays, const NamedTensors& tensors, Device& device,
             const std::filesystem::path& path);
 

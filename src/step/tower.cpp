@@ -16,12 +16,12 @@ namespace carillon {
 /// Lets ops of all ranks communicate within a pass, through the communicator.
 class CommunicatorLink final : public TowerLink {
  public:
-  /// Both outlive this.
+  /// The arguments outlive this.
   CommunicatorLink(Communicator& communicator, Device& device) : communicator_(communicator), device_(device) {}
 
   int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
-  /// From now on, rank r works on the batch of rank batches[r]. Empty: on its own.
+  /// From now on, rank r works on the batch of rank batches[r]. Empty: each rank works on its own batch.
   void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
 
   std::vector<double> gather(std::span<const double> own) override {
@@ -101,7 +101,7 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
   return found->second;
 }
 
-/// Ignores all calls.
+/// A sink that ignores all calls.
 class NullSink final : public GradientSink {
  public:
   void acquire(Stream& /*stream*/) override {}

@@ -1,8 +1,8 @@
 // Tower: one rank's replica of the network, and the synchronous training step.
 //
-// A step: forward and backward pass (GradientSource), average over the ranks and update (UpdateStrategy), in the order
-// and at the time that the StepDriver chooses. All replicas start from rank 0's variables and apply the same averaged
-// gradients, so they stay equal bit for bit.
+// A step computes the gradients (GradientSource: forward and backward pass), averages them over the ranks and updates
+// the variables (UpdateStrategy). The StepDriver chooses when and in which order these parts run. All replicas start
+// from rank 0's variables and apply the same averaged gradients, so they stay equal bit for bit.
 //
 // With micro-batches the communicator must average in a binary tree: see averaging_of.
 //
@@ -45,25 +45,25 @@ struct TowerSettings {
   MakeUpdateStrategy make_update = make_update_strategy;
 };
 
-/// How the communicator of `ranks` ranks with these settings must average.
+/// The averaging that the communicator of `ranks` ranks must use with these settings.
 Averaging averaging_of(const TowerSettings& settings, int ranks);
 
-/// [variable] CRC32C of its gradient; 0: the step does not train it.
+/// [variable] CRC32C of the variable's gradient; 0: the step does not train the variable.
 using GradientChecksums = std::vector<std::uint32_t>;
 
 /// A step to enqueue.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;                ///< its images live until the call returns; no images if keeps_records
-  bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
-  bool reports_l2 = false;    ///< the step's result reports the L2 loss
+  Batch batch;                               ///< its images live until the call returns; no images if keeps_records
+  bool request_sync = false;                 ///< all ranks see the request in the step's result, and then synchronize
+  bool reports_l2 = false;                   ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
-  /// On a CPU: receives the checksums of this rank's own gradients, as Tower::gradient_checksums returns them. Null:
-  /// none.
+  /// CPU only: receives the checksums of this rank's own gradients, in the format of Tower::gradient_checksums. Null:
+  /// the step computes no checksums.
   GradientChecksums* gradient_checksums = nullptr;
 };
 
-/// Initial values of one variable, row-major, instead of random ones.
+/// Initial values of one variable, row-major. They replace the random initial values.
 struct GivenValues {
   std::string variable;
   std::vector<float> values;
@@ -79,7 +79,8 @@ class Tower {
   ~Tower();
 
   // Before the first step, call one of these three on rank 0, then broadcast_from_first on all ranks. Not after a step:
-  // other ranks may still read this rank's values. Errors: failed (on another rank, unless the ranks replicate slots).
+  // other ranks may still read this rank's values. Errors: failed (called on a rank other than 0, unless the ranks
+  // replicate the slots).
   /// Draws the variables from `seed`, except those with `given` values. Slots and buffers get their initial values.
   /// Errors: failed (`given` names an unknown variable, or has another number of elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
@@ -92,13 +93,13 @@ class Tower {
   /// Copies rank 0's variables, slots and buffers to all ranks. Collective.
   void broadcast_from_first();
 
-  /// Takes one training step. It is complete on return, or enqueued (StepDriver). If the loss is not finite, the result
-  /// reports it, and no variable and no slot changes. Collective.
+  /// Takes one training step. On return the step is complete or enqueued (StepDriver). If the loss is not finite, the
+  /// step's result reports this, and no variable and no slot changes. Collective.
   void step(const TowerStep& step);
-  /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and returns their
-  /// checksums. Overwrites this rank's gradients and step sums, but neither variables nor buffers. The batch lives
-  /// until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all ranks have
-  /// completed the previous step (a barrier). Collective. Errors: failed (a GPU).
+  /// Computes the gradients of a batch as step number `step` would, and returns their checksums. CPU only; called
+  /// between two steps. Overwrites this rank's gradients and step sums, but not its variables and buffers. The batch
+  /// must stay valid until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all
+  /// ranks have completed the previous step (a barrier). Collective. Errors: failed (a GPU).
   GradientChecksums gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
@@ -110,38 +111,40 @@ class Tower {
   /// Launches all enqueued steps. Afterwards each buffer is equal on all ranks (BufferSpec::across_ranks) and the slots
   /// are readable. Required before save() and evaluations. Collective.
   void synchronize_buffers();
-  /// The buffers of this rank and their slow copies, before synchronize_buffers() replaces them by their means.
+  /// This rank's own buffers and their slow copies. synchronize_buffers() replaces them by the means over the ranks.
   struct RankBuffers {
     std::vector<NamedArray> values, slow;
     bool are_synchronized = false;
   };
   /// Launches all enqueued steps. Empty if synchronize_buffers() would not change any buffer.
   RankBuffers rank_buffers();
-  /// Undoes synchronize_buffers(). No step must have been taken since rank_buffers().
+  /// Undoes synchronize_buffers(). Not allowed if a step was taken after rank_buffers().
   void restore(const RankBuffers& own);
   /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
-  /// On a CPU: whether this rank alone can save the last completed step, without synchronize_buffers(). False in an
-  /// update, also in an interrupted one. A thread other than the one that calls step() must first call stop_updates().
+  /// CPU only: whether this rank alone can save the last completed step, without synchronize_buffers(). False while an
+  /// update runs, and after an update was interrupted. A thread other than the one that calls step() must first call
+  /// stop_updates().
   bool holds_whole_step() const { return device_.kind() == DeviceKind::cpu && update_->holds_whole_step(); }
   /// As save(), but saves the last completed step, also if the next step was interrupted. Requires holds_whole_step().
   /// The buffers are this rank's own, unless steps average them. Errors: failed (another rank of the host began the
   /// next update meanwhile).
   void save_whole_step(CheckpointState& state) const;
-  /// On any thread: prevents all further updates, so that this thread can call save_whole_step(). False if the rank is
-  /// in an update. A later step blocks for ever.
+  /// Prevents all further updates, so that the calling thread, which may be any thread, can call save_whole_step().
+  /// Returns false if the rank is in an update. After the call, step() blocks for ever.
   bool stop_updates() { return gate_.stop(); }
-  /// The number of calls of step() that have returned; on a CPU, those steps are complete. The step that
-  /// save_whole_step() saves.
+  /// The number of calls of step() that have returned. On a CPU those steps are complete, and save_whole_step() saves
+  /// the last one.
   std::int64_t completed_steps() const { return completed_steps_; }
 
   const Network& network() const { return network_; }
   const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
-  // Values after the launched steps. synchronize_buffers() launches all enqueued steps.
+  // The functions below return values after the launched steps. To launch all enqueued steps, call
+  // synchronize_buffers().
   const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
-  /// Whether step `step` trains the variable, by its group.
+  /// Whether step `step` trains the variable; the variable's group decides.
   bool trains(int variable, std::int64_t step) const {
     return trained_steps_[static_cast<std::size_t>(variable)].contain(step);
   }
@@ -153,7 +156,7 @@ class Tower {
   std::span<float> moving_averages() const;
   /// As UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }
-  /// Connects ops of this rank with those of other ranks. Null: no op communicates.
+  /// Connects ops of this rank with the same ops on other ranks. Null: no op communicates.
   TowerLink* link() const;
   /// The number of floats that `save` adds.
   std::size_t saved_floats() const;
@@ -163,11 +166,12 @@ class Tower {
  private:
   /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
-  /// Resets the checksums. The function stores that of a variable, once its gradient on this rank is complete.
+  /// Resets the checksums. The returned function stores a variable's checksum when the variable's gradient on this rank
+  /// is complete.
   std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
-  /// Errors: failed (another rank must write the slots).
+  /// Errors: failed (this rank may not write the slots).
   void check_may_write_slots() const;
-  /// Sets slots and slow copies to their initial values, from the present variables and buffers.
+  /// Sets slots and slow copies to their initial values, which depend on the present variables and buffers.
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;

@@ -4,8 +4,8 @@
 //   means       the wait until all gradients and step sums are averaged
 //   update      the update of the variables, unless the mean loss is not finite
 //
-// Between means and update the variables are old, and the gradients are averaged on all ranks if
-// MeanGradients::readable. Otherwise the update strategy may update in the first two parts.
+// With MeanGradients::readable, the variables are still old between the parts means and update, and the gradients are
+// averaged on all ranks. Otherwise the update strategy may already update variables in the first two parts.
 #pragma once
 
 #include "src/optim/lookahead.h"

@@ -23,14 +23,14 @@ inline std::size_t label_at(std::span<const std::byte> targets, std::size_t i) {
   return static_cast<std::size_t>(label);
 }
 
-/// The samples of one class or label.
+/// Counts of the samples of one class or label.
 ///   precision = correct / predicted    recall = correct / support    F1 = 2 correct / (support + predicted)
 struct ClassCounts {
   std::int64_t support = 0;    ///< samples of the class
   std::int64_t predicted = 0;  ///< samples that are predicted as the class
   std::int64_t correct = 0;    ///< samples that are both
 
-  // nullopt: 0 / 0.
+  // Each returns nullopt for 0 / 0.
   std::optional<double> precision() const { return ratio(correct, predicted); }
   std::optional<double> recall() const { return ratio(correct, support); }
   std::optional<double> f1() const { return ratio(2 * correct, support + predicted); }
@@ -65,7 +65,7 @@ class ConfusionMatrix {
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
   std::size_t class_count() const { return class_count_; }
-  /// Counts of the samples with this true class, [predicted class].
+  /// [predicted class] The numbers of samples with the true class `label`.
   std::span<std::int64_t> row(std::size_t label) {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }

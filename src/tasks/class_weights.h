@@ -3,9 +3,9 @@
 //   balanced   w[c] = N / (K n[c])             N: records, K: classes with records, n[c]: records of class c
 //   given      w[c] = v[c] N / (sum over k of n[k] v[k])                             v: the given weights
 //
-// The mean of the weights over the training records is 1. So weights leave the size of the loss and of its gradients
-// unchanged on average, and the learning rate keeps its meaning. A class without records has the balanced weight 0.
-// Source of `balanced`: scikit-learn's compute_class_weight.
+// The mean of the weights over the training records is 1. Therefore weights do not change the mean size of the loss and
+// of its gradients, and the same learning rate suits. With `balanced`, a class without records has weight 0. Source of
+// `balanced`: scikit-learn's compute_class_weight.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@
 
 namespace carillon {
 
-/// Records of each class. `targets`: [records] int32, each from 0 to classes - 1.
+/// The number of records of each class. `targets`: [records] int32, each from 0 to classes - 1.
 std::vector<std::int64_t> class_counts(std::span<const std::byte> targets, std::int64_t classes);
 
 /// Requires at least one record.
 std::vector<float> balanced_class_weights(std::span<const std::int64_t> counts);
 
-/// `given`, scaled. Errors: data (all records have weight 0, or a weight is too large).
+/// Scales the weights `given` by the formula above. Errors: data (all records have weight 0, or a weight is too large).
 std::vector<float> scaled_class_weights(std::span<const double> given, std::span<const std::int64_t> counts);
 
 /// Reads weights from a CSV file (src/core/csv.h): a line "class,weight", then a line for each class, in any order. The
 /// class is its name or, if no class has this name, its number from 0. A weight is a number of at least 0.
-/// `class_names`: by class; empty: unknown. Errors: data (the text names file and line), no_input, io.
+/// `class_names`: [class]; empty: the names are unknown. Errors: data (the text names file and line), no_input, io.
 std::vector<double> read_class_weights(const std::string& path, std::int64_t classes,
                                        std::span<const std::string> class_names);
 

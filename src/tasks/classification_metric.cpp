@@ -58,7 +58,7 @@ class Reader {
   }
   std::size_t index(std::size_t limit) { return static_cast<std::size_t>(number(static_cast<std::int64_t>(limit))); }
 
-  /// A count, and this many elements of `size` bytes each. Returns the count.
+  /// Reads a count and checks that this many elements of `size` bytes follow. Returns the count.
   std::size_t count(std::size_t size) {
     const std::int64_t count = number();
     if (static_cast<std::size_t>(count) > left_.size() / size) refuse();
@@ -207,7 +207,7 @@ std::string ClassificationMetric::contents() const {
   return bytes;
 }
 
-// Reads and checks everything, then adds it: refused contents change nothing.
+// First reads and checks everything and then adds it, so that refused contents change nothing.
 void ClassificationMetric::merge(std::string_view contents) {
   Reader reader(contents);
   const std::size_t classes = classes_.size();

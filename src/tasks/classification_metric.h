@@ -31,7 +31,7 @@
 
 namespace carillon {
 
-/// Samples by confidence.
+/// Counts samples by confidence, in bins.
 class Calibration {
  public:
   static constexpr std::size_t bin_count = 15;
@@ -56,7 +56,7 @@ class Calibration {
   std::array<Bin, bin_count> bins_{};
 };
 
-/// Sum of numbers that are not negative. Exact to 2^-40; numbers above 2^40, and NaN, count as 2^40.
+/// A sum of non-negative numbers in fixed point, in units of 2^-40. Numbers above 2^40, and NaN, count as 2^40.
 struct FixedPointSum {
   static constexpr std::int64_t one = std::int64_t{1} << 40;  ///< 1 as a fraction
 
@@ -78,10 +78,10 @@ class ClassificationMetric : public Metric {
   explicit ClassificationMetric(std::size_t class_count, const ClassificationDetails& details = {});
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
-  /// The size is bounded by the number of samples and by the number of classes.
+  /// The number of samples and the number of classes limit the size of the result.
   std::string contents() const override;
   void merge(std::string_view contents) override;
-  /// In the order above. Logs name the cross-entropy "loss".
+  /// The scores, in the order of the list in the file's opening comment. Logs name the cross-entropy "loss".
   std::vector<Score> scores() const override;
   std::string text() const override { return accuracy().text(); }
   /// "top-5 = 0.9984, balanced accuracy = 0.9838, macro F1 = 0.9837, calibration error = 0.0042" and
@@ -91,7 +91,7 @@ class ClassificationMetric : public Metric {
   Accuracy accuracy() const;
   /// The mean cross-entropy.
   double loss() const { return loss_sum_.value() / static_cast<double>(samples_); }
-  /// Nothing with 5 classes or fewer.
+  /// The top-5 accuracy; nullopt with 5 classes or fewer.
   std::optional<double> top_5() const;
   double balanced_accuracy() const;
   double macro_f1() const;

@@ -31,7 +31,7 @@ struct Ranked {
   bool applies;
 };
 
-/// Sets what depends on the order of the samples by their logits.
+/// Sets the results that depend on the order of the samples by their logits.
 void rank(std::vector<Ranked>& samples, LabelResult& result) {
   std::ranges::sort(samples, std::ranges::greater{}, &Ranked::logit);
   const auto positives = static_cast<double>(result.counts.support);

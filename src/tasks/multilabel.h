@@ -14,7 +14,7 @@
 //   F1 of a label                  2 tp / (2 tp + fp + fn); 0 without a positive sample or prediction
 //   macro F1, micro F1             mean of the labels' F1; F1 of the counts over all labels
 //
-// The definitions of the scores are those of scikit-learn.
+// The scores are defined as in scikit-learn.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class MultilabelMetric : public Metric {
 
  private:
   StoredSamples samples_;
-  mutable std::vector<LabelResult> results_;  ///< of `samples_`; empty: not computed yet
+  mutable std::vector<LabelResult> results_;  ///< results of `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

@@ -19,7 +19,7 @@ class Softmax {
   /// `logits`: at least one, finite; must outlive the object.
   explicit Softmax(std::span<const float> logits);
   double probability(std::size_t i) const;
-  /// -log(probability(i)), also of a probability that is rounded to 0.
+  /// -log(probability(i)). Finite even if probability(i) is rounded to 0.
   double cross_entropy(std::size_t i) const;
 
  private:
@@ -57,15 +57,15 @@ struct Predictions {
   std::size_t class_count = 0;
   std::vector<Prediction> samples = {};
 
-  /// The classes that each prediction has: 5, or all if there are fewer.
+  /// The number of classes in each prediction: 5, or all classes if there are fewer.
   std::size_t top_count() const { return class_count < Prediction::max_count ? class_count : Prediction::max_count; }
 };
 
 /// The prediction for one sample, with the `top_count` most probable classes.
 Prediction prediction_of(std::size_t label, std::span<const float> logits, std::size_t top_count);
 
-/// The `count` of `indices` (all if there are fewer) with the smallest `key(index)`, in ascending order. Of equal keys,
-/// the smaller index is first. Keys must not be NaN.
+/// The `count` indices with the smallest `key(index)` among `indices` (all if there are fewer), in ascending order. Of
+/// equal keys, the smaller index is first. Keys must not be NaN.
 template <typename Key>
 std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t count, Key key) {
   const std::size_t kept = std::min(count, indices.size());

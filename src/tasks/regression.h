@@ -24,7 +24,7 @@ struct RegressionSettings {
   float huber_delta = 1.0f;  ///< above 0, in deviations (huber)
 };
 
-/// Errors: failed (no numbers, or the loss is none of a regression).
+/// Errors: failed (no numbers, or an unknown loss).
 Task regression_task(const RegressionSettings& settings);
 
 /// The results of one number; NaN without samples.
@@ -38,8 +38,8 @@ struct NumberResult {
 ///   mae    mean of |e|          r2   1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as
 ///   rmse   sqrt(mean of e^2)         always predicting the mean. If all numbers are equal: 1 if every e is 0, else 0
 ///
-/// Each is the mean over the k numbers of a sample. The definitions are those of scikit-learn. Outputs: standardised
-/// numbers, [samples, k]. Targets: float32 [k], standardised.
+/// Each score is the mean over the k numbers of a sample, as in scikit-learn. Outputs: standardised numbers, [samples,
+/// k]. Targets: float32 [k], standardised.
 class RegressionMetric : public Metric {
  public:
   explicit RegressionMetric(std::vector<NumberScale> numbers)
@@ -64,10 +64,11 @@ class RegressionMetric : public Metric {
 
   const StoredSamples& samples() const { return samples_; }
   const NumberScale& scale(std::size_t column) const { return numbers_[column]; }
-  /// Number `column` of sample `i`, in its unit.
+  /// The prediction of number `column` for sample `i`, in the unit of the number.
   double predicted(std::size_t i, std::size_t column) const;
   double target(std::size_t i, std::size_t column) const;
-  /// Root mean square, over the numbers of sample `i`, of e / deviation. A deviation of 0 counts as 1.
+  /// The error of sample `i`: the root mean square of e / deviation over the numbers of the sample. A deviation of 0
+  /// counts as 1.
   double error(std::size_t i) const;
   /// By number.
   const std::vector<NumberResult>& numbers() const;
@@ -78,7 +79,7 @@ class RegressionMetric : public Metric {
 
   std::vector<NumberScale> numbers_;
   StoredSamples samples_;
-  mutable std::vector<NumberResult> results_;  ///< of `samples_`; empty: not computed yet
+  mutable std::vector<NumberResult> results_;  ///< results of `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

@@ -1,8 +1,8 @@
 // StoredSamples: the outputs and targets of all samples of an evaluation, in the order of the records.
 //
-// For metrics that need all samples at once, such as average precision. Every rank merges all parts in rank order, so
-// the samples and all sums over them are the same at any number of ranks. Memory on each rank: the outputs and targets
-// of all records, and while they are merged up to three times as much.
+// Used by metrics that need all samples at once, such as average precision. Every rank merges the parts of all ranks in
+// rank order, so the samples and all sums over them are the same at any number of ranks. Each rank needs memory for the
+// outputs and targets of all records. During the merge it needs up to three times as much.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace carillon {
 
 class StoredSamples {
  public:
-  /// `outputs`, `target_bytes`: of one sample, above 0.
+  /// `outputs`, `target_bytes`: number of outputs and bytes of the target of one sample, both above 0.
   StoredSamples(std::size_t outputs, std::size_t target_bytes) : columns_(outputs), target_bytes_(target_bytes) {}
 
   std::size_t count() const { return outputs_.size() / columns_; }

@@ -1,8 +1,8 @@
 // Error: one exception type with the exit code of the program and a one-line message.
 //
-// The message names the thing (file, offset, record, option, rank), what was expected and what was found.
-// The main function of a program with MPI (carillon/cli/program_spec.h) catches it once, adds rank and host, and ends
-// all ranks. In other programs, single_process_main (core/single_process_main.h) prints it.
+// The message names the faulty object (file, offset, record, option, rank), the expected value and the value found. The
+// main function of a program with MPI (carillon/cli/program_spec.h) catches it once, adds rank and host, and ends all
+// ranks. In other programs, single_process_main (core/single_process_main.h) prints it.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,8 +36,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// A memory error: data changed although no code wrote them. Other data may be wrong, too, so the run must not save its
-/// state.
+/// A memory error: data have changed although no code wrote to them. Other data may also have changed, so the run must
+/// not save its state.
 class ChangedInMemory : public Error {
  public:
   using Error::Error;
@@ -56,7 +56,7 @@ inline void check(bool holds, std::string_view what,
 }
 
 /// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Errors are
-/// ignored: use it where a failure to print must not end the program.
+/// ignored: use it if a failure to print must not end the program.
 void print_text(int descriptor, std::string_view text) noexcept;
 
 /// The text of the errno value `number`. Thread-safe.

@@ -19,8 +19,9 @@ namespace carillon {
 
 using Descriptor = Handle<int, ::close, -1>;
 
-/// Opens a regular file for reading. Refuses directories, FIFOs (may wait for a writer) and devices (may never
-/// end). Errors: no_input (no such file), `unsuitable` (not a regular file), io. Their text starts with `subject`.
+/// Opens a regular file for reading. Refuses directories, FIFOs (opening may wait for a writer) and devices (reading
+/// may never end). Errors: no_input (no such file), `unsuitable` (not a regular file), io. The error messages start
+/// with `subject`.
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject,
                            ExitCode unsuitable = ExitCode::data);
 

@@ -24,7 +24,7 @@ class Handle {
 
   T get() const noexcept { return value_; }
   explicit operator bool() const noexcept { return value_ != empty; }
-  /// Gives the resource up to the caller.
+  /// Transfers ownership of the resource to the caller.
   [[nodiscard]] T release() noexcept { return std::exchange(value_, empty); }
 
  private:

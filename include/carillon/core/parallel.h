@@ -47,7 +47,8 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
-/// The grain, in floats, of loops with little work per element: a thread with less costs more than it saves.
+/// The grain, in floats, of loops with little work per element: starting a thread for fewer floats costs more time than
+/// it saves.
 inline constexpr std::size_t elementwise_grain = 16384;
 
 /// parallel_ranges over `count` items (rows, images) of `item_size` elements each. A thread processes whole items:

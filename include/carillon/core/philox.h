@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// The use of a random stream. Different purposes never share a counter.
+/// The purpose of random numbers. Different purposes never use the same counter.
 enum class RandomPurpose : std::uint32_t {
   initializer = 1,
   sample_order = 2,

@@ -22,11 +22,11 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// What the target of a sample says: its class, the labels that apply to it, or some numbers.
+/// The kind of a sample's target: the class of the sample, the labels that apply to it, or some numbers.
 enum class TargetKind { class_index, labels, numbers };
 
-/// Element type and shape of the target that a network is trained towards, for one sample: int32 [] for one of n
-/// classes, uint8 [n] for n yes-no answers, float32 [k] for k numbers.
+/// Element type and shape of the training target of one sample: int32 [] for one of n classes, uint8 [n] for n yes-no
+/// answers, float32 [k] for k numbers.
 struct TargetSpec {
   DType type = DType::i32;
   Shape shape;
@@ -63,7 +63,7 @@ struct Batch {
     const std::size_t bytes = size() == 0 ? 0 : targets.size() / size();
     return targets.subspan(first * bytes, count * bytes);
   }
-  /// Samples [first, first + count) of a batch without padding.
+  /// Samples [first, first + count) of this batch, as a batch without padding.
   Batch part(std::size_t first, std::size_t count) const {
     return {.images = images.subspan(first, count),
             .targets = targets_of(first, count),

@@ -36,7 +36,7 @@ class Shape {
   std::vector<std::int64_t> extents_;
 };
 
-/// Fails with what Tensor::floats says.
+/// Throws the error of Tensor::floats.
 [[noreturn]] void refuse_floats();
 
 struct Tensor {

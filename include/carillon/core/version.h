@@ -10,12 +10,12 @@ namespace carillon {
 /// "mnist_train (Carillon) 0.1.0, commit 2a2e21a123".
 std::string version_line(std::string_view program);
 
-/// A library: "Open MPI", "4.1.4".
+/// Name and version of a library: "Open MPI", "4.1.4".
 struct LibraryVersion {
   std::string name, version;
 };
 
-/// "4.1.4" of 4, 1, 4.
+/// The version as text: "4.1.4" for 4, 1, 4.
 std::string dotted(int major, int minor, int patch);
 
 }  // namespace carillon

@@ -42,7 +42,8 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
   return {at(tower), at(tower + 1)};
 }
 
-/// What Dataset::open does if the decoder's find_fault reads a damaged record. ignore: passes an image of zeros.
+/// What Dataset::open does if the decoder's find_fault reads a damaged record. refuse: throws. ignore: passes an image
+/// of zeros to find_fault.
 enum class DamagedSamples { refuse, ignore };
 
 class Dataset {
@@ -51,11 +52,11 @@ class Dataset {
   /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
   /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
   /// has changed since. If `known` is empty, `open` uses the index files in the directories of the data files.
-  /// Errors: no_input (a pattern without a match, no file); io. Also data, for a damaged or unsuitable record (the text
-  /// names file, record number and byte offset), for a dataset without records, and for faults found by the decoder's
-  /// find_fault. Also usage, for CacheMode::memory with a decoder that draws random numbers, and for a GZIP file that
-  /// is not cached. With CacheMode::automatic, that is the case if the decoder draws or is slow, or if the decoded
-  /// dataset exceeds the process's share of half of the available memory.
+  /// Errors: no_input (a pattern without a match, no file); io; data (a damaged or unsuitable record, named by file,
+  /// record number and byte offset; a dataset without records; a fault that the decoder's find_fault found); usage
+  /// (CacheMode::memory with a decoder that draws random numbers; a GZIP file that is not cached). CacheMode::automatic
+  /// does not cache if the decoder draws random numbers or is slow, or if the decoded dataset needs more than this
+  /// process's share of half of the available memory.
   /// `damaged`: ignore if skip_damaged will be called.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
@@ -66,8 +67,9 @@ class Dataset {
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
 
-  /// Noise images in memory, with `decoder`'s shapes and synthetic targets, for benchmarks without data files. Equal in
-  /// all processes. As many images as fit in 128 MiB, but at least 64 and at most 10,000.
+  /// A dataset of noise images in memory, for benchmarks without data files. `decoder` determines the shapes and the
+  /// synthetic targets. The dataset is equal in all processes. It has as many images as fit in 128 MiB, but at least 64
+  /// and at most 10,000.
   static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;
@@ -99,7 +101,7 @@ class Dataset {
     std::size_t number;
   };
   Place place_of(std::size_t i) const;
-  /// "<path>: record <number in the file>", the name of record i in error messages.
+  /// The name of record i in error messages: "<path>: record <number in the file>".
   std::string name_of(std::size_t i) const;
 
   /// Image of record i, `image_bytes()` long, valid as long as the dataset. Requires in_memory().
@@ -116,9 +118,9 @@ class Dataset {
   void check_unchanged(std::size_t i) const;
 
   /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound one in the order
-  /// i + 1, i + 2, ..., the same one in every process. Record 0 follows the last record. `warn` receives the error text
-  /// once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not allowed
-  /// if the dataset is in memory.
+  /// i + 1, i + 2, ..., the same record in every process. Record 0 follows the last record. `warn` receives the error
+  /// text once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not
+  /// allowed if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
   /// Number of different records that `read` and `read_target` skipped.
   std::size_t skipped_count() const;
@@ -133,14 +135,14 @@ class Dataset {
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
   /// Decodes record i as the sample with the stream position `position` (core/sample.h) into `image` (image_bytes()
-  /// long) and `target` (target_bytes() long). With the cache, copies them and ignores `position`. Thread-safe. Errors:
-  /// data (file, record number, byte offset); after skip_damaged only if no record is sound. With the cache, as
-  /// check_unchanged.
+  /// long) and `target` (target_bytes() long). With the cache, copies image and target, and ignores `position`.
+  /// Thread-safe. Errors: data (damage; the message contains file, record number and byte offset); after skip_damaged
+  /// only if no record is sound. With the cache: as check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
   /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. Returns false if the
-  /// record is damaged and skip_damaged was called; it then warns of the record. Thread-safe. Errors: as `read`, for
-  /// record i alone.
+  /// record is damaged and skip_damaged was called; in this case it warns about the record. Thread-safe. Errors: as
+  /// `read`, for record i alone.
   bool read_target(std::size_t i, std::span<std::byte> target) const;
 
  private:

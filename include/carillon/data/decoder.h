@@ -26,13 +26,13 @@ class RecordDecoder {
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
   /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the stream
   /// position (core/sample.h). Thread-safe.
-  /// Errors: data; the text names the feature and the problem. The dataset adds file and record. Dataset::skip_damaged
-  /// skips only records with this error; `read` passes on any other error.
+  /// Errors: data; the text names the feature and the problem, and the dataset adds file and record. After
+  /// Dataset::skip_damaged, `read` skips only records with this error, and rethrows every other error.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 
-  /// Writes only the target of `record`, as `decode` does. The default decodes the image too. Thread-safe. Errors: as
-  /// `decode`; faults of the image may be missed.
+  /// Writes only the target of `record`, as `decode` does. The default implementation also decodes the image.
+  /// Thread-safe. Errors: as `decode`, but it may miss faults of the image.
   virtual void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const;
 
   /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default writes zero bytes.
@@ -46,8 +46,8 @@ class RecordDecoder {
 
   /// Decodes record i of a dataset into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
-  /// Called once by Dataset::open. Looks for faults that only several of the `record_count` records together show.
-  /// Returns a description of the fault; empty: no fault, which is the default.
+  /// Called once by Dataset::open. Looks for faults that are visible only in several of the `record_count` records
+  /// together. Returns a description of the fault; empty: no fault, which is the default.
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:

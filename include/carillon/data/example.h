@@ -43,7 +43,7 @@ struct ExampleValues {
 /// protobuf's parser and copies the image to `scratch`. Errors: data, as parse_example.
 ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// Serialised Example with the two values, for append_record (data/record.h).
+/// Serialises an Example with the two values, for append_record (data/record.h).
 std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);
 
 }  // namespace carillon

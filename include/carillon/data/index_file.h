@@ -1,8 +1,8 @@
 // IndexFile: a file in the data directory that holds the record positions of the directory's TFRecord files
 // (docs/developer-guide/file-formats.md). A dataset of thousands of files can then be opened without reading them.
 //
-// An entry is used only if its file still has the recorded size and modification time. Each record that is read is
-// still checked: its length and checksum must match the index.
+// An entry is used only if its file still has the recorded size and modification time. Reading a record still checks
+// that its length and checksum match the index.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct IndexedFile {
 
 using FileIndex = std::map<std::string, IndexedFile>;  ///< by file name in a directory, or by path
 
-/// Contents of an index file, for parse_index.
+/// The contents of an index file, which parse_index reads.
 std::string index_bytes(const FileIndex& index);
 /// Parses the contents of an index file. Throws std::exception, with the cause, if they are damaged.
 FileIndex parse_index(std::string_view bytes);

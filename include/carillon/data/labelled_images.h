@@ -34,15 +34,15 @@ struct RecordSchema {
 /// The target of a sample with this schema.
 TargetSpec target_spec_of(const RecordSchema& schema);
 
-/// Base class of the decoders of labelled images. In synthetic datasets, sample i has the class or only label
-/// i modulo class_count, or numbers from -1 to 1.
+/// Base class of the decoders of labelled images. In synthetic datasets, sample i has the class i modulo class_count,
+/// or only the label i modulo class_count, or numbers from -1 to 1.
 class LabelledImageDecoder : public RecordDecoder {
  public:
   void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const override;
   void write_synthetic_target(std::size_t i, std::span<std::byte> target) const override;
 
  protected:
-  /// Errors: failed (class_count is 0, scales of another number, or the image has 0 bytes).
+  /// Errors: failed (class_count is 0, the number of scales is wrong, or the image has 0 bytes).
   explicit LabelledImageDecoder(RecordSchema schema);
 
   const RecordSchema& schema() const { return schema_; }
@@ -73,7 +73,7 @@ struct PictureDecoding {
   bool mirrors = true;
   RandAugment augment;       ///< after cropping and mirroring
   double erasing = 0.0;      ///< probability of random erasing, as the last step; 0: disabled
-  Colour erasing_fill = {};  ///< of erased pixels
+  Colour erasing_fill = {};  ///< colour of erased pixels
   std::uint64_t seed = 0;    ///< seed of the random draws
   std::int64_t shorter = 0;  ///< shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;

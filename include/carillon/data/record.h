@@ -85,8 +85,8 @@ class RecordReader {
   /// if `stop` is requested.
   void fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const;
 
-  /// A hint: records will be read again in random order, each after a call of `announce`. The bytes between them are
-  /// not needed.
+  /// A hint: records will be read again in random order, each after a call of `announce`. The bytes between these
+  /// records are not needed.
   void expect_reading_in_places() const;
   /// A hint: this record will be read again next.
   void announce(const RecordPlace& place) const;

@@ -1,4 +1,4 @@
-// RecordForm: record format of a program: the schema of the records and the decoder that reads them.
+// RecordForm: the record format of a program, which is the schema of the records and the decoder that reads them.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@ namespace carillon {
 
 enum class RecordUse { training, evaluation };
 
-/// Feature names that replace the format's defaults; empty: the default.
+/// Feature names that replace the default names of the format; an empty name keeps the default.
 struct RecordKeys {
   std::string image, target;
 };
 
-/// Creates the decoder of the records. The images of evaluations may have another shape than those of trainings, if the
-/// network has the same variables for both.
+/// Creates the decoder of the records. Images for evaluation may have another shape than images for training if the
+/// network has the same variables for both shapes.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
 
 /// Record format of a program.

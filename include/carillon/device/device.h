@@ -35,8 +35,8 @@ inline DType activation_type(Arithmetic arithmetic) {
 /// Instruction sets that this processor supports and this build is compiled for, in ascending order.
 std::vector<Isa> available_isas();
 
-/// The lowest instruction set that gives the bits of `isa` in this arithmetic: avx512 for amx, and, except in bf16, for
-/// avx512_bf16; otherwise `isa` itself.
+/// The lowest instruction set that gives the same bits as `isa` in this arithmetic. For amx it is avx512. For
+/// avx512_bf16 it is avx512, except in bf16. For all others it is `isa` itself.
 Isa rounding_isa(Isa isa, Arithmetic arithmetic);
 
 /// Sole owner of a block of memory.
@@ -67,14 +67,14 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// The name in TensorFlow's form: "CPU:0", "GPU:1".
+  /// The name in TensorFlow's format: "CPU:0", "GPU:1".
   virtual std::string name() const = 0;
   /// Zeroed memory, aligned to `tensor_alignment_bytes`. Errors: failed (out of memory).
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
 
-  /// Copies between host memory and device memory, after all enqueued work. Blocking.
+  /// Both functions copy between host memory and device memory, after all enqueued work. They block.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
   /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
@@ -102,7 +102,8 @@ constexpr std::size_t aligned_float_count(std::size_t count) {
 
 /// Downloads the elements of a float tensor (f32 or bf16) from `device`.
 std::vector<float> download_floats(Device& device, const Tensor& tensor);
-/// The elements of a float32 tensor in host memory: in place on a CPU, otherwise a copy in `copy`.
+/// The elements of a float32 tensor in host memory. On a CPU the result is the tensor's memory; otherwise the elements
+/// are copied to `copy`.
 std::span<const float> host_floats(Device& device, const Tensor& tensor, std::vector<float>& copy);
 /// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
@@ -110,8 +111,9 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 /// Copies floats between two arrays of equal size on `device`, as Device::copy.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
-/// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. It needs a
-/// quarter to a sixth of the multiplications of the direct method, with slightly larger rounding errors.
+/// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. Winograd's
+/// method needs a quarter to a sixth of the multiplications of the direct method, and has slightly larger rounding
+/// errors.
 enum class ConvolutionMethod {
   automatic,  ///< chosen by a fixed rule from the shapes, never by a measurement
   direct,

@@ -1,13 +1,13 @@
 // Isa: the instruction sets that our CPU kernels are compiled for.
 //
 // A kernel is one source, *_simd.cpp, compiled once per instruction set (kernels/shared/simd.h). Opening the device
-// chooses the instruction set. Equal runs on one instruction set give equal bits. Others round differently, apart from
-// the exceptions that rounding_isa names (device.h).
+// chooses the instruction set. Equal runs on one instruction set give equal bits. Runs on different instruction sets
+// round differently, except for the pairs that rounding_isa lists (device.h).
 #pragma once
 
 namespace carillon {
 
-/// In ascending order: a processor that supports one supports all before it.
+/// The instruction sets in ascending order: a processor that supports one also supports all earlier ones.
 enum class Isa {
   plain,        ///< baseline of the architecture: 4 floats per instruction
   avx2,         ///< x86-64-v3: 8 floats, fused multiply-add

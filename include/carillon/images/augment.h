@@ -1,10 +1,10 @@
 // Augment: random changes of a decoded training image: RandAugment and random erasing.
 //
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
-// space", 2020. The 14 ops, their ranges and their rounding are those of torchvision.transforms.RandAugment for Pillow
-// images (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing
-// data augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image)
-// and ratio (0.3 to 3.3).
+// space", 2020. The 14 ops, their ranges and their rounding equal torchvision.transforms.RandAugment for Pillow images
+// (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing data
+// augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image) and
+// ratio (0.3 to 3.3).
 //
 // An image is planes [3][height][width]: red, green, blue. These functions have no errors.
 #pragma once
@@ -36,7 +36,7 @@ enum class AugmentOp {
   auto_contrast,
   equalize,
 };
-/// torchvision's names, in its order.
+/// The names of the ops in torchvision, in torchvision's order.
 inline constexpr std::array<std::string_view, 14> augment_op_names{
     "Identity", "ShearX",   "ShearY",    "TranslateX", "TranslateY", "Rotate",       "Brightness",
     "Color",    "Contrast", "Sharpness", "Posterize",  "Solarize",   "AutoContrast", "Equalize"};
@@ -49,20 +49,21 @@ struct RandAugment {
   bool operator==(const RandAugment&) const = default;
 };
 
-/// An image, and memory for its next state.
+/// An image, and memory for the result of the next op.
 struct AugmentedImage {
   std::span<std::uint8_t> planes;
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t>& scratch;
 };
 
-/// `negative`: the other direction; only for shears, translations, rotation, brightness, color, contrast and sharpness.
+/// Applies an op. `negative`: apply it in the opposite direction; only for shears, translations, rotation, brightness,
+/// color, contrast and sharpness.
 void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image);
 
 /// Draws and applies the ops.
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
 
-/// The box to erase, in at most 10 tries; height 0: none fits.
+/// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
 
 /// With this probability, sets a random box to `fill`.

@@ -1,8 +1,8 @@
-// Decode: JPEG (ITU-T T.81) and PNG (ISO/IEC 15948) files in memory, or parts of them, to RGB.
+// Decode: JPEG (ITU-T T.81) and PNG (ISO/IEC 15948) files in memory, or parts of such pictures, to RGB.
 //
 // A JPEG with an EXIF orientation is decoded as it is shown: rotated and mirrored. Transparent pixels of a PNG are
 // composited on a background colour, white by default: alpha c + (1 - alpha) background, rounded. Grey becomes three
-// equal channels. CMYK and YCCK count as Adobe's inverted form, as in Pillow and TensorFlow: R = C K / 255. 16-bit
+// equal channels. CMYK and YCCK are read as Adobe's inverted format, as in Pillow and TensorFlow: R = C K / 255. 16-bit
 // channels are truncated to the upper 8 bits. Colour profiles are ignored.
 //
 // Refused files: truncated or damaged data (libjpeg alone would fill it with grey); more pixels than
@@ -40,9 +40,9 @@ struct Colour {
   bool operator==(const Colour&) const = default;
 };
 
-/// The colour of the text `#rrggbb`, white or black. Empty if the text is no colour.
+/// Parses a colour: `#rrggbb`, "white" or "black". Returns nullopt for any other text.
 std::optional<Colour> parse_colour(std::string_view text);
-/// Returns `#rrggbb`.
+/// The colour as the text `#rrggbb`.
 std::string colour_text(const Colour& colour);
 
 /// Reads format and size from the header. Errors: data (unknown format, too many pixels); the message lacks the file
@@ -57,8 +57,9 @@ struct PictureBox {
 /// The part of a picture that is decoded, and the scale of the resize that follows.
 struct PartRequest {
   PictureBox needed;  ///< minimal rectangle to decode, within the picture as it is shown
-  /// Output pixels per source pixel of the resize that follows. If both are at most 1/2, 1/4 or 1/8, the picture may be
-  /// decoded at that fraction of its size. 1 or more: full size.
+  /// Output pixels per source pixel of the resize that follows. If both scales are at most 1/2, 1/4 or 1/8, the decoder
+  /// may decode the picture at this fraction of its size. With a scale of 1 or more, it decodes the picture at its full
+  /// size.
   double vertical_scale = 1.0, horizontal_scale = 1.0;
   Colour background = {};  ///< behind transparent pixels
 };
@@ -66,13 +67,14 @@ struct PartRequest {
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
   std::vector<std::uint8_t> pixels;    ///< [height][width][4], or longer
-  std::int64_t height = 0, width = 0;  ///< of the decoded rectangle
+  std::int64_t height = 0, width = 0;  ///< size of the decoded rectangle
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
-  /// Reduced pixel i covers the pixels from i * reduction - padding. The padding is 0, or less than `reduction` after a
-  /// side was reversed whose length is no multiple of `reduction`.
+  /// Pixel i of the reduced picture covers the original pixels from i * reduction - padding on. The padding is 0,
+  /// except after a side was reversed: if the length of this side is not a multiple of `reduction`, the padding is
+  /// between 0 and `reduction`.
   std::int64_t row_padding = 0, column_padding = 0;
-  std::int64_t picture_height = 0, picture_width = 0;  ///< of the whole picture before reduction
+  std::int64_t picture_height = 0, picture_width = 0;  ///< size of the whole picture before reduction
 
   const std::uint8_t* row_at(std::int64_t y) const { return pixels.data() + y * width * 4; }
 };
@@ -80,7 +82,7 @@ struct DecodedPart {
 /// Decodes the rectangle of `request` into `part`. Errors: as picture_info; data (damage).
 void decode_part(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// Decodes the whole picture, to the end of the file.
+/// Decodes the whole picture and reads the file to its end.
 void decode_whole(std::span<const std::uint8_t> file, DecodedPart& whole);
 
 }  // namespace carillon

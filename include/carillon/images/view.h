@@ -13,12 +13,12 @@
 
 namespace carillon {
 
-/// The part of the picture that is resized, and the crop of the result that is the image.
+/// The part of the picture that is resized, and the crop of the resized part that becomes the image.
 struct PictureView {
   PictureBox part;                                     ///< in the picture; pixels outside have no influence
-  std::int64_t resized_height = 0, resized_width = 0;  ///< of the resized part
+  std::int64_t resized_height = 0, resized_width = 0;  ///< size of the resized part
   std::int64_t row = 0, column = 0;                    ///< position of the image in the resized part
-  std::int64_t height = 0, width = 0;                  ///< of the image
+  std::int64_t height = 0, width = 0;                  ///< size of the image
   bool mirrored = false;                               ///< left-right, as the last step
   Colour background = {};                              ///< behind transparent pixels
 };
@@ -39,27 +39,28 @@ struct CropRule {
   double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height; torchvision: log-uniform
 };
 
-/// torchvision: 10 tries, then the largest centred part within the ratios. tensorflow: 100 tries for a part with at
-/// least a tenth of the pixels (min_object_covered), then the whole picture.
+/// Draws a random part of a picture. The rule torchvision makes 10 tries and then uses the largest centred part within
+/// the ratios. The rule tensorflow makes 100 tries for a part with at least a tenth of the pixels (min_object_covered)
+/// and then uses the whole picture.
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// is at least the longer side of the image. The other side is scaled in proportion and rounded down. Of two places in
-/// the middle, the even one is taken, as by torchvision.
+/// is at least the longer side of the image. The other side is scaled in proportion and rounded down. If the centre
+/// lies between two positions, the even position is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
-/// Memory for decoding and resizing, reused from picture to picture.
+/// Memory for decoding and resizing, which is reused for the next picture.
 struct ViewMemory {
   DecodedPart part;
   std::vector<float> row;
 };
 
-/// Writes the view of a JPEG or PNG file to `planes`: [3][height][width], red, green, blue. All processors give equal
-/// bits. Errors: as decode_part.
+/// Writes the view of a JPEG or PNG file to `planes`: [3][height][width], red, green, blue. The result has the same
+/// bits on all processors. Errors: as decode_part.
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
                  std::span<std::uint8_t> planes);
 
-/// As above, in the layout [height][width][3].
+/// As render_view, but writes the layout [height][width][3].
 void render_pixels(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling,
                    ViewMemory& memory, std::span<std::uint8_t> pixels);
 

@@ -16,7 +16,7 @@ namespace carillon {
 ///   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
 ///   w <- s                                    a = decay * (min(t, steps) / steps)^power
 ///
-/// After update `steps`, w <- s even if t is not a multiple of `every`.
+/// After update number `steps`, w <- s even if t is not a multiple of `every`.
 /// Source: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with power 0.
 struct LookaheadSettings {
   std::int64_t every = 0;  ///< updates between two lookaheads; 0: disabled
@@ -25,7 +25,7 @@ struct LookaheadSettings {
   std::int64_t steps = 0;  ///< updates of the training; 0: unknown, which requires power 0
 };
 
-/// In OptimizerSettings::decay_exclude: the optimiser excludes no variables by default.
+/// A value in OptimizerSettings::decay_exclude that disables the default exclusions.
 inline constexpr std::string_view no_decay_exclusion = "none";
 
 struct OptimizerSettings {
@@ -44,7 +44,8 @@ struct OptimizerSettings {
   /// scales and shifts of norms, layer scales, class token and positions), unless `no_decay_exclusion` is among the
   /// patterns or a group states a decay.
   std::vector<std::string> decay_exclude = {};
-  /// Factor of the learning rate from a layer to the one before (layer_rates in src/optim/update_factors.h). 1: none.
+  /// The learning rate of a layer divided by the learning rate of the next layer (layer_rates in
+  /// src/optim/update_factors.h). 1: all layers have the same rate.
   double layer_decay = 1.0;
   double clip_norm = 0.0;  ///< largest norm of the mean gradient; 0: the gradient is not clipped
   std::vector<ParameterGroup> groups = {};

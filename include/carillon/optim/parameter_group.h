@@ -1,7 +1,7 @@
 // ParameterGroup: training settings for all variables with a name that matches a pattern.
 //
-// The first group that matches a variable's name applies to the variable. A variable that no group matches has the
-// settings of OptimizerSettings.
+// The first group that matches a variable's name applies to the variable. If no group matches a variable, the variable
+// has the settings of OptimizerSettings.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct ParameterGroup {
   std::optional<double> decay = {};  ///< weight decay; nullopt: OptimizerSettings::weight_decay
   std::optional<bool> muon = {};     ///< whether muon rules orthogonalise it; nullopt: hidden matrices only
   // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
-  // not change; moving average and lookahead continue. Bias corrections count its updates from frozen_until.
+  // not change; moving average and lookahead continue. Bias corrections count the updates of the variable from
+  // frozen_until on.
   std::int64_t frozen_until = 0, frozen_after = never;
   std::string option = "--group";  ///< the option that defines the group, for messages
 };

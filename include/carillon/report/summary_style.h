@@ -1,5 +1,5 @@
-// SummaryStyle: under which tags a run's summaries go to TensorBoard, as the reference program of each data set has
-// them.
+// SummaryStyle: the tags of a run's TensorBoard summaries. They equal the tags of the reference program for each data
+// set.
 #pragma once
 
 namespace carillon {

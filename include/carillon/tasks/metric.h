@@ -45,15 +45,15 @@ struct ScoreTable {
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// Adds samples. Called once per batch; samples that only pad the last batch are left out. `outputs`: [samples,
-  /// output elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
+  /// Adds samples. Called once per batch, without the samples that only pad the last batch. `outputs`: [samples, output
+  /// elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
-  /// Returns what this metric has accumulated as bytes, for merge() on every rank.
+  /// Returns the accumulated results of this metric as bytes, for merge() on every rank.
   virtual std::string contents() const = 0;
   /// Adds the contents() of a metric of any rank. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;
-  /// Returns all scores. Must include a score named Task::score. Also called without samples, for the names: must not
-  /// fail; values may then be NaN. The names do not depend on the added samples.
+  /// Returns all scores. Must include a score named Task::score. Also called without samples, to get the names: it must
+  /// not fail then, and values may be NaN. The names do not depend on the added samples.
   virtual std::vector<Score> scores() const = 0;
   /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".
   virtual std::string text() const = 0;

@@ -1,7 +1,7 @@
 // Task: the target of a sample, the loss, and the metric of an evaluation.
 //
-// Tasks and networks are independent of each other. The library passes targets on as bytes, whose type and shape the
-// task states, and compares evaluations by the score that the task names.
+// Tasks and networks are independent of each other. The library passes targets as bytes; the task states their type and
+// shape. The library compares evaluations by the score that the task names.
 #pragma once
 
 #include <cstddef>
@@ -36,16 +36,18 @@ struct Task {
   std::int64_t outputs = 0;  ///< elements of the network's output per sample
   LossFunction loss;
   /// Makes the loss of a training from the targets of its records: [records] of TargetSpec::bytes() bytes each. Before
-  /// the records are open, `loss` takes its place, with ops of the same sizes. Null: the loss does not depend on them.
-  /// Errors: data.
+  /// the records are open, `loss` is used in its place; both must make ops of the same sizes. Null: the loss does not
+  /// depend on the targets of the records. Errors: data.
   std::function<LossFunction(std::span<const std::byte> targets)> loss_of_records = nullptr;
-  /// The group of a sample, 0 or more: --sampling balanced draws each group equally often. Null: there are no groups.
+  /// Returns the group of a sample, 0 or more. --sampling balanced draws from each group equally often. Null: there are
+  /// no groups.
   std::function<std::int64_t(std::span<const std::byte> target)> group_of = nullptr;
   std::string loss_name;  ///< name of the loss without L2 in logs, e.g. "mean_squared_error"
   /// Returns the target of one sample as text, for messages.
   std::function<std::string(std::span<const std::byte> target)> describe_target;
   MakeMetric make_metric;
-  /// Score::name of one of the metric's scores: it selects the best checkpoint and is compared with --stop-at-accuracy.
+  /// Score::name of one of the metric's scores. This score selects the best checkpoint and is compared with
+  /// --stop-at-accuracy.
   std::string score;
   bool higher_is_better = true;
 };

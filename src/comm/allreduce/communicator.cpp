@@ -26,7 +26,7 @@ void require_one_kind(const Mpi& mpi, Device& device) {
   });
 }
 
-/// Advice if ranks on one host see one GPU each; otherwise an empty text. Requires that no ranks share a GPU.
+/// Advice if ranks on one host see one GPU each; otherwise an empty text. Call it only if no two ranks share a GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::string, int> ranks;  // by host
   for (const GpuPlace& place : gpus) {

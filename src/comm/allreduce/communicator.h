@@ -71,13 +71,13 @@ class Communicator {
   /// Copies root's values to all ranks. Collective and blocking. Not allowed between acquire() and finish().
   virtual void broadcast(std::span<float> values, int root) = 0;
 
-  /// Replaces the values by their mean over the ranks. For small arrays anywhere in device memory, e.g. running
-  /// statistics. Collective and blocking. Not allowed between acquire() and finish().
+  /// Replaces the values by their mean over the ranks. Meant for small arrays, e.g. running statistics; they may be
+  /// anywhere in device memory. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
   /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, for values anywhere in device
-  /// memory. Collective; also allowed between acquire() and finish(). Blocks on a CPU. On a GPU all slices must have
-  /// equal lengths. Moves any bits.
+  /// memory. Collective; also allowed between acquire() and finish(). On a CPU the call blocks. On a GPU all slices
+  /// must have equal lengths. The copies are bitwise, so the values may be any bits.
   virtual void all_gather(std::span<float> values, Stream& stream);
 
   /// Memory that the ranks share, or null (GPUs, several hosts). Lives as long as the communicator. A step that
@@ -88,13 +88,13 @@ class Communicator {
   /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
   virtual bool capturable() const { return false; }
 
-  /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device.
-  /// Enqueued work is then cut short, and its results are undefined.
+  /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device. If it
+  /// throws, enqueued work has been cut short, and the results of this work are undefined.
   virtual void check_peers() {}
 };
 
 /// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() always divides by
-/// the number of ranks; within a host it sums in the order of the ranks, and with NCCL in an order of NCCL's.
+/// the number of ranks. Within a host it sums in the order of the ranks; NCCL chooses its own order.
 struct Averaging {
   SumOrder order = SumOrder::sequential;
   std::int64_t divisor = 0;  ///< divides the sum over the ranks; 0: the number of ranks

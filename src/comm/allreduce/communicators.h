@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// For one rank: every mean is the value itself.
+/// For a run with one rank: every mean equals the rank's own value.
 std::unique_ptr<Communicator> make_self_communicator(Device& device);
 
 /// For gradients in host memory: shared memory within a host, messages between hosts. `hosts`: [ranks] host numbers as
@@ -16,17 +16,17 @@ std::unique_ptr<Communicator> make_self_communicator(Device& device);
 std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit = {},
                                                      Averaging averaging = {});
 
-/// For GPUs; `choice` as in make_communicator. cuda_communicators.cpp, in builds with CUDA. Collective.
+/// For GPUs; `choice` as in make_communicator. Collective. Defined in cuda_communicators.cpp, in builds with CUDA.
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
                                                      WaitLimit limit, Averaging averaging);
 
-/// The NCCL version of the build; nccl_communicator.cpp.
+/// The NCCL version of the build. Defined in nccl_communicator.cpp.
 LibraryVersion nccl_version();
 
-/// For ranks with one GPU each, through NCCL; nccl_communicator.cpp. Collective.
+/// Averages through NCCL, for ranks with one GPU each. Collective. Defined in nccl_communicator.cpp.
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging = {});
 
-/// For GPUs that average through host memory; cuda_communicators.cpp. Collective.
+/// Averages the gradients of GPUs in host memory. Collective. Defined in cuda_communicators.cpp.
 std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
                                                             Averaging averaging);
 
@@ -40,13 +40,13 @@ struct GpuPlan {
   GpuAveraging averaging = GpuAveraging::self;
   std::string warning;  ///< one line for rank 0 to print, or empty
 };
-/// How ranks on these GPUs average. `gpus`: [ranks]. `choice`: auto, nccl or mpi. Depends on the arguments alone.
-/// Errors: no_device (`choice` is nccl and ranks share a GPU).
+/// Decides how ranks on these GPUs average. `gpus`: [ranks]. `choice`: auto, nccl or mpi. The result depends on the
+/// arguments alone, so all ranks decide alike. Errors: no_device (`choice` is nccl and ranks share a GPU).
 GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choice);
 
 /// The text of shared_gpus (communicator.h); empty if each rank has its own GPU.
 std::string shared_gpus(std::span<const GpuPlace> gpus);
-/// shared_gpus for GPUs; cuda_communicators.cpp.
+/// Implements shared_gpus (communicator.h) for GPUs. Defined in cuda_communicators.cpp.
 std::string shared_cuda_gpus(const Mpi& mpi, Device& device);
 
 }  // namespace carillon

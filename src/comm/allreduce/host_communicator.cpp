@@ -2,8 +2,9 @@
 //
 // The ranks of a host map each other's gradients. Local rank r sums slice r of a bucket over its host, in place in its
 // own array, and exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
-// slices from their owners. So a sum is (host 0's ranks) + (host 1's ranks) + ... One host needs no messages; hosts
-// with one rank need no copies. If hosts have different numbers of ranks, some ranks of the larger hosts own no slice.
+// slices from their owners. So a sum is (sum over the ranks of host 0) + (sum over the ranks of host 1) + ... A run on
+// one host sends no messages. A host with one rank makes no copies. If hosts have different numbers of ranks, some
+// ranks of the larger hosts own no slice.
 //
 //   within a host    each rank's bucket --sum--> slice r                          mean of slice r --copy--> all
 //   between hosts                               slice r --reduce-scatter, scale, all-gather-->
@@ -14,7 +15,7 @@
 //   copied: steps in which this rank has read all slices of the others
 // A rank writes new gradients only after all ranks have copied the previous ones (acquire).
 //
-// On one host, not every rank needs all means: see SharedHostMemory.
+// In a run on one host, a rank need not read all means: see SharedHostMemory.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -132,7 +133,7 @@ class HostCommunicator final : public Communicator {
 
   int own_host() const { return hosts_[all_.rank()]; }
 
-  /// The ranks that own the same slice, one per host. Null if this rank owns none.
+  /// The ranks that own the same slice, one per host. Null if this rank owns no slice.
   std::unique_ptr<Group> group_between_hosts(Wire wire) const {
     Members members = all_.split(std::min(host_.rank(), slices_), own_host());
     if (host_.rank() >= slices_) return nullptr;

@@ -1,8 +1,9 @@
 // NCCL communicator: averages between GPUs, one per rank, in place on the side stream.
 //
-// With SumOrder::tree, gradients are summed in the tree of core/sum_in_order.h, as by the other communicators:
-// ncclAllReduce fixes no order. Rank r receives slice r of a bucket from all ranks, adds the parts, and sends the
-// result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as in a ring.
+// With SumOrder::tree, gradients are summed in the tree of core/sum_in_order.h, as in the other communicators.
+// ncclAllReduce is not used for this because it does not guarantee an order. Rank r receives slice r of a bucket from
+// all ranks, adds the parts, and sends the result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as
+// in a ring.
 //
 // NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
 // ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels finish only after
@@ -45,7 +46,7 @@ void set_nccl_defaults() {
   }
 }
 
-/// After set_nccl_defaults.
+/// Call it after set_nccl_defaults.
 bool has_windows_enabled() { return std::string_view(std::getenv("NCCL_WIN_ENABLE")) != "0"; }
 
 /// The ranks on which `here` is false. Collective.
@@ -71,7 +72,8 @@ ncclUniqueId shared_id(const Mpi& mpi) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Not in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it. Its error ends all ranks.
+  /// Must not be called in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it in NCCL. The
+  /// error of one rank ends all ranks.
   NcclCommunicator(const Mpi& mpi, CudaDevice& device, Averaging how)
       : mpi_(mpi),
         device_(device),
@@ -162,7 +164,8 @@ class NcclCommunicator final : public Communicator {
           "NCCL lost a peer or a link: {}: {}; start again to resume from the last checkpoint (NCCL_DEBUG=INFO for "
           "details)",
           ncclGetErrorString(state), ncclGetLastError(nullptr));
-      // Ends NCCL's kernels at once, but returns only after captured graphs are destroyed, so not on this thread.
+      // ncclCommAbort ends NCCL's kernels at once, but returns only after captured graphs are destroyed. Therefore
+      // another thread calls it.
       abort_ = std::thread([this] { static_cast<void>(ncclCommAbort(nccl_)); });
     }
     fail(ExitCode::failed, "{}", loss_);
@@ -230,7 +233,7 @@ class NcclCommunicator final : public Communicator {
     exchange([&](int /*peer*/) { return own; }, [&](int peer) { return slice(bucket, peer); });
   }
 
-  /// Enqueues a message to each other rank and one from it. Empty messages are not sent.
+  /// Enqueues one message to each other rank and one message from each other rank. Empty messages are not sent.
   template <typename ToPeer, typename FromPeer>
   void exchange(const ToPeer& to_peer, const FromPeer& from_peer) {
     const cudaStream_t side = side_work_.side().get();

@@ -5,7 +5,7 @@
 namespace carillon {
 namespace {
 
-/// SharedHostMemory of a single rank: all its memory.
+/// SharedHostMemory of a single rank, whose shard is the whole array.
 class SelfMemory final : public SharedHostMemory {
  public:
   explicit SelfMemory(Device& device) : device_(device) {}

@@ -28,12 +28,12 @@ class SharedArrays;
 /// Receives the means of the elements from `first` on. `means` is valid during the call only.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
 
-/// An *own array* lies in the memory of Communicator::allocate, at the same offset on all ranks.
+/// An *own array* is an array in the memory of Communicator::allocate, at the same offset on all ranks.
 class SharedHostMemory {
  public:
   virtual ~SharedHostMemory() = default;
-  /// Allocates zeroed memory that all ranks of the host share, aligned to tensor_alignment_bytes. Collective. Called
-  /// once, before the calls below. Freed before the communicator.
+  /// Allocates zeroed memory that all ranks of the host share, aligned to tensor_alignment_bytes. Collective. Call it
+  /// once, before the functions below. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
   /// Errors: failed if the communicator's limit passes first.
@@ -42,24 +42,25 @@ class SharedHostMemory {
   /// finish(rank) for each of them and counts that rank as arrived. If the lowest rank ends in `finish`, the next rank
   /// repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
-  /// Index of this rank among the ranks of the host, and their number.
+  /// The index of this rank among the ranks of the host; size() is the number of these ranks.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The shard of a rank among `count` elements: reduction_slice.
   Slice shard(std::size_t count, int of_rank) const { return reduction_slice(count, of_rank, size()); }
   Slice shard(std::size_t count) const { return shard(count, rank()); }
-  /// The address in the array of `rank` at the same offset as `own` in this rank's own array.
+  /// Translates `own`, an address in this rank's own array, to the same offset in the own array of `rank`.
   virtual std::byte* on_rank(int rank, std::byte* own) const = 0;
   /// Passes the mean over the ranks of every element of `values`, part of an own array, to `take`. Calls `take` with
   /// blocks that fit the level 1 cache, on all threads of this rank at once; `first` counts from the start of `values`.
-  /// The bits equal the communicator's. No rank may write these elements meanwhile.
+  /// The means have the same bits as the communicator's means. No rank may write these elements during the call.
   virtual void means_of(std::span<const float> values, const TakeMeans& take) const = 0;
-  /// Copies the other ranks' shards of `values`, an own array, from these ranks. No rank may write its shard meanwhile.
+  /// Copies the shards of `values` that the other ranks own from those ranks. `values` is an own array. No rank may
+  /// write its shard during the call.
   virtual void gather(std::span<float> values) const = 0;
 };
 
-/// `host`: the ranks of a run on one host. `own`: the communicator's arrays, null until they are allocated. Both
-/// outlive the result. `factor` multiplies the sums.
+/// `host`: the ranks of a run on one host. `own`: the own arrays of the communicator, null until they are allocated.
+/// `host` and `own` outlive the result. `factor` multiplies the sums.
 std::unique_ptr<SharedHostMemory> make_shared_host_memory(const Members& host, const std::unique_ptr<SharedArrays>& own,
                                                           SumOrder order, float factor);
 

@@ -4,12 +4,12 @@
 //   side                                 wait--reduce bucket 0--------  wait--reduce bucket 1--done
 //
 // An event is recorded again for each bucket. A wait refers to the record that was the latest when the wait was
-// enqueued. In a stream capture these are the fork and the join that make the side stream part of the graph.
+// enqueued. In a stream capture, these waits are the fork and the join that make the side stream part of the graph.
 #pragma once
 
 namespace carillon {
 
-/// `Stream`: a handle of an in-order queue. `Event`: has record(stream) and make_wait(stream), as CudaEvent.
+/// `Stream`: a handle of an in-order queue. `Event` must have record(stream) and make_wait(stream), like CudaEvent.
 template <typename Event, typename Stream>
 class SideWork {
  public:

@@ -63,7 +63,7 @@ class StagedCommunicator final : public Communicator {
     device_.upload(copy.data(), values.data(), values.size_bytes());
   }
 
-  /// Blocks: the values are needed within a pass.
+  /// Blocks, because the values are needed within a pass.
   void all_gather(std::span<float> values, Stream& stream) override {
     std::vector<float> copy(values.size());
     const Slice own = reduction_slice(values.size(), rank(), size());

@@ -1,8 +1,8 @@
 // Staged communicator: averages arrays of a device through copies in host memory.
 //
 // start_allreduce_mean copies the bucket to the host, concurrently with other work of the device. finish waits for the
-// copies in order, averages them with a host communicator, and copies the means back. The bits are those of the host
-// communicator.
+// copies in order, averages them with a host communicator, and copies the means back. The results have the same bits as
+// results of the host communicator.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class StagingCopies {
   virtual ~StagingCopies() = default;
   /// Called before the first copy. `host`: host memory of all copies; outlives this.
   virtual void prepare(std::span<std::byte> host) = 0;
-  /// Enqueues a copy to the host, after the work on `stream` so far and concurrent with later work. `bucket`: its
-  /// number in the step, from 0.
+  /// Enqueues a copy to the host. The copy waits for the work that is already on `stream`, and runs concurrently with
+  /// later work. `bucket`: number of the bucket in the step, from 0.
   virtual void start_download(std::size_t bucket, std::span<const float> device, float* host, Stream& stream) = 0;
   /// True if the latest download of bucket number `bucket` is done.
   virtual bool downloaded(std::size_t bucket) = 0;

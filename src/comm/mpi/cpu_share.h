@@ -1,4 +1,5 @@
-// CpuShare: the cores that a rank computes on. The ranks of a host divide its cores: none overlap, none stay idle.
+// CpuShare: the cores that a rank computes on. The ranks of a host divide its cores: no two ranks share a core, and no
+// core stays idle.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,7 @@ struct CpuShare {
 
 /// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
 /// Unbound ranks divide the host's usable CPUs; so do ranks with mpirun's default binding, which leaves cores idle.
-/// Binds the calling thread and the threads that it starts later, and sets the number of OpenMP threads.
+/// Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP threads.
 /// `requested_threads` > 0 overrides that number. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 

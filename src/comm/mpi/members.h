@@ -1,5 +1,5 @@
-// Members: a set of ranks with an MPI communicator, the way to wait for them, and messages between them. Every group is
-// made from one.
+// Members: a set of ranks with an MPI communicator, a limit for waits, and messages between the ranks. Every group of
+// communicating ranks is a Members object.
 #pragma once
 
 #include <mpi.h>
@@ -30,7 +30,8 @@ class Members {
   const BoundedWait& bounded_wait() const { return bounded_wait_; }
   BoundedWait& bounded_wait() { return bounded_wait_; }
 
-  /// The members with the same `color`, ordered by key, then rank. Error messages keep their numbers. Collective.
+  /// The members with the same `color`, ordered by key, then rank. Error messages keep the members' present numbers.
+  /// Collective.
   Members split(int color, int key) const;
 
  private:
@@ -62,7 +63,7 @@ class PointToPoint {
 
   /// `bytes` must not change until `wait` returns.
   void send(std::span<const std::byte> bytes, int to);
-  /// `to` must have the length of the message of `from`.
+  /// `to` must be as long as the message that `from` sends.
   void receive(std::span<std::byte> to, int from);
 
   /// Returns when all messages are sent and received. Errors: failed if the limit of the members passes first.
@@ -82,7 +83,8 @@ class PointToPoint {
   std::vector<Message> messages_;
 };
 
-/// Gathers the `mine` of every member in `all`, by rank. All sizes are equal. Collective.
+/// Gathers `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all members.
+/// Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);
 /// [members] The text of each member. Collective.

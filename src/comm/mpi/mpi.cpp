@@ -23,9 +23,9 @@ std::string library_text() {
   return std::string(whole.substr(0, whole.find_first_of(",\n")));
 }
 
-/// Compares the number of processes that the launcher states with MPI's. Under srun without a matching PMI, or under
-/// the mpirun of another MPI, every process is rank 0 of 1 and would train alone on the same files.
-/// Errors: usage (the launcher started several processes, and MPI sees one).
+/// Compares the number of processes that the launcher states with the number that MPI states. Under srun without a
+/// matching PMI, or under the mpirun of another MPI, every process is rank 0 of 1 and would train alone on the same
+/// files. Errors: usage (the launcher started several processes, and MPI sees one).
 void check_that_ranks_are_connected(int size) {
   if (size > 1) return;
   const auto count_in = [](const char* variable) {

@@ -19,7 +19,7 @@
 
 namespace carillon {
 
-/// An error that all ranks know. The rank that found it throws a SharedError and prints the message.
+/// An error that all ranks know about. The rank that found the error throws SharedError and prints the message.
 class SharedError : public Error {
  public:
   using Error::Error;
@@ -52,19 +52,19 @@ class Mpi {
   /// [size()] The host number of each rank. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// Limits the waits of the calls below on this rank. They then throw ExitCode::failed if a wait exceeds the limit.
+  /// Limits the waits of the functions below on this rank. They throw ExitCode::failed if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
   /// The text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. Texts may
   /// differ in length.
   std::vector<std::string> all_gather(std::string_view text) const;
   std::vector<std::string> local_all_gather(std::string_view text) const;
-  /// Copies the bytes of `root` to all ranks. The same length on all.
+  /// Copies the bytes of `root` to all ranks. `bytes` must have the same length on all ranks.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. Each rank must be the `to` of one rank and
   /// the `from` of one rank. Collective.
   std::vector<std::byte> sendrecv(std::span<const std::byte> own, int to, int from) const;
-  /// Element-wise sums over all ranks. The same length on all.
+  /// Replaces each value by its sum over all ranks. `values` must have the same length on all ranks.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
@@ -76,7 +76,7 @@ class Mpi {
   /// Terminates all ranks with `code` (MPI_Abort).
   [[noreturn]] void abort(ExitCode code) const;
 
-  /// For src/comm only (members.h).
+  /// Only code in src/comm uses this (members.h).
   struct Ranks;
   const Ranks& ranks() const { return *ranks_; }
 

@@ -1,8 +1,8 @@
 // BoundedWait: the only loop in which a rank waits for other ranks.
 //
 // It polls `spins` times, then yields the core between polls, because there may be more ranks than cores. After that,
-// every 16th poll makes MPI progress and, if there is a limit or an observer, reads the clock. A wait that is already
-// over costs one poll.
+// every 16th poll makes MPI progress and, if there is a limit or an observer, reads the clock. If the condition already
+// holds, the wait costs one poll.
 #pragma once
 
 #include <sched.h>
@@ -18,7 +18,8 @@
 
 namespace carillon {
 
-/// Makes MPI progress. Call it while waiting for something else than MPI: peers inside MPI may need this rank's part.
+/// Makes MPI progress. Call it while this rank waits outside MPI: peers that wait inside MPI may need this rank's
+/// progress.
 void progress_mpi();
 
 /// "rank 3", "ranks 1, 2 and 3", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
@@ -34,7 +35,8 @@ class BoundedWait {
   const std::vector<int>& ranks() const { return ranks_; }
 
   /// Returns as soon as `arrived()` is true. Polls `spins` times before it yields the core. `missing()` returns the
-  /// members that have not arrived. Errors: failed if the limit passes first; names these members and the operation.
+  /// members that have not arrived. Errors: failed if the limit passes first; the message names the missing members and
+  /// the operation.
   template <typename Arrived, typename Missing>
   void wait(std::string_view operation, int spins, const Arrived& arrived, const Missing& missing) const {
     if (arrived()) return;
@@ -71,9 +73,10 @@ class BoundedWait {
     return false;
   }
 
-  /// Throws unless `members` is empty, i.e. unless the last member has just arrived.
+  /// Throws the error about the missing `members`. Returns if `members` is empty, because the last one has just
+  /// arrived.
   void give_up(std::string_view operation, const std::vector<int>& members) const;
-  /// Calls the observer unless `members` is empty, i.e. unless the last member has just arrived.
+  /// Calls the observer. Does nothing if `members` is empty, because the last one has just arrived.
   void observe(std::string_view operation, const std::vector<int>& members, double seconds) const;
 
   /// The rank numbers of the members for error messages.

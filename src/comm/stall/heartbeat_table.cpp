@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> phase_names{"start", "data", "compute", "evaluation", "checkpoint", "finish"};
 
-/// Order of the phases within one step number. Checkpoints and evaluations have the number of the step after them.
+/// Order of the phases within one step number. Checkpoints and evaluations have the number of the step that follows
+/// them.
 int place_in_time(Phase phase) {
   constexpr std::array order{Phase::start, Phase::checkpoint, Phase::evaluation,
                              Phase::data,  Phase::compute,    Phase::finish};

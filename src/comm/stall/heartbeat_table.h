@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Seconds of a clock that all processes of a host share.
+/// The time in seconds, by a clock that all processes of a host share.
 double table_time();
 
 /// Whether the phase, a Phase as int, occurs in every step.
@@ -57,7 +57,7 @@ class HeartbeatTable {
   int own_member() const { return host_.rank(); }
   /// The rank in the run of member `member` of this host.
   int rank(int member) const { return host_.bounded_wait().ranks()[member]; }
-  /// The member that is this rank of the run. Empty if the rank is on another host.
+  /// The member number of rank `rank` of the run. Empty if this rank is on another host.
   std::optional<int> member(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
@@ -81,15 +81,16 @@ class HeartbeatTable {
 
   /// Whether the process of a member has ended. False if unknown, e.g. in another container.
   bool has_ended(int member) const;
-  /// Whether it has ended, but not because of an error of its own. Another rank may then complete its update.
+  /// Whether the process of a member has ended without an error of its own. Another rank may then complete the member's
+  /// update.
   bool was_killed(int member) const { return has_ended(member) && entry(member).failed_with == 0; }
   /// The lowest member whose process has ended.
   std::optional<int> ended_member() const;
-  /// The lowest member that an error ends. It prints the error itself.
+  /// The lowest member that ends because of an error. That member prints the error itself.
   std::optional<int> failed_member() const;
   /// Whether the processes of all lower members have ended.
   bool is_lowest() const;
-  /// Whether a member has failed, or its process has ended. Only system calls that signal handlers may make.
+  /// Whether a member has failed, or its process has ended. Async-signal-safe.
   bool has_failed_member() const;
 
   /// "data of step 812"
@@ -98,7 +99,7 @@ class HeartbeatTable {
   std::string activity_text(int member) const;
   /// "rank 2 hangs, stopped by a signal: it has been in data of step 812 for 61 s"
   std::string stall_text(int member) const;
-  /// Another member that is stopped, or behind this one by steps or phases.
+  /// Another member that is stopped by a signal, or that is behind this member by steps or phases.
   std::optional<int> slowest_member() const;
 
  private:

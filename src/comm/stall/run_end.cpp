@@ -16,10 +16,11 @@
 namespace carillon {
 namespace {
 
-/// Limits of the seconds that a rank may take to save and end the run. Between them: --stall-timeout.
+/// Limits of the seconds in which a rank must save and end the run. Within these limits, the time is --stall-timeout.
 constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 
-/// A waiting main thread has ten heartbeats a second. Without one for this many seconds, a call of MPI does not return.
+/// A waiting main thread has ten heartbeats a second. If it has none for this many seconds, a call of MPI does not
+/// return.
 constexpr double hanging_seconds = 0.5;
 
 /// A rank gives each lower rank of its host this many seconds to end the run first.
@@ -49,11 +50,11 @@ void RunEnd::follow() const {
 
 void RunEnd::still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) {
   if (follow_failed_rank()) return;
-  // If this wait is not for the ended rank, the ranks may still complete the update.
+  // If this rank does not wait for the ended rank, the ranks may still complete the update.
   const std::optional<int> ended = ended_among(ranks);
   if (!ended && !should_save_alone(seconds)) return;
   if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
-  // A lower rank may wait for this one.
+  // A lower rank may notice the end, too. It gets time to end the run first.
   if (ended && !table_.is_lowest() && seconds < seconds_per_lower_rank * table_.own_member()) return;
   if (!table_.is_first_to_end()) return;
   save_and_exit(ended ? ended_text(*ended)
@@ -118,7 +119,7 @@ std::optional<int> RunEnd::ended_among(std::span<const int> ranks) const {
 }
 
 bool RunEnd::should_save_alone(double seconds) const {
-  // Outside of steps, other ranks may save or evaluate, also because the run has been asked to stop.
+  // Outside of steps, other ranks may be saving or evaluating, for example because a signal asked the run to stop.
   const bool several_hosts = table_.size() < mpi_.size();
   return several_hosts && table_.is_in_step() && settings_.should_save_alone && settings_.should_save_alone(seconds) &&
          table_.is_lowest();

@@ -6,8 +6,8 @@
 //   probably ended
 //   an error ends a rank of this host                   exits after it with the same code; does not save or print
 //
-// A waiting main thread notices the end of a process of its host that it waits for. While the lowest rank of the host
-// computes, its second thread notices the end of any process of the host.
+// If a main thread waits for a process of its host, the main thread notices when that process ends. While the main
+// thread of the lowest rank of the host computes, the rank's second thread notices when any process of the host ends.
 #pragma once
 
 #include <functional>
@@ -38,12 +38,12 @@ class RunEnd {
   /// The references outlive this. Collective.
   RunEnd(const Mpi& mpi, const HeartbeatTable& table, const StallDetectorSettings& settings);
 
-  /// How to save the last completed step. Empty functions: it is not saved.
+  /// Sets how to save the last completed step. With empty functions the step is not saved.
   void save_before_exit(SaveBeforeExit save);
 
   // Main thread, about ten times a second in each wait.
-  /// If another rank ends the run. Returns while the process of that rank runs, then exits. If nothing is saved yet,
-  /// the lowest rank saves and exits, and the others return.
+  /// Acts if another rank ends the run. While the process of that rank runs, returns. Once that process has ended,
+  /// exits. If nothing is saved by then, the lowest rank saves and exits, and the others return.
   void follow() const;
   /// Ends the run if a rank of this host that the wait is for has ended, or if the launcher ends the run. Errors:
   /// failed (only without StallDetectorSettings::print).
@@ -53,12 +53,12 @@ class RunEnd {
   [[noreturn]] void end(const std::string& line);
 
   // Second thread, a few times per second.
-  /// If another rank, or the main thread of this one, ends the run. Exits after that rank has saved and exited. If
-  /// look_on_second_thread has stopped the updates, does as `follow`. Exits after a time limit in any case, for example
-  /// because a file system hangs; if this rank ends the run, prints its line first.
+  /// Acts if another rank, or the main thread of this rank, ends the run. Exits after the rank that ends the run has
+  /// saved and exited. If look_on_second_thread has stopped the updates, does the same as `follow`. After a time limit,
+  /// exits in any case, for example if a file system hangs. If this rank ends the run, first prints its line.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does, if the main thread does not look itself: it computes, or its call of MPI
-  /// does not return. `still`: seconds since its last heartbeat.
+  /// Ends the run as `still_waiting` does, for a main thread that cannot check by itself because it computes or because
+  /// its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"
@@ -77,10 +77,11 @@ class RunEnd {
   /// Saves the last completed step, prints the line and exits.
   void save_and_exit(const std::string& line);
   bool stop_updates() const;
-  /// Saves, and returns the line with the text of `save`. Marks it in the table if no other rank needs to save. Keeps
-  /// the line in case the save hangs.
+  /// Saves, and returns the line with the text of `save`. After a successful save, or if there is nothing to save,
+  /// marks the step as saved in the table. Keeps the line, so that it can be printed if the save hangs.
   std::string line_with_save(const std::string& line);
-  /// Saves the last completed step, and returns text for the error line. Nothing: this rank is in an update.
+  /// Saves the last completed step, and returns text for the error line. Returns nothing if this rank is in an update
+  /// and cannot save.
   std::optional<std::string> save() const;
 
   const Mpi& mpi_;
@@ -90,7 +91,7 @@ class RunEnd {
   mutable std::mutex save_mutex_;
   SaveBeforeExit save_before_exit_;
   std::mutex line_mutex_;
-  std::string line_;                       ///< of the end of the run, while this rank saves
+  std::string line_;                       ///< line about the end of the run, while this rank saves
   bool has_stopped_updates_ = false;       ///< used by the second thread only
   std::optional<double> following_since_;  ///< second thread: table_time of the first call of follow_on_second_thread
 };

@@ -57,7 +57,7 @@ class StallDetector::OwnThread {
 
  private:
   void run() {
-    // A rank whose process has ended is noticed soon, whatever the limit for ranks that hang.
+    // The end of a rank's process is noticed soon; the limit for ranks that hang does not apply.
     const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, table_.size() > 1 ? 0.2 : 1.0);
     Stillness stillness(2.0 * interval);
     std::unique_lock lock(mutex_);
@@ -76,8 +76,8 @@ class StallDetector::OwnThread {
     }
   }
 
-  /// Longer than the limit of ranks that wait for this one: they report first, and only they can report a process that
-  /// is stopped. A wait that is not observed may be for ranks that save a checkpoint.
+  /// This limit is longer than the limit of ranks that wait for this rank. So those ranks report first; only they can
+  /// report a stopped process. During a wait that is not observed, other ranks may be saving a checkpoint.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
     return settings_.waits_unseen && is_step_phase(phase) ? long_phase * own : own;
@@ -143,7 +143,7 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
     own.worked.store(own.worked + time - own.since - std::exchange(waited_, 0.0), std::memory_order_relaxed);
   }
   waited_ = 0.0;
-  // After a whole step all ranks have left the phases before it.
+  // After a whole step, all ranks have left the phases before this step.
   if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) phase_of_others_ = phase;
   if (longest_share(phase) > longest_share(phase_of_others_)) phase_of_others_ = phase;
   table_->beat();  // first: no rank must see the old heartbeat with the new phase
@@ -207,7 +207,7 @@ void StallDetector::still_waiting(std::string_view operation, std::span<const in
     run_end_.end(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
                              data_of(member), waited_for, operation, seconds));
   }
-  // The cause may be a rank of this host, or that rank may know it.
+  // A rank of this host may be the cause, or may know the cause.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * longest_share(phase_of_others_) * settings_.stall_seconds;

@@ -1,16 +1,17 @@
 // StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
 // Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
-// heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank without a
-// heartbeat for longer than the limit, which does not wait itself, has stalled. The wait then throws an Error that
-// names it. One rank per host prints the error and ends the run. The other ranks wait for that, and exit on their own
-// if it takes too long. A rank that hangs without waiting for peers (file system, GPU) is ended by its own thread.
+// heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank has stalled if
+// it has had no heartbeat for longer than the limit and does not wait for other ranks itself. The wait then throws an
+// Error that names it. One rank per host prints the error and ends the run. The other ranks wait for this rank to end
+// the run, and exit on their own if it takes too long. If a rank hangs and does not wait for peers (file system, GPU),
+// the detector's thread in this rank ends it.
 //
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
 // suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
 // the limit. Ranks that all wait for each other are not detected.
 //
-// RunEnd ends the run, also if the process of a rank has ended.
+// RunEnd ends the run. It also does so if the process of a rank has ended.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ namespace carillon {
 class HeartbeatTable;
 
 enum class Phase : int { start, data, compute, evaluation, checkpoint, finish };
-/// "data"; for messages.
+/// The name of the phase in messages: "data".
 std::string_view name_of(Phase phase);
 
 /// The current state of a rank of this host.
@@ -55,22 +56,23 @@ struct StallDetectorSettings {
   /// behind.
   bool waits_unseen = false;
   std::string program = {};  ///< name in error lines
-  /// Called with the error line before `still_waiting` throws: for an exit that waits for no thread of this process.
+  /// Called with the error line before `still_waiting` throws. It may exit without waiting for the other threads of
+  /// this process.
   std::function<void(const std::string& line)> end_run = nullptr;
   /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
   /// never.
   std::function<bool(double waited)> should_save_alone = nullptr;
-  /// Prints the error line of this rank if it hangs, and that of a rank whose process has ended. Then this process
-  /// exits with `failed`: the launcher knows that the run ends. Called by any thread, without MPI calls. Null: a hang
-  /// is written to stderr, and `still_waiting` throws instead of the second.
+  /// Prints the error line, either about a hang of this rank or about a rank with an ended process. Then this process
+  /// exits with `failed`, which tells the launcher that the run ends. Any thread may call it; it makes no MPI calls.
+  /// Null: a hang is written to stderr, and for an ended process `still_waiting` throws.
   std::function<void(const std::string& line)> print = nullptr;
 };
 
 class StallDetector final : public WaitObserver {
  public:
-  /// Observes the waits of `mpi` from now on, in place of their limit. `mpi` outlives this. After destruction the waits
-  /// have no limit. Also makes SIGUSR2 write the stack of the main thread to stderr. Construction and destruction are
-  /// collective.
+  /// From now on observes the waits of `mpi`; the limit of these waits no longer applies. `mpi` outlives this. After
+  /// destruction the waits have no limit. Also makes SIGUSR2 write the stack of the main thread to stderr. Construction
+  /// and destruction are collective.
   StallDetector(const Mpi& mpi, const StallDetectorSettings& settings);
   ~StallDetector() override;
   StallDetector(const StallDetector&) = delete;
@@ -80,16 +82,16 @@ class StallDetector final : public WaitObserver {
   void enter(Phase phase, std::int64_t step);
   /// A heartbeat within a long phase. Main thread only.
   void heartbeat();
-  /// An error with this code ends this rank, and with it the run. Then no other rank of the host saves or prints, and
-  /// they exit with the same code once the process of this rank has ended.
+  /// Records that an error with this code ends this rank, and therefore the run. The other ranks of the host then
+  /// neither save nor print. They exit with the same code after the process of this rank has ended.
   void mark_failure(ExitCode code);
-  /// How to save the last completed step before the run ends. Not used if this rank itself hangs.
+  /// Sets how to save the last completed step before the run ends. Not used if this rank itself hangs.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
-  /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
-  /// batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the detector's own
-  /// thread.
+  /// Text about the data of a step, for the error line of a rank that hangs in the data phase: describe(rank, step)
+  /// returns "whose batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the
+  /// detector's own thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
   /// The states of the ranks of this host, by rank.

@@ -11,8 +11,8 @@ namespace carillon {
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
-  /// Called about ten times a second while the rank waits for `ranks` (at least one) in `operation`. `seconds`: waited
-  /// so far.
+  /// Called about ten times a second while the rank waits for `ranks` (at least one) in `operation`. `seconds`: time
+  /// that the rank has waited so far.
   virtual void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
   /// Called after each wait, even if `still_waiting` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
@@ -21,9 +21,9 @@ class WaitObserver {
   virtual bool has_ended(int /*rank*/) const { return false; }
 };
 
-/// Applies to every wait for other ranks except NCCL's, which has no limit. A longer wait throws Error(failed), "waited
-/// 30 s for rank 2 in averaging", which names the missing ranks. Shared memory and messages are unusable afterwards, so
-/// the run must end.
+/// The limit applies to every wait for other ranks, except waits inside NCCL, which have no limit. A longer wait throws
+/// Error(failed) with the missing ranks: "waited 30 s for rank 2 in averaging". Shared memory and messages are unusable
+/// afterwards, so the run must end.
 struct WaitLimit {
   double seconds = std::numeric_limits<double>::infinity();
   WaitObserver* observer = nullptr;  ///< outlives the waits; may be null

@@ -20,12 +20,13 @@ struct Slice {
 };
 
 /// The part of `count` elements that `rank` of `size` ranks sums. Slices are contiguous and begin at multiples of 16
-/// elements. The last ones may be empty.
+/// elements. The last slices may be empty.
 Slice reduction_slice(std::size_t count, int rank, int size);
 
 class Group {
  public:
-  /// An operation in progress. Its values must not be used before `wait` returns. Destroyed before its group.
+  /// An operation in progress. Its values must not be used before `wait` returns. It must be destroyed before its
+  /// group.
   class Pending {
    public:
     virtual ~Pending() = default;

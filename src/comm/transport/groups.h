@@ -11,11 +11,11 @@
 
 namespace carillon {
 
-/// A group of one rank: every sum is the value itself.
+/// A group of one rank: every sum equals the rank's own value.
 std::unique_ptr<Group> make_self_group();
 
 /// A group of any ranks. `order`: summation order. `wire`: format of the messages of reduce-scatter and all-gather.
-/// Groups that are split off inherit both.
+/// Groups made by `split` inherit `order` and `wire`.
 std::unique_ptr<Group> make_message_group(Members members, SumOrder order = SumOrder::sequential,
                                           Wire wire = Wire::fp32);
 
@@ -28,7 +28,7 @@ inline std::span<float> slice_of(std::span<float> values, int rank, int size) {
   return values.subspan(part.begin, part.end - part.begin);
 }
 
-/// All members except `rank`, starting with the next one, so that each rank starts with another peer.
+/// All members except `rank`, in cyclic order from rank + 1, so that each rank starts with a different peer.
 inline std::vector<int> others_of(int rank, int size) {
   std::vector<int> others;
   for (int step = 1; step < size; ++step) others.push_back((rank + step) % size);

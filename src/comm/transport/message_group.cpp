@@ -1,11 +1,12 @@
-// A group by messages from each rank directly to each other rank: float32, or rounded to bfloat16.
+// A group in which each rank sends messages directly to each other rank, in float32 or rounded to bfloat16.
 //
 // reduce-scatter: every rank receives its slice from all others and sums the parts in rank order. all-gather: every
 // rank sends its slice to all others. Together each rank sends 2 (n-1)/n of the bytes, the minimum. Both are
-// asynchronous. In a broadcast the root sends n-1 times the bytes: use it for small or rare data.
+// asynchronous. In a broadcast the root sends n-1 times the bytes, so use broadcasts only for small or rare data.
 //
-// With bfloat16 messages, sums are taken in float32 and a rank adds its own part unrounded. In the all-gather the owner
-// of a slice takes the rounded values, too, so all ranks hold equal bits. Broadcasts are not rounded.
+// With bfloat16 messages, sums are computed in float32, and a rank adds its own part unrounded. In the all-gather, the
+// owner of a slice also replaces its values by the rounded values, so all ranks have equal bits. Broadcasts are not
+// rounded.
 #include <memory>
 #include <span>
 #include <string_view>
@@ -37,7 +38,7 @@ struct MessageMemory {
 template <typename Element>
 using SpareMemory = std::vector<MessageMemory<Element>>;
 
-/// Messages in flight and their memory, which is taken from `spare` if possible.
+/// Messages in flight and their memory. The memory comes from `spare` if possible.
 template <typename Element>
 class BufferedPointToPoint {
  public:
@@ -74,7 +75,7 @@ class BufferedPointToPoint {
   PointToPoint exchange_;
 };
 
-/// `Element`: of the messages, float or Bf16.
+/// `Element`: element type of the messages, float or Bf16.
 template <typename Element>
 class MessageGroup final : public Group {
  public:

@@ -39,7 +39,8 @@ class SharedArrays {
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
   /// The members that have not reached `goal`.
   std::vector<int> missing(Counter counter, std::uint64_t goal) const;
-  /// As `reach`, for a member whose process has ended. Only one member at a time may call it.
+  /// As `reach`, on behalf of a member. Call it after the process of the member has ended. Only one member at a time
+  /// may call it.
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }
@@ -52,7 +53,7 @@ class SharedArrays {
   }
 
  private:
-  /// For members [first, last).
+  /// Waits for the members [first, last).
   void wait_for(int first, int last, Counter counter, std::uint64_t goal, std::string_view operation) const;
 
   const Members& members_;

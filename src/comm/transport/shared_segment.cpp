@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t cache_line = 64;
 constexpr std::string_view operation = "setting up shared memory";
 constexpr std::string_view dev_shm = "/dev/shm";
-/// Room in /dev/shm that the segment leaves per rank. Open MPI's file of a rank grows to 4 MiB as messages need it.
+/// The room in /dev/shm that the segment leaves free per rank. The file of Open MPI grows up to 4 MiB per rank.
 constexpr std::size_t bytes_for_messages = std::size_t{8} << 20;
 
 std::string size(std::size_t bytes) { return size_text(static_cast<double>(bytes)); }
@@ -80,7 +80,8 @@ SharedFile create_file(const std::string& directory, std::size_t bytes, int memb
 }
 
 Descriptor open_file(const std::string& path, const std::string& target) {
-  // In another PID namespace, the number is that of another process. Opening its file may block or have an effect.
+  // In another PID namespace, the same number belongs to another process. Opening a file of that process may block or
+  // have side effects.
   if (!target.empty() && target_of(path) != target) {
     fail(ExitCode::io, "{} is not rank 0's memory file: another PID namespace?", path);
   }
@@ -107,7 +108,7 @@ struct NameRemoval {
   }
 };
 
-/// `file`: a descriptor; none: memory of this process alone.
+/// `file`: a descriptor; without a descriptor, maps memory of this process alone.
 void* map_memory(std::optional<int> file, std::size_t bytes) {
   const int kind = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind, file.value_or(-1), 0);
@@ -151,7 +152,7 @@ void* map_file(const Members& members, std::span<const std::size_t> offsets, con
   return nullptr;
 }
 
-/// Once per process, because a run has several segments.
+/// Prints the warning once per process, because a run has several segments.
 void warn_of_place(const std::string& place, const std::vector<std::string>& reasons) {
   static bool has_warned = false;
   if (std::exchange(has_warned, true)) return;

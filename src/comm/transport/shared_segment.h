@@ -1,13 +1,14 @@
 // SharedSegment: zeroed memory that all members (ranks of one host) map. It has one part per member.
 //
-// The memory is that of a memory file (memfd). Member 0 creates it, and the other members open it through /proc. It has
-// no name in a directory, so nothing of it remains, however the ranks end. Only the memory of the host or container
-// limits it. MPI_Win_allocate_shared, in contrast, requires room in /dev/shm, because Open MPI creates its file there.
-// A Docker container has 64 MiB there by default, and Open MPI's and NCCL's messages need them, too.
+// The memory is a memory file (memfd). Member 0 creates the file, and the other members open it through /proc. The file
+// has no name in a directory, so nothing remains of it, however the ranks end. Only the memory of the host or container
+// limits its size. MPI_Win_allocate_shared, in contrast, requires room in /dev/shm, because Open MPI creates its file
+// there. The /dev/shm of a Docker container has 64 MiB by default, and the messages of Open MPI and NCCL need room
+// there, too.
 //
 // If a member cannot open the memory file, for example because it has another PID namespace than member 0, the members
-// share a file in a directory with room. Its blocks are allocated at once: if the file system were full at a later
-// write, SIGBUS would end the rank.
+// share a file in a directory with room. The blocks of this file are allocated when it is created. Otherwise a later
+// write to a full file system would raise SIGBUS and end the rank.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +47,7 @@ class SharedSegment {
   std::string place_ = "memory";
 };
 
-/// The place of a segment with `bytes` per rank of this host. The segment is freed at once. Collective. Errors: as
+/// Maps a segment with `bytes` per rank of this host, frees it at once, and returns its place. Collective. Errors: as
 /// SharedSegment.
 std::string try_shared_segment(const Mpi& mpi, std::size_t bytes);
 

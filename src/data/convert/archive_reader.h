@@ -28,12 +28,13 @@ class ArchiveReader {
 
   const std::string& path() const { return file_.path(); }
 
-  /// Moves to the next member; returns false after the last. It then has read the whole compressed file, including its
-  /// checksum. Errors: data, naming the file (not a tar archive, or a damaged, truncated or too large archive).
+  /// Moves to the next member; returns false after the last member. When it returns false, it has read the whole
+  /// compressed file and verified the file's checksum. Errors: data, naming the file (not a tar archive, or a damaged,
+  /// truncated or too large archive).
   bool next(ArchiveMember& member);
 
-  /// Content of the member that `next` returned last. Call it once per member. Errors: data (the archive is truncated
-  /// or damaged).
+  /// Returns the content of the member that `next` returned last. Call it once per member. Errors: data (the archive is
+  /// truncated or damaged).
   std::vector<std::uint8_t> content();
 
  private:

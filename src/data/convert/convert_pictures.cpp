@@ -39,7 +39,7 @@ void check_options(const PictureConversionOptions& o) {
   }
 }
 
-/// The description of records that this module writes, without scales.
+/// The description of the records that this module writes, without scales.
 DatasetInfo info_of(TargetKind target, const std::vector<std::string>& classes, const Colour& background) {
   DatasetInfo info{.classes = classes, .background = background, .target = target};
   if (target == TargetKind::numbers) info.keys.label = numbers_key;
@@ -93,7 +93,7 @@ void check_no_other_split(const std::vector<SplitSize>& written, const fs::path&
   });
 }
 
-/// Errors: usage (the split exists).
+/// Checks that the output does not contain this split. Errors: usage.
 void check_split_is_new(const std::string& split, const fs::path& output) {
   for_each_shard(output, [&](const fs::path& path, const std::string& name) {
     if (!is_shard_of(name, split)) return;
@@ -182,7 +182,7 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
   return all;
 }
 
-/// Notes how many pictures in the folder the CSV file does not name, and numbers that are all equal.
+/// Reports how many pictures of the folder are not in the CSV file, and columns in which all numbers are equal.
 void note_unlisted(const PictureList& list, const fs::path& folder, const PictureConversionOptions& options,
                    const ConversionReports& reports) {
   std::error_code error;
@@ -247,7 +247,7 @@ std::vector<NumberScale> scales_of(const std::vector<ListedPicture>& pictures, s
   return scales;
 }
 
-/// Puts each split in random order, and moves the validation share out of the first one.
+/// Puts each split in random order, and moves the validation share out of the first split.
 void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& options) {
   const std::size_t count = all.splits.size();
   for (std::size_t i = 0; i < count; ++i) {

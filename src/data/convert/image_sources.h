@@ -29,8 +29,8 @@ void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& exampl
 
 /// Reads the splits "train" and "test". `input` is the folder of the six files, its parent (with the files in
 /// cifar-10-batches-bin), or an archive that has them in any folder: .tar, .tar.gz, .tar.xz, .tar.bz2 or .tar.zst.
-/// Errors: no_input; data (not a tar archive, a zip file, damage, a missing or duplicate file, a size that is not a
-/// whole number of records, a label above 9).
+/// Errors: no_input; data (not a tar archive; a zip file; damage; a missing or duplicate file; a file size that is not
+/// a multiple of the record size; a label above 9).
 std::vector<ImageSplit> read_cifar10(const std::filesystem::path& input);
 
 /// Writes the features image (bytes, 3072: planes red, green, blue, each row-major 32 x 32) and label (int64).

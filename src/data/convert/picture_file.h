@@ -1,4 +1,5 @@
-// Picture files of other formats than JPEG and PNG: converts them to PNG, or names the command that does.
+// Converts picture files of formats other than JPEG and PNG to PNG. If this build cannot read the format, the error
+// contains a command that converts the file.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +18,10 @@ std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, 
 
 // Decoders of TIFF, WebP and GIF, for as_jpeg_or_png.
 //
-// `formats/` calls libtiff, libwebp and giflib. A build without these libraries has `no_formats/`, which refuses.
+// The sources in `formats/` call libtiff, libwebp and giflib. A build without these libraries uses `no_formats/`, which
+// throws UnsupportedPicture.
 
-/// Thrown for a file that is not read although it may be sound. The text says why.
+/// Thrown for a file that this build does not read although the file may be sound. The text contains the reason.
 struct UnsupportedPicture {
   std::string reason;
 };

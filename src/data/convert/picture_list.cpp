@@ -59,7 +59,7 @@ bool is_new(const fs::path& folder, Folders& folders) {
   return ::stat(folder.c_str(), &status) != 0 || folders.emplace(status.st_dev, status.st_ino).second;
 }
 
-/// Collects the files in `folder` and its subfolders, through links too. A folder of `seen` is ignored, so that the
+/// Collects the files in `folder` and its subfolders, through links too. Folders in `seen` are ignored, so that the
 /// search ends and finds no file twice.
 void collect(const fs::path& folder, std::vector<fs::path>& files, Folders& seen) {
   if (!is_new(folder, seen)) return;

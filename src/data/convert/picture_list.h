@@ -14,7 +14,7 @@
 
 namespace carillon {
 
-/// The classes that a list may have, in their order. Empty: the names that are found, sorted.
+/// The classes that a list may contain, in their order. If empty, the classes are the names that are found, sorted.
 struct KnownClasses {
   std::vector<std::string> names;
   std::string source;  ///< for messages: "records.json in the output"
@@ -26,7 +26,7 @@ class ClassCheck {
   explicit ClassCheck(const KnownClasses& known)
       : names_(known.names.begin(), known.names.end()), source_(known.source) {}
 
-  /// `where`: where the class is named, for the message. Errors: data.
+  /// Errors: data (`name` is not a known class). `where`: the place that contains the name, for the message.
   void require(const std::string& name, const std::string& where) const;
 
  private:
@@ -34,8 +34,8 @@ class ClassCheck {
   std::string source_;
 };
 
-/// The known classes, or those of `found`, without repetitions and sorted by their bytes. Errors: data (too many
-/// classes; a name that is not a line of text).
+/// Returns the known classes if there are any; otherwise the names in `found`, without repetitions and sorted by their
+/// bytes. Errors: data (too many classes; a name that is not a line of text).
 std::vector<std::string> classes_of(std::vector<std::string> found, const KnownClasses& known);
 
 struct ListedPicture {
@@ -60,10 +60,10 @@ bool is_picture_name(const std::filesystem::path& path);
 /// The usual endings, for messages.
 inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .gif";
 
-/// Entries of a folder without hidden ones, sorted by the bytes of their names. Errors: io.
+/// Entries of a folder except hidden entries, sorted by the bytes of their names. Errors: io.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
-/// Image files in a folder and its subfolders, sorted by the bytes of their names, without hidden ones. Errors: io.
+/// Image files in a folder and its subfolders except hidden files, sorted by the bytes of their names. Errors: io.
 std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& folder);
 
 /// Lists the pictures of a folder or of a list file.
@@ -76,9 +76,9 @@ std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& fold
 /// `known`, a class folder without pictures).
 PictureList list_pictures(const std::filesystem::path& input, const KnownClasses& known = {});
 
-/// Two random parts of a list of pictures, each in random order. `taken` gets the fraction `share` of each class, to
-/// within one picture, so that the total is also close to `share`. `kept` gets at least one picture of each class.
-/// `seed` determines the result.
+/// Two random parts of a list of pictures, each in random order. `taken` contains the fraction `share` of each class,
+/// to within one picture, and about the fraction `share` of all pictures. `kept` contains at least one picture of each
+/// class. `seed` determines the result.
 struct SharedPictures {
   std::vector<ListedPicture> kept, taken;
 };
@@ -100,14 +100,14 @@ struct SplitFolders {
 bool has_class_folders(const std::filesystem::path& folder);
 
 /// Recognises a folder that contains train and at least one of val (also valid, validation) and test, in lower or upper
-/// case. train must have one folder per class; val and test, too, or their pictures are not labelled. Nothing if
-/// `input` is another folder, for example one with the classes train and test, or no folder. Errors: io; data (two
-/// folders for one split; a further folder with pictures).
+/// case. train must have one folder per class. val and test also have one folder per class; otherwise their pictures
+/// are not labelled. Returns nullopt if `input` is not a folder or not such a folder, for example if train and test are
+/// its classes. Errors: io; data (two folders for one split; a further folder with pictures).
 std::optional<SplitFolders> find_split_folders(const std::filesystem::path& input);
 
 // Target lists: pictures with their targets from a CSV file, for tfrecord_convert images --targets.
 
-/// Kind and names of the targets of the records that the output already has. A list must agree with them.
+/// Kind and names of the targets of the records that are already in the output folder. A list must agree with them.
 struct KnownTargets {
   TargetKind target = TargetKind::class_index;
   KnownClasses classes;  ///< names of classes, labels or numbers
@@ -120,13 +120,14 @@ struct KnownTargets {
 ///   multilabel       one column: the labels, separated by ";"; empty: no label applies
 ///   regression       one or more columns of numbers, which the header names
 ///
-/// `target`: the kind; nullopt: that of `known`, or as the cells look. Several columns, or only numbers, are a
-/// regression; a column of mostly numbers is an error. If a cell has no label or several, the task is multilabel, else
-/// classification. Spaces around labels and numbers are ignored. Classes and labels are sorted by their bytes.
+/// `target`: the kind of target. With nullopt, it is the kind of `known`; if `known` has none, the cells decide.
+/// Several columns, or a column with only numbers, mean regression. A column with mostly numbers is an error. Otherwise
+/// the task is multilabel if any cell has no label or several labels, else classification. Spaces around labels and
+/// numbers are ignored. Classes and labels are sorted by their bytes.
 ///
-/// Errors: no_input (no such file or folder; no picture), io, those of read_csv. data, naming file and line: a picture
-/// that does not exist or occurs twice, an unknown label, a cell that is no number, a picture in place of the header,
-/// another header than `known`.
+/// Errors: no_input (no such file or folder; no picture), io; as read_csv; data, naming file and line: a picture that
+/// does not exist or occurs twice, an unknown label, a cell that is not a number, a picture in place of the header, a
+/// header that differs from `known`.
 PictureList list_targets(const std::filesystem::path& targets, const std::filesystem::path& folder,
                          std::optional<TargetKind> target, const std::optional<KnownTargets>& known);
 

@@ -49,7 +49,7 @@ struct WrittenSplit {
 };
 
 /// Checks shard count and output directory before anything is written. Errors: usage (the shard count does not suit the
-/// splits, or the directory has shards of another count: a pattern like train-* would read their records too).
+/// splits; the directory contains shards of another shard count, whose records a pattern like train-* would read too).
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
@@ -58,14 +58,14 @@ bool is_shard_of(std::string_view name, std::string_view split);
 /// Whether a file of this name is a shard of any split.
 bool is_shard(std::string_view name);
 
-/// A split with all files written and synced under temporary names that no shard pattern matches.
+/// A split that is completely written. Its files are synced and have temporary names, which no shard pattern matches.
 struct CompleteSplit {
   WrittenSplit written;
   std::vector<std::unique_ptr<NewFile>> files;
 };
 
-/// Writes `split` as `shard_count` files of consecutive records. The record counts differ by at most one, apart from
-/// skipped records. Calls `progress(done)` from time to time. Errors: io; as `make`.
+/// Writes `split` as `shard_count` files of consecutive records. If no record is skipped, the record counts of the
+/// files differ by at most one. Calls `progress(done)` from time to time. Errors: io; as `make`.
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
 /// Renames the files of all splits to their final names. Errors: io.

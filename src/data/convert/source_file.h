@@ -83,8 +83,9 @@ class SourceFile {
 
   const std::string& path() const { return path_; }
 
-  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. The checksums of the
-  /// compression are verified by then. Errors: data (damaged, truncated), io, naming the file.
+  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. When the end is
+  /// reached, the checksums of the compression have been verified. Errors: data (damaged, truncated), io, naming the
+  /// file.
   std::size_t read(std::span<std::byte> out);
 
   /// Returns the next `bytes` bytes, or fewer at the end. Memory grows only as bytes arrive. Errors: as `read`.

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
-/// The number of a cell; nothing if it holds another text, or a number that a float cannot hold.
+/// The number of a cell; nullopt if the cell is not a number, or if a float cannot represent the number.
 std::optional<float> number_in(std::string_view cell) {
   const std::optional<double> number = csv_number(cell);
   if (!number || !std::isfinite(static_cast<float>(*number))) return std::nullopt;

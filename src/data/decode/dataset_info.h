@@ -24,7 +24,7 @@ struct DatasetInfo {
       classes;             ///< names of the classes or labels, in the order of their labels, or of the numbers
   Colour background = {};  ///< behind pixels that were transparent before the conversion
   TargetKind target = TargetKind::class_index;
-  std::vector<NumberScale> scales = {};  ///< of the training records (numbers), by number; else empty
+  std::vector<NumberScale> scales = {};  ///< [number] scales of the training records (numbers); else empty
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&
@@ -36,8 +36,8 @@ struct DatasetInfo {
 /// The feature that holds the numbers of a regression.
 inline constexpr const char* numbers_key = "image/numbers";
 
-/// A kind of target by the name of its task, as options and files have it. `word`, `words`: for an output, for
-/// messages.
+/// A kind of target and the name of its task in options and files. `word`, `words`: what messages call one output and
+/// several outputs.
 struct NamedTask {
   TargetKind target;
   std::string_view task, word, words;
@@ -50,25 +50,25 @@ std::string_view task_name(TargetKind target);
 std::string_view target_word(TargetKind target);
 /// "classes", "labels" or "numbers".
 std::string_view target_words(TargetKind target);
-/// Nothing if there is no such task.
+/// The kind of target of the task with this name; nullopt if there is no such task.
 std::optional<TargetKind> target_of_task(std::string_view task);
 
-/// The name of the class with this label; the number if `info` is empty or names no such class.
+/// The name of the class with this label, or the label itself as text if `info` does not contain its name.
 std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info);
 
 inline constexpr const char* dataset_info_name = "records.json";
 inline constexpr std::size_t max_classes = 100'000;
 
-/// One scale for each mean and deviation. Throws std::runtime_error (other numbers of them; a number that is not
-/// finite, or a deviation that is not above 0).
+/// Makes one scale from each mean and its deviation. Throws std::runtime_error unless there are `count` means and
+/// `count` deviations, all are finite, and all deviations are above 0.
 std::vector<NumberScale> scales_from(std::span<const double> means, std::span<const double> deviations,
                                      std::size_t count);
 
 /// Reads the description in `directory`; empty if there is none. Errors: data (the file has other contents), io.
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);
 
-/// Description of the files that match `patterns`; empty if no directory has one. Errors: as Dataset::open for
-/// patterns; as read_dataset_info; data (the directories' descriptions differ).
+/// The description of the files that match `patterns`; empty if none of their directories has a description. Errors: as
+/// Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
 /// Checks that read_dataset_info would accept what write_dataset_info writes. Errors: data.

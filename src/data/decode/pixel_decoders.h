@@ -14,8 +14,8 @@ namespace carillon {
 /// format is unknown.
 std::string describe_image_form(std::span<const std::uint8_t> image);
 
-/// Detects whether colour images store their channels as planes (CHW) or interleaved (HWC). The length does not show
-/// it.
+/// Detects whether colour images store their channels as planes (CHW) or interleaved (HWC). Both layouts have the same
+/// length, so the length does not show it.
 ///
 /// In natural images, vertical neighbours have similar values. Their distance in bytes is `width` in CHW and `width *
 /// channels` in HWC. With D(n) = mean |x[i + n] - x[i]|, the ratio D(width * channels) / D(width) is high in CHW and
@@ -27,7 +27,8 @@ class ChannelOrder {
 
   void add(std::span<const std::uint8_t> image);
 
-  /// True if the added images together look interleaved. False if they give no evidence (noise, uniform images).
+  /// True if the added images together look interleaved. False if they look planar, or if they show no difference
+  /// (noise, uniform images).
   bool seems_interleaved() const;
 
  private:

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr long ok = 200, partial_content = 206, range_not_satisfiable = 416;
 constexpr std::size_t max_tag_bytes = 1024;
 
-/// The failure of an attempt that may succeed later.
+/// A failure after which a later attempt may succeed.
 struct Interrupted {
   std::string cause;
 };
@@ -90,7 +90,7 @@ class Part {
   }
   Part(const Part&) = delete;  // the first of two destructors would remove the file
   Part& operator=(const Part&) = delete;
-  /// An empty part is of no use to the next attempt.
+  /// The next attempt has no use for an empty part.
   ~Part() {
     std::error_code ignored;
     if (bytes_ == 0 && same_file(file_.get(), path_)) fs::remove(path_, ignored);
@@ -107,7 +107,7 @@ class Part {
     return is_printable(text) ? text : std::string();  // it becomes a header
   }
 
-  /// Removes the contents. What follows belongs to a file with this validator.
+  /// Removes the contents. Data that are written later belong to the version of the file with this validator.
   void restart(const std::string& tag) {
     if (ftruncate(file_.get(), 0) != 0) fail_to_write(errno);
     bytes_ = 0;
@@ -159,7 +159,7 @@ void initialise_curl() {
   check(result == CURLE_OK, "libcurl cannot be initialised");
 }
 
-/// One request. libcurl calls it while the response arrives.
+/// One request. libcurl calls its functions while the response arrives.
 class Request {
  public:
   Request(const std::string& address, Part& part, const DownloadSettings& settings)
@@ -199,7 +199,7 @@ class Request {
     curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &code);
     return code;
   }
-  /// Decides, at the first byte of the body, where it belongs.
+  /// At the first byte of the body, decides at which position of the file the body begins.
   void begin_body();
   void take(std::span<const std::byte> bytes);
   void check_size(std::uint64_t bytes) const {

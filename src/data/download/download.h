@@ -1,4 +1,5 @@
-// Download: fetches a file over HTTP or HTTPS with libcurl, and resumes a part that an earlier attempt left.
+// Download: fetches a file over HTTP or HTTPS with libcurl. If an earlier attempt left a part of the file, resumes
+// after this part.
 //
 // The file has the name PATH.part until it is complete, checked and synced. PATH.part.tag holds the validator of the
 // part (RFC 9110, section 8.8): the server's ETag or Last-Modified. A resumed request has the headers Range and
@@ -19,18 +20,19 @@ struct DownloadSettings {
   std::chrono::seconds connect_timeout{30};  ///< for each attempt
   std::chrono::seconds stall_timeout{60};    ///< without any byte
   std::uint64_t max_bytes = std::uint64_t{1} << 30;
-  /// Called after each piece: bytes on the disk, and the size of the file, or 0 if the server does not state it.
+  /// Called after each piece with the number of bytes on the disk and the size of the file (0 if the server does not
+  /// state the size).
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = [](std::uint64_t, std::uint64_t) {};
   /// Receives a line before each further attempt.
   std::function<void(const std::string& text)> note = [](const std::string&) {};
 };
 
-/// Fetches `address` to `path`; creates its folder. `check_contents(part)` throws Error(data) if the part, which is
-/// complete, has wrong contents. A resumed part with wrong contents is fetched again from its beginning. Wrong contents
-/// are removed; a part that is only incomplete stays, and the next call resumes it. Lost connections, and statuses such
-/// as 503, are tried again. Errors, naming the address: no_input (status 404 or 410), io (no connection, another
-/// status), data (wrong contents, more than max_bytes). Errors that name the file: io (for example a full disk); usage
-/// (another process downloads it).
+/// Fetches `address` to `path`; creates the folder of `path` if it is missing. When the part is complete,
+/// `check_contents(part)` is called; it throws Error(data) if the contents are wrong. A resumed part with wrong
+/// contents is fetched again from its beginning. A file with wrong contents is removed. An incomplete part stays, and
+/// the next call resumes it. Lost connections, and statuses such as 503, are tried again. Errors, naming the address:
+/// no_input (status 404 or 410), io (no connection, another status), data (wrong contents, more than max_bytes). Errors
+/// that name the file: io (for example a full disk); usage (another process downloads it).
 void download(const std::string& address, const std::filesystem::path& path,
               const std::function<void(const std::filesystem::path& part)>& check_contents,
               const DownloadSettings& settings = {});

@@ -67,7 +67,8 @@ std::map<std::string, std::string, std::less<>> sha256_of_members(const std::str
   return sums;
 }
 
-/// The file in the folder that the converter reads; empty if there is none.
+/// The path of the file in the folder, under one of the names that the converter reads; empty if the folder lacks the
+/// file.
 fs::path find_file(const fs::path& folder, const PublishedFile& file) {
   for (const std::string_view name : {file.other_name, file.name}) {
     std::error_code error;

@@ -42,7 +42,7 @@ struct PublishedFile {
 };
 
 struct PublishedSet {
-  std::string_view address;  ///< of the folder, with "/" at its end
+  std::string_view address;  ///< address of the folder, ends with "/"
   std::vector<PublishedFile> files;
 };
 
@@ -51,8 +51,8 @@ const PublishedSet& published_mnist();
 /// CIFAR-10, binary version: one archive.
 const PublishedSet& published_cifar10();
 
-/// Compares the checksums of the contents. The compression may differ: a mirror may have compressed the files again.
-/// Errors: data (other contents, damage), io.
+/// Compares the checksums of the decompressed contents. The compressed bytes may differ, because a mirror may have
+/// compressed the files again. Errors: data (other contents, damage), io.
 void check_published_contents(const std::filesystem::path& path, const PublishedFile& file);
 
 struct SetDownload {
@@ -64,9 +64,9 @@ struct SetDownload {
   std::function<void(const std::string& text)> note = [](const std::string&) {};  ///< receives a line per file
 };
 
-/// Downloads the files that `folder` lacks, and checks those that it has. Errors: as `download`; the text also
-/// names the files and their address, so that the user can fetch them in another way. data: a file in `folder` has
-/// other contents.
+/// Downloads the files that are missing in `folder`, and checks the files that are already there. Errors: as
+/// `download`; the text also names the files and their address, so that the user can fetch them in another way. data: a
+/// file in `folder` has other contents.
 void download_set(const PublishedSet& set, const std::filesystem::path& folder, const SetDownload& settings);
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// BatchLoader: loads the batches of one rank in stream order. Training reads an endless stream, evaluation a part of
-// the dataset.
+// BatchLoader: loads the batches of one rank in stream order. Training reads an endless stream; an evaluation reads a
+// part of the dataset.
 //
 // Global step s uses the stream positions [start + s*G, start + (s+1)*G) with G = global batch. The rank's batch starts
 // at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into it, without
@@ -27,8 +27,8 @@ struct StreamSlice {
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< first stream position that is not read
 };
 
-/// Part of a window's records (SampleOrder) that this process reads, if several processes of one host share the
-/// reading.
+/// The part of a window's records (SampleOrder) that this process reads from the files, if several processes of one
+/// host divide the reading.
 struct ReadingPart {
   std::size_t number = 0, count = 1;
 };
@@ -58,8 +58,8 @@ class BatchLoader {
   bool has_next() const { return next_first_ < end_; }
 
   /// Returns the next step's batch, valid until the next call. If the batch reaches beyond the slice's end, it repeats
-  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read, when the batch that
-  /// contains the record is requested and at every later call.
+  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. The call that requests the
+  /// batch with the faulty record throws, and so does every later call.
   const Batch& next();
   /// Like `next`, but if the dataset is in memory, the batch has record numbers instead of images and targets.
   const Batch& next_by_records();

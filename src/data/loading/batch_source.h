@@ -1,5 +1,5 @@
-// BatchSource: internal interface of BatchLoader. One source reads a dataset in memory, the other decodes ahead with
-// threads.
+// BatchSource: internal interface of BatchLoader. There are two sources: one reads a dataset in memory, and the other
+// decodes ahead with threads.
 #pragma once
 
 #include <algorithm>

@@ -68,7 +68,7 @@ struct Dataset::Storage {
     const std::span image(images.data() + i * image_bytes, image_bytes);
     return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
   }
-  /// After a record is appended and decoded, while it is in the processor's cache.
+  /// Call it when a record is appended and decoded, while the record is still in the processor's cache.
   void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void read_target(std::size_t i, std::span<std::byte> target) const;
@@ -169,7 +169,7 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes,
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
-/// Whether the error is that of a damaged record, which may be skipped.
+/// Whether the error means a damaged record, which may be skipped.
 bool is_damage(const Error& error) {
   return error.code() == ExitCode::data && dynamic_cast<const FileChangedError*>(&error) == nullptr;
 }

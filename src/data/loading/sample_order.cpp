@@ -177,7 +177,7 @@ std::uint64_t SampleOrder::key_of(std::uint64_t share, std::uint64_t number) con
   return number * settings_.shares.size() + share;
 }
 
-/// Returns the permutation. epochs_[0] is the one used last, epochs_[1] the one before.
+/// Returns the permutation. epochs_[0] is the epoch used last; epochs_[1] is the epoch used before it.
 const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t number) {
   const std::uint64_t key = key_of(share, number);
   auto& [last, other] = epochs_;

@@ -2,16 +2,17 @@
 //
 // With M records, position p belongs to epoch e = p / M. Its record is permutation(seed, e)[p % M] if shuffled,
 // otherwise p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10 (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. So the stream depends neither on the rank count
-// (except with shares) nor on the history.
+// numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. Therefore the stream depends neither on the rank count
+// (except with shares) nor on earlier steps of the run.
 //
 // With a window of W records, the epoch is first cut into runs of W / 16 neighbouring records. The runs are shuffled.
-// Then each group of W consecutive records is shuffled. So the records that are read at the same time come from few,
-// large places in the files.
+// Then each group of W consecutive records is shuffled. Therefore records that are read at the same time come from a
+// few long ranges of the files.
 //
 // With shares, each rank has its own records, ordered in the same way, and its own epochs.
 //
-// With groups, the order is a BalancedOrder. An epoch has M positions, too, but not each record once.
+// With groups, the order is a BalancedOrder. An epoch still has M positions, but does not contain each record exactly
+// once.
 #pragma once
 
 #include <array>
@@ -24,12 +25,13 @@
 
 namespace carillon {
 
-// BalancedOrder: a sample order that draws each group of records, such as the records of a class, equally often.
+// BalancedOrder: a sample order that draws from each group of records (for example the records of a class) equally
+// often.
 //
-// With G groups, position p belongs to block b = p / G. Each block has each group once: position p takes group
-// g = permutation(seed, b)[p % G]. So b is also the number of earlier draws of this group. With n records in the group,
-// the record is permutation(seed, b / n, g)[b % n] of the group: each pass over the group takes each of its records
-// once. A record is thus a function of seed and position alone, as in SampleOrder.
+// With G groups, position p belongs to block b = p / G. Each block contains each group once: position p takes group g =
+// permutation(seed, b)[p % G]. Therefore b is also the number of earlier draws from this group. If the group has n
+// records, position p takes its record number permutation(seed, b / n, g)[b % n], so n consecutive draws from a group
+// take each of its records once. As in SampleOrder, the record depends only on seed and position.
 //
 // Without shuffling, both permutations are 0, 1, 2, ...
 
@@ -47,7 +49,7 @@ class BalancedOrder {
 
  private:
   struct Permutation {
-    std::uint64_t number = 0;  ///< of the block or the pass
+    std::uint64_t number = 0;  ///< number of the block or the pass
     std::vector<std::uint32_t> values = {};
   };
   std::uint32_t group_at(std::uint64_t position);
@@ -63,7 +65,8 @@ struct OrderSettings {
   std::uint64_t seed = 1;
   bool shuffle = true;
   std::uint64_t window = 0;  ///< in records; 0: the whole epoch
-  /// First record of each rank's share, by rank; a share ends at the next one. Empty: all ranks share all records.
+  /// [rank] The first record of each rank's share; a share ends where the next share begins. Empty: there are no
+  /// shares, and all ranks read all records.
   std::vector<std::uint64_t> shares = {};
   std::uint64_t tower_batch = 0;  ///< with shares: samples of each rank per global batch
   /// With shares: stream position of the start of a global batch; earlier positions are not allowed. If a run was
@@ -125,7 +128,7 @@ class SampleOrder {
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
-  /// Fills the front of `records` from `place` on; returns how many, at least one.
+  /// Fills the front of `records` with the records from `place` on; returns the number of records, at least one.
   std::size_t fill_run(const Place& place, std::span<std::uint32_t> records);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
   std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;

@@ -12,8 +12,8 @@
 
 namespace carillon {
 
-/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: those
-/// of the source.
+/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: the
+/// errors of the source.
 using ByteInput = std::function<std::size_t(std::span<std::byte> out)>;
 
 // GzipStream: decompresses GZIP data (RFC 1952) of one or more consecutive members.
@@ -54,7 +54,7 @@ class RecordSource {
   /// Returns the next bytes without consuming them: at least `bytes`, fewer only at the end of the stream. Reads the
   /// file in pieces of about `piece_bytes`. Valid until the next call. Errors: data, without the file's name.
   std::span<const std::byte> peek(std::size_t bytes, std::size_t piece_bytes = large_piece);
-  /// Number of the next `bytes` bytes that exist. Errors: as `peek`.
+  /// The number of bytes left in the stream, at most `bytes`. Errors: as `peek`.
   virtual std::uint64_t count_up_to(std::uint64_t bytes) = 0;
   /// Consumes `bytes` bytes that `peek` returned or `count_up_to` counted.
   void skip(std::uint64_t bytes);

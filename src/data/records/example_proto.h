@@ -1,5 +1,5 @@
-// The generated tf.train.Example and its descriptions for messages. Used by the parser's slow path, the writers and the
-// inspector.
+// Functions for the generated class of tf.train.Example, and descriptions of an Example for messages. The parser's slow
+// path, the writers and the inspector use them.
 #pragma once
 
 #include <cstdint>

@@ -14,15 +14,15 @@
 
 namespace carillon {
 
-/// A file has changed since it was opened. Its records need not be damaged, so none may be skipped.
+/// A file has changed since it was opened. The records may be undamaged, so skip_damaged must not skip any of them.
 class FileChangedError : public Error {
  public:
   using Error::Error;
 };
 
-/// A regular file, mapped for reading. No descriptor stays open, so thousands of files can be mapped under any descriptor
-/// limit. Another process can change or truncate the file later. After opening, read the bytes with copy_mapped and call
-/// check_unchanged.
+/// A regular file, mapped for reading. No descriptor stays open, so a process can map thousands of files with any
+/// descriptor limit. Another process can change or truncate the file later. After opening, read the bytes with
+/// copy_mapped and call check_unchanged.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -39,8 +39,8 @@ class MappedFile {
     return std::int64_t{origin_.changed.tv_sec} * 1'000'000'000 + origin_.changed.tv_nsec;
   }
 
-  /// Compares size and modification time with those at opening. A file that was removed or replaced by another one is
-  /// unchanged: the mapping keeps the old file. Errors: FileChangedError (data), naming the file.
+  /// Compares size and modification time with the values at opening. A file that was removed or replaced by another one
+  /// is unchanged: the mapping keeps the old file. Errors: FileChangedError (data), naming the file.
   void check_unchanged() const;
 
   /// A hint: all bytes will be read in order. The kernel then reads missing parts in large pieces and uses large pages,

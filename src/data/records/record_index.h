@@ -1,7 +1,7 @@
 // RecordIndex: record positions of plain files, for reading in any order while the files do not change.
 //
-// The length and stored checksum of each record are known from the time when its file was added. A record that differs
-// later is refused, so readers get the original dataset or an error.
+// `add` notes the length and the stored checksum of each record. If a record differs later, `read` refuses it, so
+// readers get the original dataset or an error.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,9 @@ class RecordIndex {
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends the records of a file and calls `visit` for each. Uses the known entry if the file is unchanged since
-  /// then, otherwise checks the framing. Errors: as RecordReader; usage (a GZIP file).
+  /// Appends the records of a file and calls `visit` for each. If the file has a known entry and is unchanged since
+  /// then, uses this entry; otherwise reads the file and checks its framing. Errors: as RecordReader; usage (a GZIP
+  /// file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data

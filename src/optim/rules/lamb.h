@@ -4,9 +4,9 @@
 //   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
 //   w <- w - learning_rate * |w| / |d| * d
 //
-// The ratio |w| / |d| is 1 if a norm is 0. Variables of one dimension have no ratio, and weight decay only from a
-// group, or with OptimizerSettings::decay_exclude "none". Source: You and others, "Large batch optimization for deep
-// learning: training BERT in 76 minutes", 2020.
+// If |w| or |d| is 0, the ratio |w| / |d| counts as 1. Variables of one dimension have no ratio. They have weight decay
+// only from a group, or with OptimizerSettings::decay_exclude "none". Source: You and others, "Large batch optimization
+// for deep learning: training BERT in 76 minutes", 2020.
 #pragma once
 
 #include "src/optim/rules/adamw.h"

@@ -5,7 +5,7 @@
 //   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
 //   w <- w - v
 //
-// r is 1 if a norm is 0. Variables of one dimension have r = 1, and weight decay only from a group, or with
+// If |w| or |g| is 0, r is 1. Variables of one dimension have r = 1. They have weight decay only from a group, or with
 // OptimizerSettings::decay_exclude "none". Source: You, Gitman, Ginsburg, "Large batch training of convolutional
 // networks", 2017; MLPerf's ResNet-50.
 #pragma once

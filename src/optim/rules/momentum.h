@@ -6,7 +6,7 @@
 //   w <- w - learning_rate * v
 //
 // Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep learning", 2013;
-// PyTorch, SGD; without dampening TensorFlow's MomentumOptimizer.
+// PyTorch, SGD. Without dampening it equals TensorFlow's MomentumOptimizer.
 #pragma once
 
 #include <array>
@@ -38,7 +38,8 @@ struct Momentum {
   }
 
  private:
-  /// Indices into StepScalars. this_gradient: factor of u in this update. later_gradients: in later updates.
+  /// Indices into StepScalars. this_gradient: factor of u in this update. later_gradients: factor of u in later
+  /// updates.
   static constexpr std::size_t momentum = first_rule_scalar, this_gradient = momentum + 1,
                                later_gradients = momentum + 2;
 };

@@ -5,10 +5,10 @@
 //   O <- newton_schulz((1 - momentum) * g + momentum * v)             src/optim/newton_schulz.h
 //   w <- w - learning_rate * weight_decay * w - learning_rate * s * O
 //
-// s = sqrt(max(1, out / in)) for a dense layer, sqrt(max(1, height / width)) for a convolution.
-// muon_normalizes selects the variant of cifar10-airbench: 1 instead of (1 - momentum), w <- w * sqrt(out) / |w|
-// instead of weight decay (a group may still state one), and s = 1. UpdateFactors::orthogonal states which variables
-// are hidden. Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
+// s = sqrt(max(1, out / in)) for a dense layer, sqrt(max(1, height / width)) for a convolution. muon_normalizes selects
+// the variant of cifar10-airbench: the factor (1 - momentum) becomes 1, w <- w * sqrt(out) / |w| replaces weight decay
+// (a group may still set a weight decay), and s = 1. UpdateFactors::orthogonal states which variables are hidden.
+// Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
 // github.com/KellerJordan/Muon; github.com/KellerJordan/cifar10-airbench, airbench94_muon.py.
 #pragma once
 
@@ -49,11 +49,11 @@ struct Muon {
   }
 
  private:
-  /// Indices into StepScalars, after those of Others.
+  /// Indices into StepScalars, after the indices of Others.
   static constexpr std::size_t momentum = StepScalars::count - 2, of_gradient = momentum + 1;
 };
 
-/// Other variables: adamw.
+/// Muon that uses adamw for the other variables.
 struct MuonAdamW : Muon<AdamW> {
   static constexpr std::string_view name = "muon";
   static constexpr std::array<std::string_view, 6> options{"muon-momentum", "muon-steps", "muon-normalize",
@@ -61,7 +61,7 @@ struct MuonAdamW : Muon<AdamW> {
   static constexpr std::array<std::string_view, 2> slots{"muon_m", "muon_v"};
 };
 
-/// Other variables: nesterov.
+/// Muon that uses nesterov for the other variables.
 struct MuonNesterov : Muon<Nesterov> {
   static constexpr std::string_view name = "muon-nesterov";
   static constexpr std::array<std::string_view, 4> options{"muon-momentum", "muon-steps", "muon-normalize", "momentum"};

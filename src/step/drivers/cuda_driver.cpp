@@ -32,7 +32,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     check(form.slots == form_.capacity(), "the input stage has another number of slots than its driver");
   }
 
-  /// Waits: steps in flight use memory that is freed next.
+  /// Waits for the steps in flight, because they use memory that is freed next.
   ~CudaStepDriver() override {
     drain(device_.side_stream());
     drain(device_.compute_stream());

@@ -22,9 +22,10 @@ namespace carillon {
 struct StepRequest {
   std::int64_t step = 0;
   StagedStep inputs;  ///< its images live until the call returns
-  /// Runs when the gradients are averaged and the variables are old. Empty: none. The same on all ranks.
+  /// Called when the gradients are averaged and the variables are not yet updated. May be empty. Either all ranks set
+  /// it or none.
   std::function<void()> before_update;
-  /// CPU only: runs when the rank's own gradient of a parameter is complete, before it is averaged. Empty: none.
+  /// CPU only: called when the rank's own gradient of a parameter is complete, before it is averaged. May be empty.
   std::function<void(int parameter)> gradient_complete;
 };
 
@@ -33,13 +34,13 @@ struct StepResult {
   std::int64_t step = 0;
   double loss = 0.0;     ///< mean over the global batch, without L2; not finite: the update was skipped
   double l2_loss = 0.0;  ///< L2 loss before the update, in steps that report it
-  /// With OptimizerSettings::clip_norm, if the step is updated: norm of the mean gradient, L2 included, before
-  /// clipping.
+  /// Norm of the mean gradient before clipping; the gradient includes the L2 part. Only with
+  /// OptimizerSettings::clip_norm, and only if the step updates the variables.
   std::optional<double> gradient_norm = {};
   bool sync_requested = false;  ///< a rank requested a synchronisation
   /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
   double reduce_seconds = 0.0;
-  /// Estimated end of the step. If the host learns of several steps at once: at equal intervals.
+  /// Estimated time at which the step ended. If the host learns of several steps at once, they get equal intervals.
   std::chrono::steady_clock::time_point finished;
 };
 
@@ -56,7 +57,7 @@ class StepDriver {
   virtual void enqueue(const StepRequest& request) = 0;
   /// Launches all enqueued steps. Later work on the stream runs after them.
   virtual void flush() = 0;
-  /// The oldest result that is due and not yet returned; waits for it. A CPU keeps only the last step's.
+  /// The oldest result that is due and not yet returned; waits for it. A CPU keeps only the result of the last step.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
   /// The nodes of a captured step, kernels by name. Empty before the first capture.
   virtual const std::vector<std::string>& captured_nodes() const = 0;

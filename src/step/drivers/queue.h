@@ -13,14 +13,14 @@
 
 namespace carillon {
 
-/// The device as the queue uses it. Slots: 0 to capacity - 1.
+/// The interface through which the queue uses the device. Slots are numbered 0 to capacity - 1.
 class StepEngine {
  public:
   virtual ~StepEngine() = default;
   /// Copies a step's inputs to `slot`, in the host's memory.
   virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
   /// Enqueues the upload of `count` slots from `first` on, modulo the capacity, and then that many steps.
-  /// `before_update`: of a single step; may be empty.
+  /// `before_update` requires a launch of a single step; it may be empty.
   virtual void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) = 0;
   /// Returns when the oldest launch in flight has finished. Errors: failed (device, lost peer).
   virtual void wait_for_oldest() = 0;
@@ -34,10 +34,10 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// The ring for such steps, each of `passes` forward and backward passes. Limits the steps per block so that the
-/// staging memory for images stays small and a captured block has at most 16 passes.
+/// The ring for steps with this batch, each with `passes` forward and backward passes. Limits the steps per block so
+/// that the staging memory for images stays small and a captured block has at most 16 passes.
 StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
-/// The ring with that many slots.
+/// The ring with `slots` slots.
 StepRingForm ring_of(std::uint32_t slots);
 
 class StepQueue {

@@ -2,10 +2,10 @@
 //
 // Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so the
 // host waits once per block. The ring has two blocks: the host fills one while the GPU computes the other. A block ends
-// at a half of the ring, so no copy of it is divided; the first and the last block of an evaluation may be smaller. The
-// first batch launches each kernel, which loads the kernels. Then the pass of one batch, with all its views, is
-// captured as a CUDA graph and replayed. The graph stays valid between evaluations: it reads the variables from the
-// same addresses.
+// at half of the ring or at its end, so that each copy of a block is one piece; the first and the last block of an
+// evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass of one batch,
+// with all its views, is captured as a CUDA graph and replayed. The graph stays valid between evaluations: it reads the
+// variables from the same addresses.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -60,7 +60,8 @@ class CudaForwardPass final : public ForwardPass {
         outputs_(executable_.tensor(context.built.output), input_stage_.inputs().progress, device_),
         captures_(settings.capture) {}
 
-  /// Waits: passes in flight use memory that is freed next. Ignores errors: they are reported elsewhere.
+  /// Waits for the passes in flight, because they use memory that is freed next. Ignores errors, which are reported
+  /// elsewhere.
   ~CudaForwardPass() override {
     static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// Writes a view of each image of the current batch: one block per image. As write_view.
+/// Writes a view of each image of the current batch, like write_view. One block writes one image.
 struct WriteViewKernel {
   using Shared = NoShared;
   static constexpr int threads = 256;
@@ -37,8 +37,8 @@ struct WriteViewKernel {
   }
 };
 
-/// Adds weight * outputs to the sums of the current batch. The last view of a batch also ends it: the last block counts
-/// the batch. T: float or Bf16.
+/// Adds weight * outputs to the sums of the current batch. At the last view of a batch, the block that finishes last
+/// counts the batch as done. T: float or Bf16.
 template <typename T>
 struct CollectOutputsKernel {
   using Shared = NoShared;
@@ -51,7 +51,7 @@ struct CollectOutputsKernel {
   float* sums = nullptr;       ///< [progress.capacity][count]
   std::int64_t count = 0;
   float weight = 1.0f;
-  bool is_first = true, is_last = true;  ///< of the views of the batch
+  bool is_first = true, is_last = true;  ///< whether it is the first or last view of the batch
 
   CARILLON_HOST_DEVICE int blocks() const { return static_cast<int>((count + threads - 1) / threads); }
 

@@ -16,14 +16,14 @@ namespace carillon {
 
 /// The StepInputs of a view of the current batch.
 ///
-/// Ops read a table with a single entry, whose images are the views. `write` makes the views of the images that the
-/// current entry of the batches' ring names. So one executable serves all views.
+/// Ops read a table with a single entry. The images of this entry are the views. `write` makes the views of the images
+/// that the current entry of the ring of batches names. Therefore one executable serves all views.
 class ViewInputs {
  public:
   /// `of_batch`: inputs of a whole batch of `samples` images, on a GPU.
   ViewInputs(const StepInputs& of_batch, const ImageShape& image, std::size_t samples, Device& device);
 
-  /// The inputs that an executable reads. The address is constant during the lifetime of this.
+  /// The inputs that an executable reads. The address stays the same during the lifetime of this object.
   const StepInputs& inputs() const { return inputs_; }
   /// Enqueues the making of this view of the current batch.
   void write(const ImageView& view, Stream& stream) const;
@@ -44,10 +44,11 @@ struct ViewNumber {
 /// The outputs of the batches in flight as float32, on the GPU and on the host.
 class OutputRing {
  public:
-  /// `outputs`: those of a forward pass, f32 or bf16. `progress`: of the input stage; its capacity is the ring's.
+  /// `outputs`: the output tensor of a forward pass, f32 or bf16. `progress`: the progress of the input stage; its
+  /// capacity becomes the capacity of the ring.
   OutputRing(const Tensor& outputs, const StepProgress& progress, CudaDevice& device);
 
-  /// Enqueues the addition of weight * outputs to those of the current batch. Its last view ends the batch.
+  /// Enqueues the addition of weight * outputs to the sums of the current batch. The last view ends the batch.
   void add(ViewNumber view, float weight, Stream& stream) const;
   /// Enqueues a copy of the outputs of `count` slots to the host, starting at slot `first`.
   void download(std::uint32_t first, std::uint32_t count, const CudaStream& stream) const;

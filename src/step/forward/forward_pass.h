@@ -20,7 +20,7 @@
 namespace carillon {
 
 struct ForwardSettings {
-  ImageShape image;                  ///< of a record
+  ImageShape image;                  ///< image shape of a record
   bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views
   bool capture = true;               ///< replay captured passes if the device can
   const Dataset* dataset = nullptr;  ///< as InputStageSpec, with `kept` and `max_kept_bytes`
@@ -28,7 +28,8 @@ struct ForwardSettings {
   std::size_t max_kept_bytes = 0;
 };
 
-/// What a forward pass uses and does not own. On a GPU, ops read the store's compute copies, if it has any.
+/// The objects that a forward pass uses without owning them. On a GPU, ops read the store's compute copies, if it has
+/// any.
 struct ForwardContext {
   const BuiltNetwork& built;  ///< for evaluation
   Device& device;
@@ -41,12 +42,12 @@ class ForwardPass {
   virtual ~ForwardPass() = default;
   /// As InputStage::keeps_records.
   virtual bool keeps_records() const = 0;
-  /// Adds a batch of Graph::batch_size() samples, which may be released when the call returns. First take all outputs
-  /// that are due.
+  /// Adds a batch of Graph::batch_size() samples. The batch may be released when the call returns. Before the call,
+  /// take all outputs that are due.
   virtual void enqueue(const Batch& batch) = 0;
   /// The outputs of the oldest batch that were not yet returned: [batch, output elements], valid until the next call of
-  /// enqueue. Waits for them. Nullopt: there are none or, with Results::due, the batch may stay in flight. Which
-  /// batches are due depends only on the calls, not on timing. Errors: failed (device, lost peer).
+  /// enqueue. Waits for them. Nullopt: no batch is left or, with Results::due, the oldest batch may stay in flight.
+  /// Which batches are due depends only on the calls, not on timing. Errors: failed (device, lost peer).
   virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
 };
 

@@ -1,8 +1,8 @@
 // CudaMicroBatches: the GradientSource that divides a rank's batch into micro-batches on a GPU. CUDA builds only.
 //
-// One executable computes the micro-batches one after the other. So the activations of one micro-batch are in memory at
-// a time. As on CPUs (micro_batches.h), each micro-batch is computed as if it were a batch, and one binary tree sums
-// gradients and step sums over all micro-batches of all ranks.
+// One executable computes the micro-batches one after the other. Therefore only the activations of one micro-batch are
+// in memory at a time. As on CPUs (micro_batches.h), each micro-batch is computed as if it were a batch. One binary
+// tree sums gradients and step sums over all micro-batches of all ranks.
 //
 //   for each micro-batch   select its inputs; old buffers -> own buffers; forward; own buffers -> step sums; backward;
 //                          add gradients and step sums to the tree
@@ -24,7 +24,8 @@
 
 namespace carillon {
 
-/// Copies the header and samples `first` and following of the current entry. `i`: sample of the micro-batch.
+/// Copies the header and the samples from number `first` on of the current entry. `i`: number of a sample in the
+/// micro-batch.
 struct SelectMicroBatch {
   StepTable from;
   std::byte* to = nullptr;       ///< an entry for the micro-batch
@@ -50,7 +51,7 @@ struct SelectMicroBatch {
 /// at each replay.
 class MicroBatchInputs {
  public:
-  /// `of_step`: inputs of the rank's whole batch, on a GPU. `samples`: per micro-batch.
+  /// `of_step`: inputs of the rank's whole batch, on a GPU. `samples`: samples per micro-batch.
   MicroBatchInputs(const StepInputs& of_step, std::uint32_t samples, Device& device);
 
   /// The inputs that an executable reads. The address is constant during the lifetime of this.
@@ -67,7 +68,7 @@ class MicroBatchInputs {
 
 class CudaMicroBatches final : public GradientSource {
  public:
-  /// As MicroBatches. Errors: failed (a buffer with AcrossRanks::first).
+  /// The arguments are those of MicroBatches. Errors: failed (a buffer has AcrossRanks::first).
   CudaMicroBatches(const GradientSourceContext& context, const MicroBatchForm& form);
 
   void enqueue(GradientSink& sink) override;
@@ -82,7 +83,7 @@ class CudaMicroBatches final : public GradientSource {
   GradientSourceContext context_;
   MicroBatchForm form_;
   MicroBatchInputs inputs_;
-  BufferStore buffers_;  ///< of the current micro-batch
+  BufferStore buffers_;  ///< buffers of the current micro-batch
   Executable executable_;
   Buffer waiting_;  ///< [levels][gradients and step sums] sums of the tree
 };

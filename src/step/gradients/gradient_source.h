@@ -6,8 +6,8 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: make_whole_batch (one pass over the batch); the batch in parts: micro_batches.h (on CPUs),
-// cuda_micro_batches.h (on a GPU).
+// Implementations: make_whole_batch computes the batch in one pass; MicroBatches (CPUs) and CudaMicroBatches (GPUs)
+// compute it in parts.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,13 @@ class GradientSink {
   virtual ~GradientSink() = default;
   /// Enqueues a wait until no other rank reads this rank's gradients and step sums of the previous step any more.
   virtual void acquire(Stream& stream) = 0;
-  /// The work that completes `parameter`'s gradient is enqueued, and no later work of the pass reads its value. Before
-  /// the first call of a step, the work that completes the step sums is enqueued.
+  /// The source calls this when the work that completes the gradient of `parameter` is enqueued. No later work of the
+  /// pass reads the value of `parameter`. Before the first call of a step, the source has enqueued the work that
+  /// completes the step sums.
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
 };
 
-/// Calls a function before it forwards gradient_complete to its sink. CPU only.
+/// A sink that calls a function and then forwards gradient_complete to another sink. CPU only.
 class ObservedSink final : public GradientSink {
  public:
   /// `sink` outlives this.
@@ -65,13 +66,13 @@ class GradientSource {
   virtual void rebuild() = 0;
   /// Whether buffers (running statistics) are equal on all ranks after each step.
   virtual bool averages_buffers() const = 0;
-  /// Memory of activations and their gradients, of one pass.
+  /// Bytes of the activations and their gradients in one pass.
   virtual std::size_t activation_bytes() const = 0;
 };
 
-/// Everything that a source works on. All referenced objects must outlive the source.
+/// The objects that a source works on. All of them must outlive the source.
 struct GradientSourceContext {
-  const BuiltNetwork& network;  ///< for training; its batch size is that of one pass
+  const BuiltNetwork& network;  ///< for training; its batch is the batch of one pass
   Device& device;
   const ParameterStore& parameters;  ///< with gradients and step sums
   const BufferStore& buffers;
@@ -82,7 +83,7 @@ struct GradientSourceContext {
 /// The source that computes the batch in one pass, on a CPU or a GPU.
 std::unique_ptr<GradientSource> make_whole_batch(const GradientSourceContext& context);
 
-/// Writes the step sums of the current step on a CPU. On a GPU the op of the loss writes them (OpTensors::step_sums).
+/// Writes the step sums of the current step on a CPU. On a GPU the loss op writes them (OpTensors::step_sums).
 ///
 ///   sums[loss_sum] = loss                         sums: [step_sum_count] (graph/parameters.h)
 ///   sums[sync_sum] = 1 if this rank requests a synchronisation, else 0

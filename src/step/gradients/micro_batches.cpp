@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// Own memory for gradients; all lanes share the variables.
+/// Each lane has its own memory for gradients. All lanes share the variables.
 ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
   const std::span<float> values = parameters.values();
   return {.gradients = device.allocate(parameters.gradients_and_sums().size_bytes()),
@@ -166,7 +166,8 @@ void SumTree::add(int leaf, std::span<const float> values) {
 }
 
 void SumTree::finish(float factor, std::span<float> out) {
-  // Whole subtrees. The smaller ones contain the last leaves. The tree joins them from the smallest on.
+  // These are whole subtrees. The smaller subtrees contain the last leaves. The tree joins them from the smallest to
+  // the largest.
   std::vector<float*> rest;
   int leaves = 0;
   for (const auto& [node, array] : kept_) {

@@ -1,11 +1,12 @@
-// MicroBatches: the GradientSource that divides a rank's batch into micro-batches on a CPU. Each thread computes one at
-// a time. On a GPU: cuda_micro_batches.h.
+// MicroBatches: the GradientSource that divides a rank's batch into micro-batches on a CPU. Each thread computes one
+// micro-batch at a time. For a GPU see cuda_micro_batches.h.
 //
-// A micro-batch passes through the network alone, as if it were a batch. So its gradients, its loss and its running
-// statistics (computed from those before the step) depend neither on the rank nor on the thread count. They are summed
-// over the step's micro-batches in one binary tree (core/sum_in_order.h): each rank sums its own, the communicator sums
-// over the ranks. The sum is divided once by the number of micro-batches. So the same global batch gives the same bits
-// at any number of ranks, if each rank has 2^k micro-batches.
+// A micro-batch passes through the network alone, as if it were a batch. Therefore its gradients, its loss and its
+// running statistics depend neither on the rank nor on the thread count. (New running statistics are computed from the
+// running statistics before the step.) One binary tree (core/sum_in_order.h) sums them over the step's micro-batches:
+// each rank sums its own micro-batches, and the communicator sums over the ranks. The sum is divided once by the number
+// of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global batch gives the same bits at any
+// number of ranks.
 //
 //   compute   thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to sum
 //   enqueue   compute; sum -> gradients and step sums, which include the buffers
@@ -26,18 +27,19 @@
 
 namespace carillon {
 
-/// Sums flat arrays in the binary tree of core/sum_in_order.h. The arrays are added in any order.
+/// Sums flat arrays in the binary tree of core/sum_in_order.h. The caller may add the arrays in any order.
 ///
-/// If an array's neighbour is present, their sum moves up the tree. Otherwise the array waits for its neighbour. So the
-/// tree stores about as many arrays as there are threads and tree levels.
+/// If an array's neighbour is present, their sum moves up the tree. Otherwise the array waits for its neighbour.
+/// Therefore the tree stores about (number of threads + number of tree levels) arrays.
 class SumTree {
  public:
-  /// The sum of `leaves` arrays of `count` floats. `device` is a CPU and outlives this.
+  /// Sums `leaves` arrays of `count` floats each. `device` is a CPU and outlives this.
   SumTree(int leaves, std::size_t count, Device& device) : leaves_(leaves), count_(count), device_(device) {}
 
-  /// Adds array number `leaf`. Each once, in any order, from several threads concurrently.
+  /// Adds array number `leaf`. Each array is added once. Several threads may add arrays concurrently.
   void add(int leaf, std::span<const float> values);
-  /// After all arrays are added: out = factor * sum. Then a new sum may begin. Errors: failed (an array is missing).
+  /// Writes factor * sum to `out`. Call it when all arrays are added; a new sum may begin afterwards. Errors: failed
+  /// (an array is missing).
   void finish(float factor, std::span<float> out);
 
  private:
@@ -48,8 +50,8 @@ class SumTree {
     Node neighbour() const { return {level, index ^ 1}; }
     Node parent() const { return {level + 1, index / 2}; }
   };
-  // Require the mutex:
-  /// Removes and returns the array of `node`. An empty buffer: not present.
+  // The functions below require that the caller holds the mutex.
+  /// Removes the array of `node` from the tree and returns it; returns an empty buffer if the array is not present.
   Buffer remove(Node node);
   Buffer spare_buffer();
 
@@ -61,14 +63,14 @@ class SumTree {
   std::vector<Buffer> spare_;
 };
 
-/// How a global batch is divided.
+/// How a global batch is divided into micro-batches.
 struct MicroBatchForm {
   std::int64_t samples = 1;      ///< per micro-batch
   std::int64_t own_count = 1;    ///< micro-batches of this rank
   std::int64_t total_count = 1;  ///< micro-batches of all ranks
 
-  /// Factor of the sum over the rank's micro-batches: it becomes a mean if there is one rank. Otherwise the
-  /// communicator divides.
+  /// Factor for the sum over the rank's micro-batches. With one rank the factor turns the sum into a mean; with several
+  /// ranks it is 1, and the communicator divides.
   float own_factor() const { return own_count == total_count ? 1.0f / static_cast<float>(total_count) : 1.0f; }
 };
 
@@ -76,7 +78,8 @@ struct MicroBatchForm {
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
 /// The part of the step sums for the buffers, with the layout of BufferStore::values.
 std::span<float> buffers_among(std::span<float> step_sums);
-/// Errors: failed (the step sums have no room for the buffers; a buffer with AcrossRanks::first).
+/// Checks that steps can average the buffers. Errors: failed (the step sums have no room for the buffers; a buffer has
+/// AcrossRanks::first).
 void check_can_average(const GradientSourceContext& context);
 
 /// The averaged step sums of a buffer, and its values.
@@ -84,7 +87,7 @@ struct BufferMeans {
   std::span<const float> from;
   std::span<float> to;
 };
-/// Of all buffers, except those that no op changes: their mean may round differently.
+/// The entries of all buffers, except buffers that no op changes: the mean of equal values may round to another value.
 std::vector<BufferMeans> buffer_means(const GradientSourceContext& context);
 
 class MicroBatches final : public GradientSource {

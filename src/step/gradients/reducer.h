@@ -14,8 +14,9 @@
 
 namespace carillon {
 
-/// The bucket size: `requested`, or a default for the device if that is 0. `hosts`: [ranks] as Mpi::hosts; may be empty
-/// for one host. GPUs have few large buckets, because each one costs several launches.
+/// The bucket size in bytes: `requested`, or a default for the device if `requested` is 0. `hosts`: [ranks] as
+/// Mpi::hosts; may be empty for one host. On GPUs the default gives few large buckets, because each bucket costs
+/// several launches.
 std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested, std::span<const int> hosts = {});
 
 /// Divides `layout` into buckets of at least `bucket_bytes` (the last one may be smaller). Returns the end of each
@@ -28,12 +29,12 @@ class Reducer {
   /// `communicator` and `parameters` outlive the reducer.
   Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes);
 
-  /// Enqueues the wait until gradients may be written. Before the first one of a step is written.
+  /// Enqueues the wait until gradients may be written. Call it before the step writes its first gradient.
   void begin(Stream& stream);
-  /// `parameter`'s gradient is complete. Once per parameter and step, in ParameterLayout::order(). Errors: failed
-  /// (another order).
+  /// Call it when the gradient of `parameter` is complete: once per parameter and step, in ParameterLayout::order().
+  /// Errors: failed (another order).
   void add(int parameter, Stream& stream);
-  /// After the last `add`: enqueues the wait for all buckets.
+  /// Enqueues the wait for all buckets. Call it after the last `add`.
   void finalize(Stream& stream);
 
  private:

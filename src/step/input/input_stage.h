@@ -17,7 +17,7 @@
 
 namespace carillon {
 
-/// Consecutive records of a dataset: [begin, end), or all up to its last one.
+/// Consecutive records of a dataset: [begin, end), or all records from `begin` on.
 struct RecordRange {
   std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
 };
@@ -35,8 +35,8 @@ struct InputStageSpec {
   std::size_t image_bytes = 0;   ///< bytes per record
   std::size_t target_bytes = 0;  ///< bytes per sample (Graph::target_bytes); 0: targets are not copied
   std::uint32_t slots = 1;
-  /// The dataset that all batches come from. If it fits, a GPU keeps the records of `kept` in its memory; each batch
-  /// must then name its records. Null: samples are always copied. Must outlive the input stage.
+  /// The dataset that all batches come from. A GPU keeps the records of `kept` in its memory if they fit; each batch
+  /// must then contain record numbers. Null: samples are always copied. Must outlive the input stage.
   const Dataset* dataset = nullptr;
   RecordRange kept = {};  ///< the records of `dataset` that batches may name
   std::size_t max_kept_bytes = std::numeric_limits<std::size_t>::max();

@@ -41,7 +41,7 @@ std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device)
           make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
     }
   }
-  // Without any, the update need not look for them.
+  // If there are no compute copies, returns an empty list, so that the update does not look for any.
   if (std::ranges::none_of(compute_copies, [](const ComputeCopy& c) { return bool(c.tensor); })) return {};
   return compute_copies;
 }

@@ -7,11 +7,12 @@
 
 namespace carillon {
 
-/// A compute copy of each parameter of the graph, in the format that its op reads. Zeroed. Empty on a CPU, and if no op
-/// reads one.
+/// A compute copy of each parameter of the graph, in the format that its op reads. The copies are zeroed. Returns an
+/// empty list on a CPU, and if no op reads a compute copy.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
-/// Enqueues the conversion of the parameters' present values. Required after every change that is not an update.
+/// Enqueues the conversion of the parameters' present values to their compute copies. Required after every change of
+/// parameters except updates, which also write the copies.
 void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. On CPUs and GPUs,
-// with any update rule.
+// ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. It supports CPUs
+// and GPUs, and any update rule.
 //
 //   gradient_complete   starts the all-reduce of each bucket that is complete, during the backward pass
 //   enqueue_means       waits for all buckets

@@ -1,15 +1,15 @@
 // ShardLog: records in shared memory which blocks of its shard a rank has updated. If the process of a rank ends during
 // an update, another rank finishes the shard with the same bits.
 //
-// An update changes the slots, which exist once, in place. So before a thread changes a block, it copies the block's
-// slots to its log. Afterwards it marks the block as done.
+// An update changes the slots, which exist once, in place. Therefore a thread copies the slots of a block to its log
+// before it changes the block. Afterwards it marks the block as done.
 //
 //   copy slots -> open block -> update slots and values -> mark block
 //
 // A block that is neither marked nor open has its old slots. The slots of a block that is open and not marked are
 // restored from the log. Every other rank has the old values of the shard in its own memory until it gathers the new
-// ones, and the gradients of a rank outlive its process. So the update of each block that is not marked can be
-// repeated.
+// ones, and the gradients of a rank outlive its process. Therefore another rank can repeat the update of each block
+// that is not marked.
 #pragma once
 
 #include <atomic>
@@ -28,21 +28,21 @@ class ShardLog {
   struct Form {
     std::size_t count;    ///< elements of the flat arrays
     std::size_t slots;    ///< arrays of the optimiser
-    std::size_t ranks;    ///< of the host
-    std::size_t threads;  ///< of this rank that update blocks at a time
+    std::size_t ranks;    ///< ranks of the host
+    std::size_t threads;  ///< threads of this rank that update blocks
   };
   /// Bytes of this rank's log.
   static std::size_t bytes(const Form& form);
 
-  /// `own`: zeroed memory for the log in an own array of `memory`, at the same place on all ranks. The ranks may have
-  /// different numbers of threads. `parameters` and `memory` outlive this.
+  /// `own`: zeroed memory for this rank's log. It is part of an own array of `memory`, at the same offset on all ranks.
+  /// The ranks may have different numbers of threads. `parameters` and `memory` outlive this.
   ShardLog(const Form& form, std::byte* own, const ParameterStore& parameters, const SharedHostMemory& memory);
 
-  /// Begins the next update of all blocks. All ranks call it equally often. Errors: failed (more threads than the form
-  /// states would update).
+  /// Begins the next update of all blocks. All ranks call it the same number of times. Errors: failed (more threads
+  /// would update than the form states).
   void begin();
-  /// Calls `update`, which updates a block in the slots and in this rank's values, unless the block is marked. If the
-  /// shard is that of another rank, also copies the values to that rank. `first`: place of the block in the shard of
+  /// Unless the block is marked, calls `update`, which updates the block in the slots and in this rank's values. If the
+  /// shard belongs to another rank, also copies the values to that rank. `first`: offset of the block in the shard of
   /// `owner`, a multiple of sum_block_floats. Threads of a parallel region may call it for different blocks.
   template <typename Update>
   void update_block(int owner, std::size_t first, const Update& update) {
@@ -54,7 +54,7 @@ class ShardLog {
     if (owner != memory_.rank()) copy_values(block);
     mark.store(update_number_, std::memory_order_release);
   }
-  /// Whether a rank has begun to change slots in an update that this rank has not begun.
+  /// Whether another rank has begun to change slots in an update that this rank has not begun.
   bool another_rank_is_ahead() const;
   /// Restores the slots of the blocks of `owner` that are open and not marked. The processes that opened them have
   /// ended.
@@ -83,7 +83,7 @@ class ShardLog {
   void copy_values(const Block& block) const;
 
   Form form_;
-  std::size_t blocks_;  ///< of the largest shard
+  std::size_t blocks_;  ///< number of blocks in the largest shard
   std::byte* own_;
   const ParameterStore& parameters_;
   const SharedHostMemory& memory_;

@@ -28,7 +28,7 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// Of several ranks: the bytes of the sums of squares that a rank publishes.
+/// The bytes of the sums of squares that a rank publishes, if there are several ranks.
 std::size_t norm_bytes(const UpdateContext& context) {
   if (context.optimizer.clip_norm == 0.0) return 0;
   return ShardNorm::bytes(ParameterLayout(context.graph.parameters()).total());
@@ -122,7 +122,8 @@ void ShardedUpdate::broadcast_from_first() {
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
-  // The factor of the first variable depends on the last gradient, so one rank keeps them all.
+  // The clip factor depends on all gradients, also for the first variable. Therefore a single rank keeps all gradients
+  // until the end of the backward pass.
   gradients_ = one_rank_ && clips_ ? MeanGradients::readable : gradients;
   allowed_.reset();
 }

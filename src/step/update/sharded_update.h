@@ -5,12 +5,13 @@
 //                   (the lowest rank also updates the shards of ended ranks) -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
-// With --clip-norm, the ranks first find the norm of the mean gradient (ShardNorm), so each rank averages twice: the
-// gradients of its blocks of the norm, then those of its shard. One rank updates all variables after the backward pass.
+// With --clip-norm, several ranks first find the norm of the mean gradient (ShardNorm). So each rank averages twice:
+// first the gradients of its norm blocks, then the gradients of its shard. With --clip-norm, a run with one rank
+// updates all variables after the backward pass.
 //
-// A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
-// into the variables and the slots. The result equals averaging followed by an update of all variables, bit for bit.
-// If the mean gradients must be readable, the ranks all-reduce them first.
+// A rank reads each gradient of its shard once from every rank. It does not store the means: it computes them in the
+// cache and updates the variables and the slots at once. The result equals averaging followed by an update of all
+// variables, bit for bit. If the mean gradients must be readable, the ranks all-reduce them first.
 #pragma once
 
 #include <cstddef>
@@ -32,19 +33,19 @@ namespace carillon {
 ///   every rank   means of its blocks -> sums of squares -> publish -> (the ranks meet) -> sum over the blocks of all
 ///   ranks
 ///
-/// The blocks are those of the whole flat array (GradientNorm), not those of the shards, so the norm has the same bits
+/// The blocks divide the whole flat array (GradientNorm) and do not depend on the shards, so the norm has the same bits
 /// at any number of ranks. A rank's blocks do not coincide with its shard.
 class ShardNorm {
  public:
   /// Bytes that each rank needs to publish its sums, a multiple of 64. `count`: elements of the flat arrays.
   static std::size_t bytes(std::size_t count);
 
-  /// `own`: where this rank publishes its sums, in an own array of `memory`, at the same offset on all ranks. `norm` is
-  /// made from `parameters`. `parameters` and `memory` outlive this.
+  /// `own`: the address where this rank publishes its sums, in an own array of `memory`, at the same offset on all
+  /// ranks. `norm` must be made from `parameters`. `parameters` and `memory` outlive this.
   ShardNorm(GradientNorm norm, const ParameterStore& parameters, SharedHostMemory& memory, std::byte* own);
 
-  /// The norm of the mean gradient. `are_means`: the gradients of this rank's store are means; else those of each rank
-  /// are its own. All gradients must be complete on all ranks. Collective.
+  /// The norm of the mean gradient. `are_means`: true if the gradients in this rank's store are means; false if each
+  /// rank's store has the rank's own gradients. All gradients must be complete on all ranks. Collective.
   ClippedNorm find(bool are_means);
 
  private:
@@ -79,11 +80,13 @@ class ShardedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
-  /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
+  /// With MeanGradients::update_only and several ranks: averages the step sums and this rank's shard, and updates this
+  /// shard.
   void average_and_update();
-  /// Several ranks, after a meeting, if the step is updated: finds the norm of the gradient, with --clip-norm.
+  /// With --clip-norm and several ranks: finds the norm of the gradient, if the step updates the variables. Call it
+  /// after a barrier.
   void clip();
-  /// Several ranks, after a meeting: updates the own shard and copies the others, if `allowed`.
+  /// For several ranks: if `allowed`, updates this rank's shard and copies the other shards. Call it after a barrier.
   void update_together(bool allowed);
   /// Updates the blocks of the owner's shard that are not yet updated.
   void update_shard(int owner);
@@ -99,7 +102,7 @@ class ShardedUpdate final : public UpdateStrategy {
   StepEnd end_;
   bool clips_;
   std::optional<ShardNorm> norm_;  ///< with --clip-norm and several ranks
-  ClippedNorm clipped_;            ///< of the last step, if there is `norm_`
+  ClippedNorm clipped_;            ///< norm of the last step, if there is `norm_`
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet

@@ -16,14 +16,14 @@
 //   enqueue_update                   then the variables are updated, if step_end() allows it
 //
 // A strategy may average and update earlier: it may update all variables in enqueue_means, or each variable in its
-// gradient_complete. This is not allowed if the mean gradients must be readable.
+// gradient_complete. A strategy must not do this if the mean gradients must be readable.
 //
 // Adding a strategy takes one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass the
-// factory as TowerSettings::make_update. tests/step/custom_update_mpi_test.cpp does that with slots that are sharded
-// over ranks without shared memory. A strategy that shards slots can reserve address space for whole arrays and touch
-// only its own shard, since untouched pages take no memory: optimisers then work on ParameterStore as usual. A strategy
-// that updates ranges itself must first find the norm of the whole mean gradient (src/optim/norms.h), if
-// OptimizerSettings::clip_norm is set, and pass it to ElementwiseOptimizer::clip.
+// factory as TowerSettings::make_update. Example: tests/step/custom_update_mpi_test.cpp shards slots over ranks that
+// share no memory. A strategy that shards slots can reserve address space for whole arrays and touch only its own
+// shard, because untouched pages use no memory. Optimisers then work on ParameterStore as usual. If
+// OptimizerSettings::clip_norm is set, a strategy that updates ranges itself must first compute the norm of the whole
+// mean gradient (src/optim/norms.h) and pass it to ElementwiseOptimizer::clip.
 #pragma once
 
 #include <unistd.h>
@@ -48,9 +48,9 @@ namespace carillon {
 /// Lets another thread stop the steps of a rank between two updates, in order to save its variables.
 class UpdateGate {
  public:
-  /// The thread that takes steps calls it before it changes variables, slots or saved buffers, and before it allows
-  /// other ranks to change slots that they share. Blocks for ever once the updates are stopped. Has no effect until
-  /// `leave` if called again.
+  /// The thread that takes steps calls this before it changes variables, slots or saved buffers, and before it allows
+  /// other ranks to change shared slots. Blocks for ever if the updates are stopped. Further calls before `leave` have
+  /// no effect.
   void enter() {
     State expected = State::open;
     while (state_.load(std::memory_order_relaxed) != State::entered &&
@@ -64,7 +64,7 @@ class UpdateGate {
     State expected = State::entered;
     state_.compare_exchange_strong(expected, State::open, std::memory_order_release);
   }
-  /// Any thread: prevents all further updates. False if the rank is in one.
+  /// Prevents all further updates. Any thread may call it. Returns false if an update is running.
   bool stop() {
     State expected = State::open;
     return state_.compare_exchange_strong(expected, State::stopped, std::memory_order_acquire) ||
@@ -89,7 +89,7 @@ class UpdateStrategy : public GradientSink {
   virtual const ParameterStore& parameters() const = 0;
   /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. Write it only
   /// before broadcast_from_first. Read it only after `synchronize`, until the next step. A strategy that shards its
-  /// slots may allocate the array for these times only. Replicated slots are always readable.
+  /// slots may allocate the whole array for only these two periods. Replicated slots are always readable.
   virtual std::span<float> slot(int slot) const = 0;
   /// Whether every rank holds equal slots in its own memory. If not, only rank 0 may write slots.
   virtual bool replicates_slots() const = 0;
@@ -99,24 +99,25 @@ class UpdateStrategy : public GradientSink {
   virtual void synchronize() {}
 
   // A step.
-  /// `gradients`: the same on all ranks.
+  /// `gradients` must be equal on all ranks.
   virtual void begin_step(MeanGradients gradients) = 0;
-  /// After the last gradient_complete: enqueues the averages that are not yet enqueued, and the wait for all of them.
+  /// Enqueues the averages that are not yet enqueued, and the wait for all averages. Call it after the last
+  /// gradient_complete.
   virtual void enqueue_means() = 0;
   /// The averaged step sums and their scale, after enqueue_means.
   virtual const StepEnd& step_end() const = 0;
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
-  /// On a CPU with OptimizerSettings::clip_norm: the norm of the last step's mean gradient before clipping, if the step
-  /// was updated. Equal on all ranks.
+  /// The norm of the last step's mean gradient before clipping. Equal on all ranks. Only on a CPU with
+  /// OptimizerSettings::clip_norm, and only if the last step updated the variables.
   virtual std::optional<double> gradient_norm() const { return std::nullopt; }
-  /// On a CPU: whether the variables and slots that this rank can read are those of a completed step, so that it can
-  /// save them without other ranks, and `synchronize` needs none. False while it updates, or may have been interrupted
-  /// in an update.
+  /// CPU only: true if the variables and slots that this rank can read belong to one completed step. Then the rank can
+  /// call `synchronize` and save them without the other ranks. False during an update, and if an update may have been
+  /// interrupted.
   virtual bool holds_whole_step() const = 0;
 };
 
-/// Everything that a strategy is made from. The references outlive the strategy.
+/// The objects that a strategy uses. They outlive the strategy.
 struct UpdateContext {
   const Graph& graph;  ///< its parameters, and the ops that read them
   const OptimizerSettings& optimizer;
@@ -131,11 +132,12 @@ struct UpdateContext {
 /// Collective. Errors: as make_optimizer.
 using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const UpdateContext& context)>;
 
-/// Sharded in host memory if the communicator has shared memory and the rule is elementwise, otherwise replicated.
+/// Makes a ShardedUpdate if the communicator has shared memory and the rule is elementwise, otherwise a
+/// ReplicatedUpdate.
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
 
-/// An estimate of the bytes that this rank shares with the ranks of its host under make_update_strategy's choice:
-/// without gaps and step sums. 0: none.
+/// Estimates how many bytes this rank shares with the other ranks of its host under the strategy that
+/// make_update_strategy chooses. Ignores gaps and step sums. 0: no shared memory.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 

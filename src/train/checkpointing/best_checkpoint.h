@@ -1,5 +1,5 @@
-// The score of `best.ckpt.h5`, which the checkpoint's options hold under names that begin with "evaluation ":
-// "evaluation correct" and "evaluation total" for a classifier.
+// Stores and reads the score of `best.ckpt.h5`. The score is part of the checkpoint's options, under names that begin
+// with "evaluation ": "evaluation correct" and "evaluation total" for a classifier.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace carillon {
 
-/// The description that the best checkpoint holds.
+/// The description of the run with the score added, as the best checkpoint stores it.
 RunDescription with_score(RunDescription description, const Score& score);
 
 /// Whether a run with the description `json_before` was evaluated on the records of `now`, at the same image size.
 bool same_evaluation(const std::string& json_before, const RunDescription& now);
 
-/// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, or,
-/// after a warning, it does not say that it was evaluated on the records and at the size of `description`, cannot be
-/// read, or has more than `max_bytes`.
+/// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. Returns nullopt if there is no such
+/// file. Warns and returns nullopt if the file cannot be read, has more than `max_bytes` bytes, or does not state an
+/// evaluation on the records and at the image size of `description`.
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
                                     const RunDescription& description,
                                     const std::function<void(const std::string&)>& warn);

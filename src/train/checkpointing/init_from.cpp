@@ -80,7 +80,7 @@ void fit_positions(const std::vector<ParameterSpec>& specs, std::vector<NamedArr
   }
 }
 
-/// What --init-from names: a checkpoint, or a file with PyTorch's weights.
+/// Loads the file that --init-from names: a checkpoint, or a file with PyTorch's weights.
 LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOptions& model, const Tower& tower,
                                std::uint64_t max_bytes) {
   if (!is_weight_file(options.init_from)) {

@@ -63,7 +63,7 @@ RunStart load_or_initialize(const CheckpointOptions& options, const ModelOptions
           .same_evaluation = same_evaluation(loaded->state.options_json, description)};
 }
 
-/// The result of `condition` on rank 0, on all ranks. Collective. Errors: those of `condition`.
+/// Evaluates `condition` on rank 0 and returns the result on all ranks. Collective. Errors: the errors of `condition`.
 bool first_rank_finds(const Mpi& mpi, const std::function<bool()>& condition) {
   std::uint8_t found = 0;
   mpi.run_on_all([&] { found = mpi.rank() == 0 && condition() ? 1 : 0; });
@@ -71,12 +71,12 @@ bool first_rank_finds(const Mpi& mpi, const std::function<bool()>& condition) {
   return found != 0;
 }
 
-/// On rank 0: the score of the evaluation of the checkpoint's step; none: it is not logged.
+/// On rank 0: the score of the evaluation at the checkpoint's step; nullopt if this evaluation is not logged.
 std::optional<Score> last_evaluation(const ResumedRun& run) {
   return logged_score(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
 }
 
-/// Whether the last evaluation is logged and, if it is the best, its checkpoint is kept. Collective.
+/// Whether the last evaluation is logged and, if it is the best evaluation, best.ckpt.h5 is written for it. Collective.
 bool has_last_evaluation(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);
@@ -84,7 +84,7 @@ bool has_last_evaluation(const ResumedRun& run) {
   });
 }
 
-/// The same, and the evaluation has reached the target. Collective.
+/// As has_last_evaluation; in addition, the evaluation must have reached the target. Collective.
 bool has_reached_target(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);

@@ -19,10 +19,11 @@ struct RunStart {
   bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
 };
 
-/// Rank 0 loads its tower as --resume and --fresh say, or initializes it (init_from.h), and sends its state to all
-/// ranks. Prints from which checkpoint the run resumes, and which of the settings that decide its result have changed.
-/// Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another task),
-/// no_input (--resume require without a checkpoint), data (damaged, or of another model), io; those of initialize.
+/// Rank 0 loads its tower from a checkpoint or initializes it (init_from.h), according to --resume and --fresh, and
+/// sends its state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the
+/// result have changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is
+/// of another task), no_input (--resume require without a checkpoint), data (damaged, or of another model), io; those
+/// of initialize.
 RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                          const RunDescription& description, Tower& tower, const Mpi& mpi);
 
@@ -48,12 +49,13 @@ struct ResumedRun {
   const Mpi& mpi;
 };
 
-/// The reason why the checkpoint is the end of the run: there is nothing to do. None: the run continues; then
-/// `patience` has the logged evaluations before the checkpoint. A run that was killed before it logged its last
-/// evaluation or, if that is the best, kept its checkpoint, continues. Collective.
+/// If the run already ended at this checkpoint, returns the reason why it ended. Otherwise the run continues: returns
+/// nullopt, and adds the logged evaluations before the checkpoint to `patience`. A run also continues if it was killed
+/// before it logged its last evaluation, or before it wrote best.ckpt.h5 for a last evaluation that was the best.
+/// Collective.
 std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience);
 
-/// That the run ended at `step` before, and why.
+/// The line that says that the run already ended at `step`, and why.
 std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end);
 
 }  // namespace carillon

@@ -123,7 +123,7 @@ void CheckpointSaver::finish() {
 
 namespace {
 
-/// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
+/// The size of a checkpoint of the tower, and how many further checkpoints the run will keep at a time.
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
   steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;

@@ -40,8 +40,8 @@ struct SpaceNeeded {
 /// The least size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
-/// Returns a warning if there is no space for `count` checkpoints; empty: there is space, or the file system does not
-/// report it. Quotas are ignored. Errors: io (no space for one checkpoint).
+/// Returns a warning if there is no space for `count` checkpoints; an empty text if there is space or if the file
+/// system does not report its free space. Quotas are ignored. Errors: io (no space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
 /// Writes checkpoints in the background and retries failed writes.
@@ -60,7 +60,7 @@ class CheckpointSaver {
 
   /// Waits for the previous write and starts to write `state`.
   void start(CheckpointState state);
-  /// Takes the result of the last write if it is done, and retries a failed write if it is due.
+  /// If the last write is done, takes its result. If a retry of a failed write is due, starts it.
   void poll(Clock::time_point now = Clock::now());
   /// Whether there is a write without a result yet.
   bool is_writing() const { return is_writing_; }
@@ -104,13 +104,15 @@ class RunCheckpoints {
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
-  /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all before. Errors: as save.
+  /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: as
+  /// save.
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
   /// On rank 0: whether keep_if_best would write nothing.
   bool has_kept(const Score& score, const Tower& tower);
-  /// On rank 0: step and score of the best checkpoint; none: there is none, or the run has not evaluated yet.
+  /// On rank 0: step and score of the best checkpoint; nullopt if there is no best checkpoint or if the run has not
+  /// evaluated yet.
   const std::optional<StepScore>& best() const { return best_; }
-  /// On rank 0: as CheckpointWriter::newest_complete, without the best evaluation's.
+  /// On rank 0: as CheckpointWriter::newest_complete, ignoring best.ckpt.h5.
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
@@ -140,7 +142,7 @@ class RunCheckpoints {
   const Mpi& mpi_;
   std::function<void(const std::string&)> warn_;
   std::optional<Writers> writers_;  ///< on rank 0 only
-  std::optional<StepScore> best_;   ///< of the best checkpoint, from the first evaluation on
+  std::optional<StepScore> best_;   ///< score of the best checkpoint, from the first evaluation on
   bool has_read_best_ = false;      ///< the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
 };

@@ -47,7 +47,8 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
-/// Whether PyTorch pickled the file: by its name, or by its first bytes, a pickle's or those of a zip archive.
+/// Whether PyTorch pickled the file, according to its name or to its first bytes, which are those of a pickle or a zip
+/// archive.
 bool is_pickled(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return false;

@@ -12,23 +12,24 @@
 
 namespace carillon {
 
-/// Whether the name is that of a file with weights, not of a checkpoint: *.safetensors. Errors: usage (a file that
-/// PyTorch pickled, by its name or its first bytes; names the command that converts it).
+/// Whether the file is a weight file (*.safetensors) and not a checkpoint, according to its name. Errors: usage (the
+/// name or the first bytes show a file that PyTorch pickled; the message contains the command that converts it).
 bool is_weight_file(const std::filesystem::path& path);
 
-/// The network whose arrays the file has, by their names. Errors: data (of no network with known names, or damaged);
-/// no_input, io.
+/// The network that has the arrays of the file, found by the names of the arrays. Errors: data (no network has these
+/// names, or the file is damaged); no_input, io.
 std::string network_of_weight_file(const std::filesystem::path& path);
 
-/// A state of `model` with the variables and buffers of the file, except those that match one of `excluded`, which the
-/// file may lack. Positions of a vision transformer for another image size are resized. Errors: usage (no such names
-/// are known for the model); data (an array is missing, unknown, or of another shape or type, or has a value that is
-/// not finite; the file is damaged); no_input, io.
+/// Reads the variables and buffers of `model` from the file, except those with a name that matches one of `excluded`;
+/// the file may lack these. Resizes the position embeddings of a vision transformer for another image size. Errors:
+/// usage (Carillon does not know PyTorch's names for the model); data (an array is missing, unknown, or of another
+/// shape or type, or has a value that is not finite; the file is damaged); no_input, io.
 CheckpointState read_weight_file(const std::filesystem::path& path, const std::string& model,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded);
 
-/// Arrays of `model` as PyTorch names and stores them. Errors: usage (no such names are known for the model).
+/// Converts arrays of `model` to PyTorch's names and layouts. Errors: usage (Carillon does not know PyTorch's names for
+/// the model).
 std::vector<NamedArray> torch_arrays(const std::string& model, const std::vector<NamedArray>& variables,
                                      const std::vector<NamedArray>& buffers);
 

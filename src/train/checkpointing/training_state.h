@@ -20,8 +20,8 @@ namespace carillon {
 /// Bytes that a checkpoint of `network` cannot exceed with any optimiser.
 std::uint64_t max_checkpoint_bytes(const Network& network);
 
-/// The limit for reading, if the checkpoints of the wanted networks have at most `max_bytes`: at least 1 GiB, so that
-/// the reader can name the network of a larger checkpoint.
+/// The size limit for reading checkpoints of networks that need at most `max_bytes`. It is at least 1 GiB, so that the
+/// reader can also load a larger checkpoint and name its network.
 constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
   return std::max(max_bytes, std::uint64_t{1} << 30);
 }
@@ -32,8 +32,8 @@ CheckpointState state_at(const RunPosition& position, const ModelOptions& model,
 /// Errors: failed (a value is not finite; names its array).
 void check_finite(const CheckpointState& state);
 
-/// Saves the last completed step of a training on CPUs when an error ends the run. One rank does it
-/// without the others.
+/// Saves the last completed step of a training on CPUs when an error ends the run. One rank saves without the other
+/// ranks.
 class LastStepSaver {
  public:
   /// A training that starts at `first`. The references outlive the saver.
@@ -55,13 +55,13 @@ class LastStepSaver {
 
   /// Disables all later saves. Call it if the state may be wrong.
   void stop();
-  /// The run will now write an ordinary checkpoint of this step. If it is complete, `save` does not write it again. A
-  /// file of this name that exists before may be damaged, and does not count.
+  /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
+  /// `save` does not write it again. A file with this name that already exists may be damaged, and does not count.
   void expect_checkpoint(std::int64_t step);
-  /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete, in
-  /// an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks the
-  /// directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not saved. A
-  /// thread other than the main thread must first call Tower::stop_updates.
+  /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
+  /// during an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks
+  /// the directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not
+  /// saved. A thread other than the main thread must first call Tower::stop_updates.
   std::string save() const noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// Agreement of the ranks: equal values on all ranks, failures that all ranks detect, and requests of any rank.
+// Agreement of the ranks: checks that values are equal on all ranks, failures that all ranks detect, and requests that
+// any rank can make.
 #pragma once
 
 #include <string>
@@ -16,8 +17,8 @@ void require_equal_on_all_ranks(const Mpi& mpi, const std::vector<Field>& fields
 /// For a failure that every rank has detected: throws SharedError on rank 0 and PeerFailed on the others.
 [[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
 
-/// The requests of a rank to all ranks after a step. With each step a rank sends one flag: it has a
-/// request (TowerStep::request_sync). If any rank has one, all ranks exchange their ControlFlags after that step.
+/// The requests of a rank to all ranks after a step. With each step a rank sends one flag, which is set if the rank has
+/// a request (TowerStep::request_sync). If any rank has one, all ranks exchange their ControlFlags after that step.
 struct ControlFlags {
   bool save = false;     ///< save and continue
   bool stop = false;     ///< save and end

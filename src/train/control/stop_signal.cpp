@@ -71,7 +71,8 @@ struct Caught {
 /// Seconds that a rank waits for others after TERM from a launcher other than mpirun. Slurm's KillWait is 30 s.
 constexpr double other_patience = 20.0;
 
-/// An mpirun that gives no time kills within milliseconds. A rank that it wakes for that must not report the others.
+/// If its kill timeout is 0, mpirun kills within milliseconds. A rank that mpirun wakes just before must not report
+/// that the others have ended.
 constexpr double least_patience = 0.2;
 
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
@@ -125,7 +126,8 @@ class Line {
   std::size_t size_ = 0;
 };
 
-/// The stderr of mpirun if that is a terminal or a pipe, else -1. Not a file: its next line would overwrite ours.
+/// The stderr of mpirun if it is a terminal or a pipe, else -1. A file is not used, because the next line of mpirun
+/// would overwrite our line.
 int open_launcher_stderr() {
   if (launcher.is_daemon) return -1;
   const int file = open(launcher.error_stream.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -200,7 +202,7 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
     caught.store({signal, from_launcher});
     write_notice();
   } else if ((signal == SIGTERM || signal == SIGINT) && !from_launcher && now() - first >= nanoseconds) {
-    // Within a second it is the same stop: the launcher and the job's end both send it.
+    // A second signal within a second belongs to the same stop: both the launcher and the end of the job send a signal.
     std::signal(signal, SIG_DFL);
     std::raise(signal);  // delivered when the handler returns
   }

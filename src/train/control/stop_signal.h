@@ -2,7 +2,8 @@
 //
 // The handler sets a flag and, on rank 0, writes a StopNotice. mpirun (Open MPI 4.1) answers its own TERM, INT or HUP
 // like this: it sends CONT to the ranks, TERM after odls_base_sigkill_timeout seconds (default 1), and KILL after the
-// same time again. It relays no output until then. So CONT from mpirun already counts as a stop signal.
+// same time again. Meanwhile it relays no output of the ranks. Therefore CONT from mpirun already counts as a stop
+// signal.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +20,25 @@ void catch_stop_signals();
 /// Whether this process has been asked to stop.
 bool stop_signal_caught();
 
-/// True if the launcher has been ending the run, and this rank has been waiting (`waited`), for longer than a limit:
-/// half of odls_base_sigkill_timeout, but at least 0.2 s, or 20 s without mpirun. Then other ranks have probably ended,
-/// on another host, and the caller should save alone.
+/// True if two times exceed a limit: the time since the launcher began to end the run, and the time that this rank has
+/// waited (`waited`). The limit is half of odls_base_sigkill_timeout but at least 0.2 s; without mpirun it is 20 s. If
+/// true, ranks on another host have probably ended, and the caller should save alone.
 bool should_save_alone(double waited);
 
-/// While it exists, the first stop signal writes one line to stderr: what was caught, that the run saves after its
-/// step, the step of the newest complete checkpoint and, if mpirun will kill the run, when, and how to give it more
-/// time. At most one exists at a time.
+/// While a StopNotice exists, the first stop signal writes one line to stderr. The line contains the signal, a notice
+/// that the run saves after its current step, and the step of the newest complete checkpoint. If mpirun will kill the
+/// run, the line also says when, and how to give the run more time. At most one StopNotice exists at a time.
 class StopNotice {
  public:
   /// The functions are called in the signal handler, so they may only read atomic values. `saved_step`: step of the
-  /// newest complete checkpoint, below 0: none. `run_fails`: another rank has failed, and its error line must be the
-  /// last; then no line is written.
+  /// newest complete checkpoint, below 0: none. `run_fails`: returns true if another rank has failed; then no line is
+  /// written, because the error line must be the last line.
   StopNotice(std::int64_t step, std::function<std::int64_t()> saved_step, std::function<bool()> run_fails);
   ~StopNotice();
   StopNotice(const StopNotice&) = delete;
   StopNotice& operator=(const StopNotice&) = delete;
 
-  /// The run begins this step.
+  /// Tells the notice that the run begins this step.
   void enter_step(std::int64_t step);
 };
 

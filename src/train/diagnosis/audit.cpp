@@ -39,7 +39,7 @@ class ReceivedBatch {
     return {.images = images_, .targets = targets_, .records = records_, .first_position = first_position_};
   }
 
-  /// Of a batch without padding.
+  /// The bytes of a batch without padding.
   static std::vector<std::byte> bytes_of(const Batch& batch, std::size_t image_bytes) {
     const Header header{batch.first_position, batch.images.size(), batch.records.size(), batch.targets.size()};
     std::vector<std::byte> bytes;
@@ -57,7 +57,7 @@ class ReceivedBatch {
   }
 
  private:
-  /// Followed by the records, the images and the targets.
+  /// The header of a sent batch. After it follow the records, the images and the targets.
   struct Header {
     std::uint64_t first_position = 0, images = 0, records = 0, target_bytes = 0;
   };

@@ -1,12 +1,12 @@
-// Audit: a step in which another rank computes each rank's gradients a second time, from the same batch. The ranks
-// compare checksums. On CPUs.
+// Audit: a step in which each rank's gradients are computed a second time, by another rank and from the same batch.
+// Then the ranks compare checksums. CPU only.
 //
 //   each rank sends its batch to its auditor -> computes the gradients of the batch that it received
 //   -> takes the step with its own batch -> the ranks compare the checksums of all gradients
 //
 // A difference means an error in memory (variables, activations, gradients), an arithmetic error, or a bug. The auditor
-// is the next rank whose kernels round in the same way: with an equal instruction set and number of threads. A rank
-// without such a partner is its own auditor, and only finds errors that do not repeat.
+// of a rank is the next rank that rounds in the same way, because it has the same instruction set and number of
+// threads. A rank without such a partner audits itself, and finds only errors that do not repeat.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace carillon {
 
-/// [rank] The rank that it audits: the previous rank with the same key, cyclically; itself if no other rank has this
-/// key. `rounding_keys`: [rank] instruction set and number of threads.
+/// [rank] The rank that this rank audits: the previous rank with the same key, cyclically, or the rank itself if no
+/// other rank has this key. `rounding_keys`: [rank] instruction set and number of threads.
 std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
 /// The text of a failed audit; empty: all gradients are equal. `in_step`: [rank] checksums of the rank's own step.

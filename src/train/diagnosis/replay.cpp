@@ -128,7 +128,7 @@ std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep&
   return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
 }
 
-/// The report of a replay that found this; empty: all values are finite.
+/// The report of a replay with the result `found`; empty if all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
   const std::string text = fmt::format("a replay of the step finds NaN or infinity first in the {}", found->what);
@@ -172,8 +172,8 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // On a CPU, training runs a micro-batch on one thread, too. Dense layers may round differently with another number of
-  // threads.
+  // One thread, because on a CPU the training also runs a micro-batch on one thread. Dense layers may round differently
+  // with another number of threads.
   const bool is_cut =
       step.settings.batch_size < static_cast<std::int64_t>(step.batch.size()) && !step.device.workers().empty();
   Device& device = is_cut ? *step.device.workers().front() : step.device;

@@ -1,8 +1,9 @@
 // Ends a run after a loss that is not finite, and reports the cause (--on-nan report).
 //
-// The update of the step was refused (graph/step_end.h), so the variables are unchanged and each rank replays its part
-// of the step. One rank reports: the rank with the earliest infinity or NaN in the forward pass or, if there is none,
-// in the backward pass; the lowest of several. A synchronised batch norm spreads a NaN of one rank to all.
+// The step did not update the variables (graph/step_end.h), so each rank can replay its part of the step. One rank
+// reports the cause: the rank with the earliest infinity or NaN in the forward pass. If no rank finds one in the
+// forward pass, it is the rank with the earliest one in the backward pass. If several ranks tie, the lowest rank
+// reports: a synchronised batch norm spreads a NaN of one rank to all ranks.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ struct NotFinite {
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
 ///
-/// It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
-/// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
-/// from the whole batch, and random draws are functions of the stream position.
+/// It works on a copy of the variables in its own memory. Outputs and gradients of activations equal the outputs and
+/// gradients of the training step, bit for bit. An op with independent samples (OpTraits::samples_are_independent)
+/// computes equal values from the whole batch, and random draws are functions of the stream position.
 class Replay {
  public:
   /// `settings`: with Purpose::training. `parameters` and `buffers`: of the same network. `device` and `towers` outlive
@@ -58,7 +59,7 @@ class Replay {
   Executable executable_;
 };
 
-/// The last step, which changed no variables.
+/// The step with the non-finite loss. It was the last step, and it changed no variables.
 struct DivergedStep {
   const Tower& tower;
   Device& device;
@@ -70,9 +71,10 @@ struct DivergedStep {
 /// "Model diverged with loss = NaN at step 5"
 std::string nonfinite_line(std::int64_t step, double loss);
 
-/// Throws failed on all ranks with `line`, the first op with a value that is not finite, and its samples. Collective.
+/// Throws failed on all ranks. The message contains `line`, the first op with a value that is not finite, and the
+/// samples with such values. Collective.
 [[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
-/// The same if the task's loss is finite and its L2 part is not.
+/// As fail_with_cause, for a finite task loss with an L2 loss that is not finite.
 [[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

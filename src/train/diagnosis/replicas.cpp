@@ -59,7 +59,7 @@ struct ArrayChecksums {
   std::vector<std::string> names;
   std::vector<std::uint32_t> checksums;
 
-  /// Adds each parameter's part of the flat array `array`. `kind`: what the array holds.
+  /// Adds each parameter's part of the flat array `array`. `kind`: kind of the values in the array.
   void add(std::string_view kind, std::span<float> array, const ParameterStore& parameters, Device& device) {
     std::vector<float> copy;
     const auto values = host_floats(device, {array.data(), {static_cast<std::int64_t>(array.size())}}, copy);

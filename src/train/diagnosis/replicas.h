@@ -5,8 +5,8 @@
 // remove a difference, so training would continue with it.
 //
 // Limitation: a fault that spreads to all ranks stays hidden. CPU ranks of one host gather each other's shards in every
-// step (src/step/update/sharded_update.h). There a fault in a rank's own shard reaches all ranks with the next step,
-// and a fault elsewhere is overwritten.
+// step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard reaches all ranks with the next
+// step, and a fault in another part is overwritten.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace carillon {
 
 /// Describes the first array that differs: "variable conv1/weights after step 300: rank 2 on n1 differs from the other
-/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Empty: all are equal. `checksums`: by rank, one for
-/// each of `names`; `hosts`: by rank.
+/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Empty: all are equal. `checksums`: [rank][name].
+/// `hosts`: [rank].
 std::string replica_difference(std::int64_t step, std::span<const std::string> names,
                                std::span<const std::vector<std::uint32_t>> checksums,
                                std::span<const std::string> hosts);

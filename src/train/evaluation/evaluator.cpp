@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// `kind`: what the arrays are, for the message.
+/// `kind`: the kind of the arrays, for the message.
 void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, const std::filesystem::path& path) {
   if (const NamedArray* array = find_not_finite(arrays)) {
     fail(ExitCode::data, "{}: its {} '{}' is not finite", path.string(), kind, array->name);

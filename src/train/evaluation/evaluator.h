@@ -36,9 +36,9 @@ struct EvaluatorSettings {
   int decode_threads = 2;          ///< for records that are not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
   bool capture = true;             ///< replay captured passes if the device can
-  /// The only records that evaluate() will evaluate, several times: a GPU keeps their images if they are in memory and
-  /// need at most 256 MiB and half of its free memory. Its dataset outlives the evaluator. No dataset: any records are
-  /// evaluated.
+  /// The records that evaluate() will evaluate repeatedly, if it evaluates no other records. A GPU keeps their images
+  /// if the dataset is in host memory and the images need at most 256 MiB and at most half of the GPU's free memory.
+  /// The dataset outlives the evaluator. Without a dataset, evaluate() may evaluate any records.
   EvaluatedPart repeated = {};
 };
 
@@ -49,7 +49,8 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Loads these values of a checkpoint, and its buffers. Errors: data (of another model, or not finite).
+  /// Loads the values that `values` selects, and the buffers, from a checkpoint. Errors: data (the checkpoint belongs
+  /// to another model, or a value is not finite).
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Sends rank 0's parameters and buffers to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
@@ -61,24 +62,25 @@ class Evaluator {
   bool keeps_records() const { return pass_->keeps_records(); }
 
   /// The network's outputs for a batch of EvaluatorSettings::batch_size samples, [batch, output elements]; with
-  /// test-time augmentation their mean over the views.
+  /// test-time augmentation, the mean of the outputs over the views.
   std::vector<float> outputs(const Batch& batch);
 
   /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates its part_of the records;
-  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors:
-  /// those of Dataset::read, failed (an output is not finite), found by all ranks together (Mpi::run_on_all).
+  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors: as
+  /// Dataset::read; failed (an output is not finite). All ranks throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {});
 
  private:
-  /// What the metric needs of a batch while its outputs are computed.
+  /// The data that the metric needs of a batch after its outputs are computed.
   struct PendingBatch {
-    std::vector<std::uint32_t> records;  ///< of the valid samples
-    std::vector<std::byte> targets;      ///< of the valid samples
+    std::vector<std::uint32_t> records;  ///< records of the valid samples
+    std::vector<std::byte> targets;      ///< targets of the valid samples
   };
 
-  /// Called before the first batch of an evaluation: no change of the variables can be missed.
+  /// Prepares an evaluation. It is called before the first batch of every evaluation, so that no change of the
+  /// variables is missed.
   void begin();
   /// Adds this rank's part of the records.
   void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);

@@ -19,7 +19,8 @@ class TaskScore {
   Score of(const Metric& metric) const;
   /// A score with the same names and no samples.
   const Score& form() const { return form_; }
-  /// False if they are equal, or if `score` is NaN. Any other score is better than NaN.
+  /// Whether `score` is better than `than`. False if they are equal or if `score` is NaN. Any score except NaN is
+  /// better than NaN.
   bool is_better(const Score& score, const Score& than) const;
   /// Whether there is a target, and the score is the target or better.
   bool reaches_target(const Score& score) const;
@@ -32,21 +33,21 @@ class TaskScore {
   Score form_;
 };
 
-/// Counts the evaluations of a run since the best one, and tells when the run has to end (--patience).
+/// Counts the evaluations of a run since the best evaluation, and decides when the run ends (--patience).
 ///
-/// The state is a function of the scores in the order of the steps. So a resumed run adds the logged evaluations again,
-/// and continues the count exactly. All ranks add the same scores.
+/// The state is a function of the scores in the order of the steps. Therefore a resumed run adds the logged evaluations
+/// again and continues with the same count. All ranks add the same scores.
 class Patience {
  public:
   /// `max_evaluations`: evaluations in a row without a better score after which the run ends; 0: never. `score`
   /// outlives this.
   Patience(const TaskScore& score, std::int64_t max_evaluations) : score_(&score), max_evaluations_(max_evaluations) {}
 
-  /// Adds an evaluation. It is better if TaskScore::is_better says so; NaN never is. The first score that is not NaN is
-  /// the best so far.
+  /// Adds an evaluation. TaskScore::is_better decides whether it is the best so far; NaN never is. The first score that
+  /// is not NaN is the best so far.
   void add(const StepScore& evaluation);
   bool is_over() const { return max_evaluations_ > 0 && since_best_ >= max_evaluations_; }
-  /// The best evaluation, the first one of equals; none: there is no score other than NaN.
+  /// The best evaluation; the first one if several are equal; nullopt if all scores are NaN.
   const std::optional<StepScore>& best() const { return best_; }
 
  private:

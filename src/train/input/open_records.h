@@ -14,9 +14,9 @@
 
 namespace carillon {
 
-/// The index of the plain TFRecord files `paths`, which are equal on all ranks. Rank 0 reads the index files in their
-/// directories; each rank indexes a part of the files that these lack. Collective. Errors: those of known_files and
-/// index_files.
+/// The index of the plain TFRecord files `paths`. All ranks pass the same paths. Rank 0 reads the index files in the
+/// directories of these files. The ranks divide the files that the index files lack, and each rank indexes its part.
+/// Collective. Errors: as known_files and index_files.
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
@@ -32,7 +32,7 @@ struct RecordOptions {
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.
-/// Errors: those of Dataset::open, stage_files and share_index; usage (ranks see different files).
+/// Errors: as Dataset::open, stage_files and share_index; usage (ranks see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 

@@ -78,7 +78,7 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 
-/// By the change time, which no program can set.
+/// The age is measured by the change time (ctime), which no program can set.
 bool is_older(const fs::path& path, std::chrono::seconds age) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;

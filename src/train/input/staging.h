@@ -15,7 +15,7 @@ struct StagingSettings {
   std::filesystem::path directory;          ///< on each host
   bool by_file = false;                     ///< a host needs only its ranks' shares of the files (file_share)
   std::function<void()> heartbeat = [] {};  ///< called regularly
-  /// Age of the last change from which the incomplete copy of another process counts as left by a killed process.
+  /// If the last change of another process's incomplete copy is older than this, that process counts as killed.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 
@@ -23,10 +23,10 @@ struct StagingSettings {
 std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, const std::vector<int>& hosts, int host);
 
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
-/// of them. Returns the paths of the copies, and the given paths of the other files. A copy with the size and
-/// modification time of the file is reused, so a restarted job copies nothing. Rank 0 prints the progress. Collective.
-/// Errors: no_input, io (a file; no space, before anything is copied), data (a file changes during the copy), stopped
-/// (by a signal; finished copies remain).
+/// of them. Returns the path of the copy for each copied file, and the given path for every other file. A copy with the
+/// size and modification time of the file is reused, so a restarted job copies nothing. Rank 0 prints the progress.
+/// Collective. Errors: no_input, io (a file; no space, before anything is copied), data (a file changes during the
+/// copy), stopped (by a signal; finished copies remain).
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi);
 

@@ -215,7 +215,7 @@ PrefetchSettings TrainingRecords::prefetch() const {
   PrefetchSettings settings{.thread_count = decode_threads_,
                             .bytes = static_cast<std::size_t>(options_.data.prefetch_bytes),
                             .heartbeat = heartbeat_};
-  // The ranks of a host take samples from the whole of each window.
+  // Each rank of a host takes samples from the whole window.
   if (options_.data.sharding == Sharding::record) {
     settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
   }

@@ -1,5 +1,5 @@
-// TrainingRecords: the records of a training, the order in which the ranks read them, and what depends on their
-// targets.
+// TrainingRecords: the records of a training, the order in which the ranks read them, and the loss and sampling that
+// depend on their targets.
 #pragma once
 
 #include <cstddef>
@@ -30,33 +30,34 @@ struct TargetReading {
   /// First record of each rank's part, if each rank has its own files (Dataset::shares_of_files). Empty: every rank can
   /// read all records.
   std::vector<std::uint64_t> shares = {};
-  int thread_count = 1;                     ///< of each rank
+  int thread_count = 1;                     ///< threads of each rank
   std::function<void()> heartbeat = [] {};  ///< called regularly
 };
 
-/// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank
-/// reads a part of the records from the files. Collective. Errors: those of Dataset::read_target; data (all records are
-/// damaged).
+/// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank reads a
+/// part of the records from the files. Collective. Errors: as Dataset::read_target; data (all records are damaged).
 RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi);
 
-/// The records of each group that has some, in the order of the groups' numbers.
+/// The records of each group, in the order of the groups' numbers; empty groups are omitted.
 std::shared_ptr<const RecordGroups> records_by_group(
     const RecordTargets& found, const std::function<std::int64_t(std::span<const std::byte> target)>& group_of);
 
 class TrainingRecords {
  public:
-  /// Opens the records of `options.data.files`. `records`: how to open them; its by_file is set here. `decode_threads`:
-  /// of this rank, above 0. Warns on rank 0 of an order that reads or repeats much. The references outlive this.
-  /// Collective. Errors: those of open_records; usage (--prefetch-bytes does not suit the records or the host).
+  /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets its by_file.
+  /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
+  /// reads or repeats many records. The references outlive this. Collective. Errors: as open_records; usage
+  /// (--prefetch-bytes does not suit the records or the host).
   TrainingRecords(const TrainOptions& options, RecordOptions records, int decode_threads, const Mpi& mpi);
 
   const Dataset& dataset() const { return dataset_; }
 
-  /// Sets what depends on the targets of the records: the loss of `task`, and the order of --sampling balanced.
-  /// Collective. Errors: data.
+  /// Sets the parts that depend on the targets of the records: the loss of `task`, and the sample order of --sampling
+  /// balanced. Collective. Errors: data.
   void use_targets(Task& task);
 
-  /// Loads this rank's batches from this position of the sample stream on. This outlives the loader.
+  /// Returns a loader of this rank's batches from this position of the sample stream on. This object must outlive the
+  /// loader.
   BatchLoader loader_from(std::uint64_t stream_position);
 
   /// The record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any thread.

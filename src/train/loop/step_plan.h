@@ -26,8 +26,8 @@ struct StepPlan {
 
   /// Whether the total loss is logged.
   bool tells_loss() const { return logs || summarizes; }
-  /// Whether the actions need the results of all steps so far. A log line does not: it is written when the result of
-  /// its step arrives.
+  /// Whether the actions need the results of all steps so far. A log line needs only the result of its own step, and is
+  /// written when this result arrives.
   bool needs_results() const { return summarizes || compares || saves || evaluates || last; }
 };
 

@@ -1,4 +1,4 @@
-// Times of a run: of its phases, its steps and its ranks.
+// Measures the times of a run: by phase, by step and by rank.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +52,8 @@ class PhaseTimes {
   Clock::time_point since_;
 };
 
-/// The times of the steps since the last log line. Steps on a GPU are launched before earlier ones end, so
-/// the ends of steps determine their times.
+/// The times of the steps since the last log line. On a GPU, a step is launched before earlier steps end, so the time
+/// of a step is the time between the ends of two steps.
 class StepClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -63,7 +63,7 @@ class StepClock {
 
   /// Call before the first step.
   void start(Clock::time_point now = Clock::now()) { since_ = end_ = now; }
-  /// Counts a launched step that waited so long for its batch.
+  /// Counts a launched step. `data_wait_seconds`: time that the step waited for its batch.
   void take_step(double data_wait_seconds) { waits_of_taken_.push_back(data_wait_seconds); }
   /// The oldest launched step ended at `end`.
   void end_step(double allreduce_seconds, Clock::time_point end) {
@@ -103,7 +103,7 @@ class StepClock {
   Clock::time_point since_, end_;
 };
 
-/// Says once, after the first steps, that a training will take more than an hour.
+/// After the first steps, returns a notice once if the training will take more than an hour.
 class DurationNotice {
  public:
   using Clock = std::chrono::steady_clock;
@@ -111,9 +111,9 @@ class DurationNotice {
   /// `faster`: LoggingOptions::faster_choice.
   explicit DurationNotice(std::string faster) : faster_(std::move(faster)) {}
 
-  /// A step ended at `end`, and `steps_left` follow it. Returns the notice at the first step that ends 10 seconds or
-  /// more after the first one, if the rest takes more than an hour. The first step is not counted, because it prepares
-  /// the ops.
+  /// A step ended at `end`, and `steps_left` follow it. Returns the notice at the first step that ends at least 10
+  /// seconds after the first step, if the remaining steps will take more than an hour. The first step is not counted,
+  /// because it prepares the ops.
   std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
   /// Excludes time without steps.
   void exclude(Clock::duration spent);
@@ -127,14 +127,15 @@ class DurationNotice {
 
 /// The time that each rank works in a step, and a warning of stragglers.
 ///
-/// All ranks take equal times for a step, because they wait for each other. A straggler works while the others wait.
+/// All ranks take equal times for a step, because they wait for each other. A straggler is a rank that works while the
+/// other ranks wait.
 class RankTimes {
  public:
   /// Measures from step `step` on. The references outlive this.
   RankTimes(const Mpi& mpi, const StallDetector& stall_detector, std::int64_t step);
 
-  /// By rank: seconds of work in data and compute per step, as a mean over the steps from the last call to before
-  /// `step`. Collective if there are several hosts. On one host only rank 0's result is meaningful.
+  /// [rank] Seconds of work in the phases data and compute per step, as a mean over the steps since the last call, up
+  /// to but excluding `step`. Collective if there are several hosts. On one host only rank 0's result is meaningful.
   std::vector<double> since_last(std::int64_t step);
   /// By rank: all seconds of work since the stall detector started. Collective and meaningful as since_last.
   std::vector<double> worked() const;
@@ -153,8 +154,8 @@ class Stragglers {
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
   /// Adds the times of a few steps, which took `seconds` together. Returns a warning when a rank becomes a straggler:
-  /// its time is above 1.5 times the upper median of the others, and 5 ms above it. This must hold three times in a row
-  /// and for half a minute, because other programs delay ranks for shorter times.
+  /// its time exceeds 1.5 times the upper median of the other ranks, and exceeds this median by 5 ms. Both must hold
+  /// three times in a row and for half a minute, because other programs can delay a rank for a shorter time.
   std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:

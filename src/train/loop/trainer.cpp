@@ -195,7 +195,8 @@ ExitCode Trainer::train() {
   describe_data();
   log_.start_clock();
   checkpoints_->start_clock();
-  // A GPU's host does not wait when its GPU waits, so its work time says nothing.
+  // The host thread of a GPU does not wait while the GPU waits for other ranks, so its work time does not reveal
+  // stragglers.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();

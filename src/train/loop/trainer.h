@@ -59,7 +59,8 @@ class Trainer {
   void report_skipped();
   /// Whether an evaluation has ended the run.
   bool ends_early() const { return has_reached_ || patience_.is_over(); }
-  /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
+  /// run_from_position(). As run_from_position(). If only this rank has an error, saves the last completed step and
+  /// then rethrows the error.
   ExitCode run_and_save_at_errors();
   /// Saves the last completed step if it can. Returns what LastStepSaver::save returns.
   std::string save_at_error() const;
@@ -67,7 +68,7 @@ class Trainer {
   ExitCode run_from_position();
   ExitCode train();
   int decode_threads() const;
-  /// Lets the stall detector name the records that the ranks read.
+  /// Makes the stall detector name the records that the ranks read.
   void describe_data();
   /// Enters a phase. Returns the time.
   Clock::time_point enter(Phase phase);
@@ -86,7 +87,7 @@ class Trainer {
   void check_total_loss(const StepResult& result);
   void evaluate();
   void save();
-  /// Saves at a time that differs between equal runs, so it must not change later steps by a bit.
+  /// Saves because time has passed. Equal runs save at different steps, so saving must not change a bit of later steps.
   void save_by_time();
 
   std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
@@ -95,7 +96,7 @@ class Trainer {
   RunDescription description_;
   TaskScore score_;
   Patience patience_;
-  FoundRecords found_ = {};  ///< of the training records, from which network_ is made
+  FoundRecords found_ = {};  ///< facts about the training records, used to make network_
   Network network_;
   OptimizerSettings optimizer_;
   const Mpi& mpi_;

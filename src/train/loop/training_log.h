@@ -54,8 +54,8 @@ class TrainingLog {
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
 
-  /// Opens the logs in the train directory, which exists, for the steps from `first_step` on. With --fresh, removes the
-  /// files of earlier runs first. Collective. Errors: io.
+  /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
+  /// removes the files of earlier runs. Collective. Errors: io.
   void open(std::int64_t first_step);
   /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
   void announce(const Parts& parts);
@@ -66,7 +66,7 @@ class TrainingLog {
 
   /// Starts the measurement of step times.
   void start_clock();
-  /// Counts a step that waited so long for its batch.
+  /// Counts a step. `data_wait_seconds`: time that the step waited for its batch.
   void count_step(double data_wait_seconds);
   /// Counts the result of a step.
   void count_result(const StepResult& result);
@@ -78,7 +78,7 @@ class TrainingLog {
                 std::vector<double> rank_seconds = {});
   /// Updates the progress bar. Prints the nodes of the captured step once (--log-device-placement).
   void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
-  /// Logs an evaluation that took `spent`, which does not count as step time.
+  /// Logs an evaluation. Its duration `spent` does not count as step time.
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
 
   /// Prints the summary, the best checkpoint and the end of the run. Collective.
@@ -90,10 +90,11 @@ class TrainingLog {
   std::unique_ptr<Writer> writer_;  // on rank 0 only
 };
 
-/// The task's loss and L2.
+/// The sum of the task's loss and the L2 loss.
 inline double total_loss(const StepResult& result) { return result.loss + result.l2_loss; }
 
-/// The smallest cross-entropy with smoothed labels, for users who wait for 0. `smoothing`: above 0 and at most 1.
+/// A line that states the smallest cross-entropy that is possible with smoothed labels, because users may expect it to
+/// reach 0. `smoothing`: above 0 and at most 1.
 std::string label_smoothing_line(double smoothing, std::int64_t classes);
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// The tower, the network and the evaluations of a training, as its options describe them, and a check that their
-// batches fit the memory of this host.
+// Makes the settings of the tower, the network and the evaluations from the options of a training. Also checks that
+// their batches fit in the memory of this host.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct BatchInMemory {
 /// Bytes of the activations and, in training, their gradients on a CPU. `at_once`: as BatchInMemory::at_once.
 std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once = 0);
 
-/// `built`: with a loss for training, else for evaluation. `ranks`: those of this host. Errors: usage, naming the
-/// option, if the activations of these ranks, on a CPU, take more than all memory of the host.
+/// `built`: the network with a loss for a training, without a loss for an evaluation. `ranks`: number of ranks on this
+/// host. Errors: usage (on a CPU, the activations of these ranks need more than the whole memory of the host; the
+/// message names the option).
 void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks, const BatchInMemory& batch);
 
 /// Facts about the training set that a network may depend on (NetworkSettings).
@@ -34,15 +35,15 @@ struct FoundRecords {
 /// Settings that do not depend on the dataset. Errors: those of OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
 
-/// Settings of the evaluations of a training on `device`. `part`: this rank's; without a dataset, the images count as
-/// large as training images.
+/// Settings of the evaluations of a training on `device`. `part`: this rank's part of the records. Without a dataset,
+/// assumes that the images have the size of the training images.
 EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
                                      int decode_threads);
 
-/// The network to train on records of options.data.record_form. `found`: facts of the records, once they are open.
-/// Errors: those of the model's MakeNetwork.
+/// The network to train on records of options.data.record_form. `found`: facts about the records, known once the
+/// records are open. Errors: those of the model's MakeNetwork.
 Network network_to_train(const TrainOptions& options, const FoundRecords& found = {});
-/// The same network for images of the shape `image`, for example those of evaluations. Errors: as network_to_train.
+/// As network_to_train, for images of the shape `image`, for example evaluation images. Errors: as network_to_train.
 Network network_for_images(const TrainOptions& options, const ImageShape& image, const FoundRecords& found = {});
 
 }  // namespace carillon

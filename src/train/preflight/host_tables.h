@@ -14,8 +14,8 @@ namespace carillon {
 /// "0-3,8". `numbers`: ascending.
 std::string range_text(std::span<const int> numbers);
 
-/// Interfaces that are up and have an IPv4 address, without the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without a speed
-/// if the system does not report it; and InfiniBand devices: "mlx5_0 (InfiniBand)".
+/// The network interfaces that are up and have an IPv4 address, except the loopback: "eth0 10.77.0.1 (10 Gbit/s)". If
+/// the system does not report the speed, the speed is omitted. Also lists InfiniBand devices: "mlx5_0 (InfiniBand)".
 std::vector<std::string> network_interfaces();
 
 /// Facts about a rank and its host.
@@ -25,7 +25,7 @@ struct RankFacts {
   std::vector<int> cpus;
   double memory = 0.0;                  ///< free memory of the host, bytes
   double dev_shm = 0.0;                 ///< free bytes of the host's /dev/shm
-  std::vector<std::string> interfaces;  ///< of the host
+  std::vector<std::string> interfaces;  ///< network interfaces of the host
   bool tells_of_host = false;           ///< the first rank of its host
 };
 
@@ -33,7 +33,7 @@ struct RankFacts {
 std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuShare& cpu, const Mpi& mpi,
                                     const Device& device);
 
-/// Lines with one row for each rank, and with one row for each host.
+/// Tables as text. rank_table has a row for each rank, and host_table has a row for each host.
 std::string rank_table(const std::vector<RankFacts>& ranks);
 std::string host_table(const std::vector<RankFacts>& ranks);
 

@@ -21,13 +21,13 @@ struct PreflightSubject {
   std::string train_dir;
   bool shares_gpus = false;      ///< --share-gpus: several ranks per GPU are intended
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
-  std::size_t shared_bytes = 0;  ///< of each rank, in the memory that the ranks of a host share
+  std::size_t shared_bytes = 0;  ///< bytes per rank in the memory that the ranks of a host share
   std::size_t bucket_bytes = 0;  ///< gradients averaged at a time
   std::int64_t divisor = 1;      ///< divides the sums over the ranks (Averaging::divisor)
 };
 
 /// Prints on rank 0:
-/// - a row for each rank: host, device, threads and the CPUs it is bound to;
+/// - a row for each rank: host, device, threads, and the CPUs that the rank is bound to;
 /// - a row for each host: memory, room in /dev/shm, network interfaces;
 /// - the free space of the train directory, and whether its locks work on this host and across hosts;
 /// - the memory that the ranks of a host share;

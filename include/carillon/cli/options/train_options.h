@@ -1,4 +1,5 @@
-// TrainOptions: the options of a training, one struct per consumer; a program's defaults are such a value.
+// TrainOptions: the options of a training, in one struct per consumer. The defaults of a program are a TrainOptions
+// value, too.
 //
 // The programs declare each group on the command line, check its values and document it in --help
 // (the files `src/cli/options/*_options.cpp`). "Not an option" marks a member without a command-line option; the
@@ -41,22 +42,26 @@ struct DataOptions {
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
   RecordForm record_form;               ///< not an option
   std::string image_key, label_key;     ///< features of a record; empty: those of record_form
-  /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with one.
+  /// Steps between evaluations on eval_files; 0: evaluate only at the end. A completed training always ends with an
+  /// evaluation.
   std::int64_t eval_every = 0;
-  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. A multiple of 48:
-  /// oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete block otherwise,
-  /// so that the result of a record would depend on its place in the batch and on the number of threads.
+  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. It is a multiple of
+  /// 48, because oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete
+  /// block differently. With another number, the result of a record would depend on its place in the batch and on the
+  /// number of threads.
   std::int64_t evaluation_batch = 192;
   bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
 
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;
   std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
-  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which is a multiple of it.
+  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which must be a multiple of
+  /// micro_batch.
   std::int64_t micro_batch = 0;
 
   bool shuffle = true;  ///< in a new order each epoch
-  /// Records that are shuffled at a time and read ahead in long runs, at least the samples of a step; 0: all records.
+  /// Number of records that are shuffled at a time; they are read ahead in long runs. At least the samples of a step;
+  /// 0: all records.
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
@@ -110,8 +115,8 @@ struct TaskOptions {
   std::string class_weights = "none";
   std::vector<double> weights_of_file = {};  ///< not an option: the weights in that file, by class; empty: no file
   double focal_gamma = 0.0;                  ///< exponent of focal loss; 0: disabled
-  /// Evaluations in a row without a better score after which the run ends; 0: disabled. Only evaluations that
-  /// DataOptions::eval_every asks for count.
+  /// The run ends after this many evaluations in a row without a better score; 0: disabled. Only the evaluations of
+  /// DataOptions::eval_every count.
   std::int64_t patience = 0;
   double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
 
@@ -119,7 +124,7 @@ struct TaskOptions {
   bool balances_weights() const { return class_weights == "balanced"; }
   bool has_weight_file() const { return weighs_classes() && !balances_weights(); }
 
-  /// The score at which an evaluation ends the run, if there is one.
+  /// The score at which an evaluation ends the run; nullopt: no such score.
   std::optional<double> target_score() const {
     return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
   }
@@ -129,11 +134,11 @@ struct TaskOptions {
 
 enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
 
-/// Whether such a schedule ends at ScheduleOptions::steps.
+/// Whether a schedule of this kind ends at ScheduleOptions::steps.
 constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
-/// All steps are global steps. An exponential decay begins after the warm-up; polynomial and cosine go from the end of
-/// the warm-up to `steps`.
+/// All steps are global steps. An exponential decay begins after the warm-up. A polynomial or cosine decay runs from
+/// the end of the warm-up to `steps`.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::exponential;
   double learning_rate = 0.001;          ///< initial rate; not used by triangular
@@ -166,15 +171,15 @@ struct OptimizerOptions {
 
   /// Whether the training has steps.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
-  /// `update`, with the learning rate of `schedule` and with one group per pattern of `freeze` before its other groups.
-  /// Errors: those of make_schedule.
+  /// Returns `update` with the learning rate of `schedule`. One group per pattern of `freeze` is inserted before the
+  /// other groups. Errors: as make_schedule.
   OptimizerSettings settings() const;
 };
 
 // DeviceOptions: the device of each rank, its arithmetic, and how the ranks average gradients.
 
 enum class DeviceChoice { automatic, cpu, cuda };  ///< automatic: a GPU if there is one
-/// What averages the gradients of GPUs; automatic: NCCL if possible.
+/// The library that averages the gradients of GPUs; automatic: NCCL if possible, otherwise MPI.
 enum class CommunicatorChoice { automatic, nccl, mpi };
 
 struct DeviceOptions {
@@ -227,13 +232,13 @@ struct LoggingOptions {
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
   bool summarize_start = true;      ///< if there are summaries: one of step 0, too; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
-  /// What the notice about trainings of more than an hour recommends; empty: no notice. Not an option.
+  /// The recommendation in the notice about trainings of more than an hour; empty: no notice. Not an option.
   std::string faster_choice;
 };
 
 // FaultOptions: how a run detects and reports non-finite losses, replicas that differ, and ranks that hang.
 
-/// What a training does at a loss that is infinite or NaN.
+/// The reaction of a training to a loss that is infinite or NaN.
 enum class OnNan {
   stop,    ///< end the run
   report,  ///< first find out which op and which records caused it
@@ -246,7 +251,7 @@ struct FaultOptions {
   double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
 };
 
-// TrainOptions: all of them.
+// TrainOptions: all option groups together.
 
 struct TrainOptions {
   DataOptions data;
