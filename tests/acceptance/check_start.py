@@ -98,9 +98,9 @@ def _other_model(context, data):
     names, title = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"], "resuming a larger model; no older one replaces it"
     yield _refused(title, done, DATA, names, changes(run, before))
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", images, expect=None)
-    yield _refused("mnist_eval of a network for CIFAR-10", done, DATA, ["model.ckpt-0.h5", "'cifar10'"])
+    yield _refused("mnist_eval of a network for CIFAR-10", done, DATA, ["model.ckpt-0.h5", "'image'"])
     done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", large, expect=None)
-    yield _refused("mnist_eval of a larger network", done, DATA, ["model.ckpt-0.h5", "'resnet18_cifar'"])
+    yield _refused("mnist_eval of a larger network", done, DATA, ["model.ckpt-0.h5", "'image'"])
 
 
 def _other_data(context, data):

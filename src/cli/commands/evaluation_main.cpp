@@ -62,13 +62,21 @@ RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, cons
   }
 }
 
-Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
+/// Opens the records of `form`. If they cannot be read, and `usual` are not the keys of `form`, the message says which
+/// records the checkpoint requires.
+Dataset open_data(const EvalOptions& options, const RecordForm& form, const ExampleKeys& usual,
+                  const std::string& checkpoint, const Mpi& mpi) try {
   const DataOptions& data = options.data;
   const RecordOptions records{.image_key = data.image_key, .target_key = data.label_key, .cache = data.cache};
   Dataset dataset = open_records(data.files, form, RecordUse::evaluation, records, mpi);
   require_equal_on_all_ranks(mpi, {{"evaluation records", dataset.size()},
                                    {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
   return dataset;
+} catch (const SharedError& error) {
+  const ExampleKeys& keys = form.schema.keys;
+  if (error.code() != ExitCode::data || (keys.image == usual.image && keys.label == usual.label)) throw;
+  throw SharedError(error.code(), fmt::format("{}; {} requires records with the features '{}' and '{}' in --data",
+                                              error.what(), checkpoint, keys.image, keys.label));
 }
 
 /// Builds the network for the images of the evaluated records. Errors: data, naming the checkpoint `path`.
@@ -138,7 +146,8 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   if (options.data.pixel_scale > 0.0) set_pixel_scale(network, static_cast<float>(options.data.pixel_scale));
   RecordForm form;
   mpi.run_on_all([&] { form = form_of(known, options, program_spec, network.image); });
-  const Dataset dataset = open_data(options, form, mpi);
+  const RecordForm& usual = program_spec.of_pictures ? form : program_spec.defaults.data.record_form;
+  const Dataset dataset = open_data(options, form, usual.schema.keys, known.at("path"), mpi);
   network.image = dataset.image_shape();
   const Task task = task_of(program_spec, form.schema);
   const TargetKind target = form.schema.target;
