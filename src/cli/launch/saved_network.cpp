@@ -55,6 +55,16 @@ TrainedTarget described_target(const nlohmann::json& options) {
   fail(ExitCode::data, "its options do not describe its records");
 }
 
+/// Builds the network, which checks its description.
+std::int64_t output_count(const Network& network) {
+  try {
+    const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
+    return built.graph.shape(built.output)[1];
+  } catch (const Error& error) {
+    fail(error.code(), "for images of {} x {}: {}", network.image.height, network.image.width, error.what());
+  }
+}
+
 /// Adds the name of the file to errors.
 template <typename Read>
 auto naming_file(const LoadedCheckpoint& loaded, const Read& read) {
@@ -119,8 +129,7 @@ Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpTyp
     Network network{read_description(loaded.state.network, known_op_types(own_types))};
     if (const auto pictures = described_pictures(loaded.state.options_json))
       network.image = evaluation_shape(*pictures);
-    const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});  // checks the description
-    const std::int64_t built_outputs = built.graph.shape(built.output)[1];
+    const std::int64_t built_outputs = output_count(network);
     if (built_outputs != outputs) {
       fail(ExitCode::data, "its network has {} outputs, its options state {}", built_outputs, outputs);
     }
