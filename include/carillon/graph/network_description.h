@@ -1,7 +1,7 @@
 // NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
 //
-// A description lists the ops of a network with their types and attributes. Variables, buffers and shapes follow from
-// them. Seed, augmentation and batch size are not part of a description: the graph has them.
+// A description lists the ops of a network with their types and attributes. The ops determine the variables, buffers
+// and shapes. Seed, augmentation and batch size are not part of a description: the graph has them.
 //
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
@@ -55,7 +55,8 @@ Value add_network(Graph& graph, const NetworkDescription& network);
 bool has_op(const NetworkDescription& network, std::string_view type);
 
 std::string description_text(const NetworkDescription& network);
-/// Reads the JSON text. `types`: all known op types. Errors: data (not such a text; an unknown op type).
+/// Reads the JSON text. `types`: all known op types. Errors: data (not a description in this format; an unknown op
+/// type).
 NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types);
 
 }  // namespace carillon

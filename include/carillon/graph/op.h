@@ -21,9 +21,9 @@ struct OpTensors {
   /// data. The output gradient of the loss is 1 by definition and has no data.
   std::vector<Tensor> input_gradients, output_gradients;
   std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
-  /// By parameter, in the format of OpTraits::compute_copy_format. They are current when the op runs: the update writes
-  /// them, and an evaluation converts them before its first batch. Empty (in summaries of layers, and on CPUs), or an
-  /// element without data: the op reads `parameters`.
+  /// The compute copy of each parameter, in the format of OpTraits::compute_copy_format. The copies are current when
+  /// the op runs: the update writes them, and an evaluation converts the parameters before its first batch. If the
+  /// vector is empty (in summaries of layers, and on CPUs) or an element has no data, the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
   std::vector<Tensor> buffers;  ///< float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases
@@ -46,7 +46,7 @@ class TowerLink {
   /// order, with equal lengths.
   virtual std::vector<double> gather(std::span<const double> own) = 0;
   /// For GPUs: enqueues a copy of every rank's row to all ranks. Collective, as gather. `rows`: device memory with any
-  /// bits, [size()][row], where a row is a multiple of 16 floats; row rank() is this rank's.
+  /// bits, [size()][row]. A row has a multiple of 16 floats; row number rank() belongs to this rank.
   virtual void gather_rows(std::span<float> rows, Stream& stream) = 0;
 };
 

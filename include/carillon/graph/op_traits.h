@@ -55,8 +55,8 @@ struct OpTraits {
   // Gradients of values with several readers (src/graph/gradient_passes.h). As for fusion, each function that returns a
   // definition may return null.
   /// The definition of this op with one more, last output: input 0, in the memory of input 0. The gradients of input 0
-  /// and of that output share memory, too. Before backward, it holds the gradient from the other readers; backward adds
-  /// this op's. Returns null if the op cannot do this on `device` for an input 0 of `type`.
+  /// and of that output share memory, too. Before backward, this memory holds the gradient from the other readers;
+  /// backward adds the gradient of this op. Returns null if the op cannot do this on `device` for an input 0 of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// For a GPU: the definition of this op with one more, last output, which the op neither reads nor writes. The
   /// gradient of the op's result is then the sum of the gradients of both outputs.
@@ -68,8 +68,8 @@ struct OpTraits {
   bool (*keeps_output_gradient)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
-  /// The channel count, at least that of `input`, with which input 0 of unpadded shape `input` and type `type` is
-  /// processed fastest.
+  /// The channel count of input 0 that the op processes fastest, at least the channel count of `input`. `input`: shape
+  /// of input 0 without padding; `type`: its type.
   std::int64_t (*preferred_channels)(const OpDefinition& op, const Shape& input, DType type) = nullptr;
   /// The op can produce an output with extra channels. Its input, if any, then has the same number of channels.
   bool pads_channels = false;
@@ -87,7 +87,7 @@ struct OpTraits {
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.
-  /// The op may process a part of the batch, unless it shares memory (OpDefinition::output_shares_input,
+  /// The op can process a part of the batch. Ignored if its tensors share memory (OpDefinition::output_shares_input,
   /// gradient_shares_output). Requirements:
   /// - The outputs and input gradients of a sample do not depend on the other samples, bit for bit.
   /// - The parameter gradients are sums over the samples.

@@ -83,15 +83,15 @@ struct Network : NetworkDescription {
   MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;                   ///< batch norm statistics over the batches of all ranks, in training
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics in training, and keep them
-  /// Shell patterns of variables that are never trained. A batch norm is frozen, as by `freeze_batch_norm`, if they
-  /// match all its variables.
+  /// Shell patterns of variables that are never trained. If the patterns match all variables of a batch norm, the batch
+  /// norm is frozen, as with `freeze_batch_norm`.
   std::vector<std::string> frozen_variables = {};
   std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
 
-/// Makes the network whose layers `add_layers` adds to a graph: it adds ops with the functions of kernels/<op>/<op>.h
-/// and returns the output [batch, outputs]. It is called once, with a graph of one sample; build_network adds the same
-/// ops to graphs of any batch size. Errors: as describe_network.
+/// Makes the network from `add_layers`. `add_layers` adds the ops of the network to a graph with the functions of
+/// kernels/<op>/<op>.h, and returns the output [batch, outputs]. make_network calls it once, with a graph of one
+/// sample; build_network adds the same ops to graphs of any batch size. Errors: as describe_network.
 Network make_network(const std::string& name, const NetworkSettings& settings,
                      const std::function<Value(Graph& graph)>& add_layers);
 
@@ -134,10 +134,10 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
 
 /// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations in the forward pass of one sample, of parameters with at least 2 extents, such as weights
-/// and filters. Biases, batch norm and ops without parameters are not counted.
+/// Multiply-add operations in the forward pass of one sample. Only parameters with at least 2 extents, such as weights
+/// and filters, are counted; biases, batch norm and ops without parameters are not.
 std::int64_t multiply_adds(const Graph& graph);
-/// Those of one op.
+/// The multiply-add operations of one op in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);
 
 }  // namespace carillon
