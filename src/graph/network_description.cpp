@@ -52,8 +52,8 @@ void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
 
-/// More elements than any memory holds; sizes below this bound do not overflow when they are multiplied by a type's
-/// size. Errors: data.
+/// Refuses shapes with more elements than any memory holds. Sizes below this limit do not overflow when they are
+/// multiplied by the size of a type. Errors: data.
 void check_size(const Shape& shape, const std::string& name) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
   std::int64_t count = 1;
@@ -64,7 +64,7 @@ void check_size(const Shape& shape, const std::string& name) {
   }
 }
 
-/// Adds one op and checks the sizes of what it adds.
+/// Adds one op and checks the sizes of the values, variables and buffers that the op adds.
 Value add_described(Graph& graph, const OpDescription& op, const std::map<std::string, Value, std::less<>>& values) {
   std::vector<Value> inputs;
   for (const std::string& input : op.inputs) {
@@ -117,7 +117,7 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
-/// Errors: data (outside the range of AttributeReader, which is also that of Attributes).
+/// Errors: data (outside the range that AttributeReader and Attributes accept).
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
   if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);
