@@ -125,7 +125,7 @@ int export_network(const Arguments& given) {
   return 0;
 }
 
-/// A line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
+/// Returns one line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
 std::string options_text(const std::string& json) {
   const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
   if (!options.is_object()) return fmt::format("    {}\n", printable(json));
@@ -193,7 +193,7 @@ int verify(const Arguments& given) {
   return 0;
 }
 
-/// Prints the lines of options_text that only one of them has.
+/// Prints the lines of options_text that only one of the two checkpoints has.
 void print_changed_options(const std::string& first, const std::string& second) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> found;
@@ -212,7 +212,7 @@ void print_changed_options(const std::string& first, const std::string& second) 
   print_others(theirs, ours, '>');
 }
 
-/// Prints the differences except those of arrays. Returns whether there are none.
+/// Prints all differences except differences of arrays. Returns true if there are none.
 bool has_equal_facts(const CheckpointState& ours, const CheckpointState& theirs) {
   bool is_equal = true;
   const auto compare = [&](std::string_view name, const auto& a, const auto& b) {

@@ -91,7 +91,7 @@ std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& optio
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-/// Prints the result. `values`: those that were evaluated.
+/// Prints the result. `values`: name of the evaluated values of the checkpoint.
 void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
                   const Metric& metric) {
   const std::string note = is_synthetic(options.data.files) ? synthetic_note : "";
@@ -110,9 +110,9 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
-  options.device.precision = program_spec.defaults.device.precision;  // as the evaluations of a training
+  options.device.precision = program_spec.defaults.device.precision;  // as in evaluations during a training
   if (program_spec.of_pictures) {
-    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger ones may exceed the memory
+    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger batches may exceed the memory
   }
   return options;
 }

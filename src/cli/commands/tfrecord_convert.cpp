@@ -24,7 +24,7 @@
 namespace carillon {
 namespace {
 
-/// A source format: its name on the command line, its functions, and what --download fetches.
+/// A source format: its name on the command line, its functions, and the files that --download fetches.
 struct SourceFormat {
   std::string_view name;
   std::vector<ImageSplit> (*read)(const std::filesystem::path& input);

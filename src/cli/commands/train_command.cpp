@@ -29,7 +29,7 @@ struct Execution {
   std::int64_t restarts = 3;
 };
 
-/// Options of image_train that the command has itself.
+/// Options of image_train that are also options of this command.
 const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 
 /// Everything that the command line sets.
