@@ -26,7 +26,7 @@
 namespace carillon {
 namespace {
 
-constexpr int signal_base = 128;  ///< of the exit code of a process that a signal ended
+constexpr int signal_base = 128;  ///< offset of the exit code of a process that a signal ended
 constexpr std::array all_stop_signals{SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1};
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -168,12 +168,12 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
       first_stop = last_signal = Clock::now();
       kill(child, settings.stop_signal);
     } else if ((signal == SIGTERM || signal == SIGINT) && Clock::now() - first_stop >= std::chrono::seconds(1)) {
-      kill(child, SIGTERM);  // within a second it is the same stop: a process group may get it twice
+      kill(child, SIGTERM);  // two signals within a second are one stop: a process group may get it twice
       if (settings.is_mpirun) ranks.shorten_pause();
     } else if (signal < 0 && errno == EAGAIN) {
       if (settings.is_mpirun) ranks.poll();
       if (result.stopped && Clock::now() - last_signal >= std::chrono::seconds(1)) {
-        kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
+        kill(child, settings.stop_signal);  // mpirun drops signals that it receives before its ranks exist
         last_signal = Clock::now();
       }
     }

@@ -20,9 +20,9 @@ void print_error(std::string_view program, const Mpi* mpi, std::string_view mess
 /// one, and srun loses the exit code of a single rank.
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
-/// Runs a `body` in which the ranks depend on each other. If this rank alone meets an error, it prints the error and
-/// ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know of pass
-/// through.
+/// Runs a `body` in which the ranks depend on each other. If an error occurs on this rank only, the rank prints the
+/// error and ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know
+/// are rethrown.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
 /// As above, and marks the failure in the stall detector, so that other ranks do not report the end of this one.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,

@@ -85,7 +85,7 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
   settings.is_mpirun = ranks > 1;
-  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
+  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // duration of each of mpirun's two pauses
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
   // In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
   settings.environment.emplace_back("OMPI_MCA_ras=^slurm,tm,lsf,gridengine");
@@ -116,7 +116,7 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   if (has_stopped && (result.exit_code == 0 || crash_signal(result.exit_code) != 0)) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }
-  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // by mpirun's lines
+  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // mpirun's own lines hide the error line
   if (is_buried && !result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
   return result;
 }
@@ -130,7 +130,7 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher) {
 }
 
 std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
-  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set it, too
+  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set ranks, too
 }
 
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words) {
@@ -159,7 +159,7 @@ bool has_lost_rank(int exit_code, const std::string& error_line) {
   constexpr std::array<std::string_view, 6> causes{
       ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
       "while the launcher ended the run", ": another rank ended the run; "};
-  constexpr int signal_base = 128;  // of the exit code of a process that a signal ended
+  constexpr int signal_base = 128;  // offset of the exit code of a process that a signal ended
   // Without a line, all ranks were killed at once, for example because memory was exhausted.
   if (error_line.empty()) return crash_signal(exit_code) != 0;
   if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;

@@ -44,7 +44,7 @@ void check_mixing(const DataOptions& data) {
        data.mixup > 0.0 ? "mixup" : "cutmix");
 }
 
-/// In a smaller window, a step would read records before others are shuffled.
+/// With a smaller window, a step would read some records before the other records of the step are shuffled.
 void check_window(const DataOptions& data, int rank_count) {
   const bool own = data.sharding == Sharding::file;
   const std::int64_t samples = data.batch_size * (own ? 1 : rank_count);
@@ -154,7 +154,7 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
 
 namespace {
 
-/// None: the network does not support the image size.
+/// nullopt: the network does not support the image size.
 std::optional<double> work_of(const TrainOptions& options) {
   try {
     const BuiltNetwork built =

@@ -24,7 +24,8 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device);
 /// The samples of a rank that are in memory at once, and the option that sets their number.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether other numbers of ranks give the same bits: each rank's micro-batches are a whole subtree of the sum.
+/// Whether other numbers of ranks give the same bits. This is true if the micro-batches of each rank form a whole
+/// subtree of the sum.
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
 /// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads
@@ -40,12 +41,13 @@ void check_same_variables(const Network& trained, const Network& evaluated);
 /// that sets the shape, with its value, for messages; empty: there is none. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
-/// Checks that a batch of an evaluation fits into the memory of a CPU. `local_ranks`: of this host. Errors: usage.
+/// Checks that a batch of an evaluation fits into the host's memory. `local_ranks`: number of ranks on this host.
+/// Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
-/// LoggingOptions::faster_choice of a training with these options: ProgramSpec::fast_network and fast_image_size, if
-/// they need less work per image, or fewer steps. Empty: the program has no fast network, or the data are synthetic.
-/// `options`: with network, task and records resolved. `evaluates_other_size`: --eval-image-size is set.
+/// The value of LoggingOptions::faster_choice for these options: ProgramSpec::fast_network and fast_image_size, if they
+/// need less work per image or fewer steps. Empty: they do not, the program has no fast network, or the data are
+/// synthetic. `options`: with network, task and records resolved. `evaluates_other_size`: --eval-image-size is set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

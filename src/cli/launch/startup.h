@@ -16,7 +16,7 @@
 
 namespace carillon {
 
-/// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that are not options here.
+/// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that Carillon does not have.
 void introduce(OptionSet& set, const std::string& program);
 
 /// Parses the options and requires them to be equal on all ranks, except those of one rank. Returns false after --help
@@ -37,7 +37,7 @@ void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 /// --convolution winograd on a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
-/// `stall_timeout`: seconds; 0: unlimited. `program`: in the message that ends the run. `mpi` must outlive the
+/// `stall_timeout`: seconds; 0: unlimited. `program`: name for the message that ends the run. `mpi` must outlive the
 /// detector.
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
@@ -57,13 +57,14 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 /// fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
-/// Of --precision auto in a training: tf32 on GPUs, as in other frameworks' convolutions. On CPUs bf16 if all ranks
-/// have Isa::amx, or if all have Isa::avx512_bf16 or Isa::amx and the network suits it; else fp32. `isas`: the result
-/// of possible_isas.
+/// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
+/// On CPUs bf16 if all ranks have Isa::amx, or if all have Isa::avx512_bf16 or Isa::amx and the network suits it; else
+/// fp32. `isas`: the result of possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
-/// Of --precision auto in an evaluation: tf32 on GPUs. On CPUs bf16 if all ranks have Isa::amx, or if the training used
-/// bf16 and all have Isa::avx512_bf16; else fp32. `trained_in_bf16`: as the checkpoint says.
+/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs bf16 if all ranks have
+/// Isa::amx, or if the training used bf16 and all have Isa::avx512_bf16; else fp32. `trained_in_bf16`: as the
+/// checkpoint says.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
 /// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).

@@ -194,8 +194,8 @@ std::string preprocessing_of(const LoadedCheckpoint& loaded) {
   return std::string(found->text);
 }
 
-/// Reads the arrays of a weight file except those of the last layer, so that a fault is known before the pictures are
-/// converted. Errors: as read_weight_file.
+/// Reads all arrays of a weight file except the arrays of the last layer, so that faults are found before the pictures
+/// are converted. Errors: as read_weight_file.
 void check_weights(const std::string& file, const std::string& network) {
   const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
   const Network made = network_named(image_program(), network)(settings);
