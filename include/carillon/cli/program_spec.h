@@ -26,22 +26,23 @@ inline constexpr std::int64_t decay_steps_without_rule = 1000;
 struct ProgramSpec {
   std::string data_set;                ///< for --help: "MNIST"
   std::vector<NamedNetwork> networks;  ///< the values of --model; the first is the default
-  /// Defaults of the training program's options. Each of `defaults.data.files` must contain "train-". The evaluation
-  /// program's default of --data is the same, with the first "train-" of each replaced by `evaluation_split`.
+  /// Defaults of the training program's options. Each path in `defaults.data.files` must contain "train-". For the
+  /// default of --data, the evaluation program replaces the first "train-" of each path by `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
-  MakeTask make_task = nullptr;  ///< null: the usual task of schema.target
+  MakeTask make_task = nullptr;  ///< null: the standard task for schema.target
   /// The program's own op types. Its evaluations find them by name in checkpoints.
   std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
-  /// The records hold pictures of any size, and options such as --image-size state how they become images. The schema
-  /// and the decoder then come from records.json and the options, and replace those of the defaults.
+  /// The records hold pictures of any size, and options such as --image-size state how pictures become images. The
+  /// schema and the decoder then come from records.json and the options; they replace the schema and the decoder of
+  /// `defaults`.
   bool of_pictures = false;
   /// The images are colour photographs: the training program has --distort, and both programs have
   /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
   bool distorts = false;
-  /// A network, and a size of square pictures, that the notice about trainings of more than an hour recommends. Empty:
-  /// no notice.
+  /// The network and the size of square pictures that a notice recommends if a training will need more than an hour.
+  /// Empty: no notice.
   std::string fast_network = {};
   std::int64_t fast_image_size = 0;  ///< 0: images have one size
   /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
@@ -49,9 +50,9 @@ struct ProgramSpec {
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
 };
 
-/// The names of the networks, in their order.
+/// The names of program_spec.networks, in the same order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// The function that makes the network of this name. Errors: failed (there is none).
+/// The function that makes the network of this name. Errors: failed (no network has this name).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 
 /// The task of the program.

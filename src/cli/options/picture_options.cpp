@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t min_image_size = 8, max_image_size = 4096;
 
-/// What a checkpoint has in its options for the scales of a regression.
+/// The name under which the options in a checkpoint store the scales of a regression.
 constexpr const char* means_name = "target means";
 constexpr const char* deviations_name = "target deviations";
 

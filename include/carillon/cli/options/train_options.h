@@ -1,4 +1,5 @@
-// TrainOptions: the options of a training, one struct per consumer; a program's defaults are such a value.
+// TrainOptions: the options of a training, one struct per consumer. A program states its defaults as a TrainOptions
+// value.
 //
 // The programs declare each group on the command line, check its values and document it in --help
 // (src/cli/options/<group>_options.cpp). "Not an option" marks a member without a command-line option; the program
@@ -41,22 +42,24 @@ struct DataOptions {
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
   RecordForm record_form;               ///< not an option
   std::string image_key, label_key;     ///< features of a record; empty: those of record_form
-  /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with one.
+  /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with an evaluation.
   std::int64_t eval_every = 0;
-  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. A multiple of 48:
-  /// oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete block otherwise,
-  /// so that the result of a record would depend on its place in the batch and on the number of threads.
+  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. It must be a
+  /// multiple of 48. oneDNN's AVX2 products process rows in blocks of 6 per thread, and round the rows of an incomplete
+  /// block differently. With incomplete blocks, the result of a record would depend on its place in the batch and on
+  /// the number of threads.
   std::int64_t evaluation_batch = 192;
   bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
 
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;
   std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
-  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which is a multiple of it.
+  /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which must be a multiple of
+  /// micro_batch.
   std::int64_t micro_batch = 0;
 
   bool shuffle = true;  ///< in a new order each epoch
-  /// Records that are shuffled at a time and read ahead in long runs, at least the samples of a step; 0: all records.
+  /// Records that are shuffled together and read ahead in long runs; at least the samples of a step; 0: all records.
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
@@ -110,8 +113,8 @@ struct TaskOptions {
   std::string class_weights = "none";
   std::vector<double> weights_of_file = {};  ///< not an option: the weights in that file, by class; empty: no file
   double focal_gamma = 0.0;                  ///< exponent of focal loss; 0: disabled
-  /// Evaluations in a row without a better score after which the run ends; 0: disabled. Only evaluations that
-  /// DataOptions::eval_every asks for count.
+  /// The run ends after this many evaluations in a row without a better score; 0: disabled. Only evaluations at
+  /// multiples of DataOptions::eval_every count.
   std::int64_t patience = 0;
   double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
 
@@ -129,7 +132,7 @@ struct TaskOptions {
 
 enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
 
-/// Whether such a schedule ends at ScheduleOptions::steps.
+/// Whether a schedule of this kind ends at ScheduleOptions::steps.
 constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
 /// All steps are global steps. An exponential decay begins after the warm-up; polynomial and cosine go from the end of
@@ -166,8 +169,8 @@ struct OptimizerOptions {
 
   /// Whether the training has steps.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
-  /// `update`, with the learning rate of `schedule` and with one group per pattern of `freeze` before its other groups.
-  /// Errors: those of make_schedule.
+  /// Returns `update` with the learning rate of `schedule` and with one parameter group per pattern of `freeze`. These
+  /// groups come before the other groups of `update`. Errors: as make_schedule.
   OptimizerSettings settings() const;
 };
 
@@ -181,12 +184,12 @@ struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
   std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
   CpuSettings cpu = {};
-  std::int64_t threads = 0;  ///< per rank; 0: the rank's share of the cores
+  std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
   // Only for training:
-  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: those that a launcher started, or one
+  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: the ranks that a launcher started, or one rank
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
-  std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on
+  std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: bucket_bytes_on chooses
   Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
@@ -209,7 +212,7 @@ struct CheckpointOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;                           ///< remove checkpoints and logs from train_dir first
   std::string init_from;                        ///< checkpoint or train directory with initial variables; empty: none
-  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not taken from init_from
+  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not read from init_from
   std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
   std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
   std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all
@@ -225,7 +228,7 @@ struct CheckpointOptions {
 struct LoggingOptions {
   std::int64_t log_every = 10;      ///< steps between lines on the console and in metrics.jsonl; 0: none
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
-  bool summarize_start = true;      ///< if there are summaries: one of step 0, too; not an option
+  bool summarize_start = true;      ///< if there are summaries: also write one at step 0; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
   /// What the notice about trainings of more than an hour recommends; empty: no notice. Not an option.
   std::string faster_choice;
@@ -233,7 +236,7 @@ struct LoggingOptions {
 
 // FaultOptions: how a run detects and reports non-finite losses, replicas that differ, and ranks that hang.
 
-/// What a training does at a loss that is infinite or NaN.
+/// What a training does if the loss is infinite or NaN.
 enum class OnNan {
   stop,    ///< end the run
   report,  ///< first find out which op and which records caused it
@@ -242,11 +245,11 @@ enum class OnNan {
 struct FaultOptions {
   OnNan on_nan = OnNan::stop;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
-  std::int64_t audit = 0;              ///< steps between second computations of each rank's gradients (CPUs); 0: none
-  double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
+  std::int64_t audit = 0;              ///< recompute the gradients every N steps and compare (CPUs); 0: never
+  double stall_timeout = 300.0;        ///< the run ends if a rank makes no progress for this many seconds; 0: unlimited
 };
 
-// TrainOptions: all of them.
+// TrainOptions: all groups of options.
 
 struct TrainOptions {
   DataOptions data;
