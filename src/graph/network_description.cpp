@@ -92,7 +92,7 @@ Value add_described(Graph& graph, const OpDescription& op, const std::map<std::s
   return output;
 }
 
-/// The double whose shortest text equals the shortest text of `value`: 0.1, not 0.10000000149.
+/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));

@@ -10,7 +10,8 @@ bool is_result(int value, std::span<const Value> results) {
   return std::find(results.begin(), results.end(), Value{value}) != results.end();
 }
 
-/// The index of the op that reads a value, if there is exactly one reader and the value is not a result; else -1.
+/// The index of the only op that reads a value. Returns -1 if the value has no reader or several readers, or is a
+/// result.
 int only_reader(const Graph& graph, int value, std::span<const Value> results) {
   const std::vector<int>& readers = graph.values()[value].readers;
   return readers.size() == 1 && !is_result(value, results) ? readers.front() : -1;

@@ -37,7 +37,7 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t expansion = 4, depthwise_kernel = 7;
-constexpr float epsilon = 1e-6f;  ///< of the layer norms
+constexpr float epsilon = 1e-6f;  ///< epsilon of the layer norms
 
 struct ConvNextForm {
   std::int64_t width = 0;  ///< channels of the first stage

@@ -110,7 +110,7 @@ bool starts_with(const std::vector<std::int64_t>& shape, const std::array<std::i
   return true;
 }
 
-/// Takes "word12/" from the start and returns 12; nullopt: `rest` starts with something else.
+/// Removes "word12/" from the start of `rest` and returns 12. Returns nullopt if `rest` starts with another text.
 std::optional<int> take_number(std::string_view word, std::string_view& rest) {
   if (!rest.starts_with(word)) return std::nullopt;
   const char* const begin = rest.data() + word.size();

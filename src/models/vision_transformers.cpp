@@ -38,7 +38,7 @@ struct TransformerForm {
 };
 
 constexpr std::int64_t block_count = 12, width_of_head = 64, expansion = 4;
-constexpr float epsilon = 1e-6f;  ///< of the layer norms
+constexpr float epsilon = 1e-6f;  ///< epsilon of the layer norms
 
 Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings) {
   const std::string name = fmt::format("block{}", place.index + 1);

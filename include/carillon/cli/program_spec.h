@@ -38,8 +38,8 @@ struct ProgramSpec {
   /// schema and the decoder then come from records.json and the options; they replace the schema and the decoder of
   /// `defaults`.
   bool of_pictures = false;
-  /// The images are colour photographs: the training program has --distort, and both programs have
-  /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
+  /// The images are colour photographs. The training program has the option --distort, and both programs have the
+  /// option --test-time-augmentation. The networks normalise the pixels, so the programs have no --pixel-scale.
   bool distorts = false;
   /// The network and the size of square pictures that a notice recommends if a training will need more than an hour.
   /// Empty: no notice.

@@ -31,7 +31,7 @@ class Attributes {
   void set(std::string_view name, Value value) { values_.insert_or_assign(std::string(name), std::move(value)); }
   /// Null: there is no attribute of this name.
   const Value* find(std::string_view name) const;
-  /// In alphabetical order.
+  /// All attributes, in alphabetical order of their names.
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
   bool operator==(const Attributes&) const = default;
 

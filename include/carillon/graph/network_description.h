@@ -41,14 +41,14 @@ struct NetworkDescription {
 };
 
 /// Describes the ops that `add_layers` adds to a graph with one sample. `add_layers` returns the output. Errors: failed
-/// (an op has no OpType; two ops have the same name; the output is not [batch, outputs]; a name or a size that
-/// read_description refuses), and those of `add_layers`.
+/// (an op has no OpType; two ops have the same name; the output is not [batch, outputs]; read_description would refuse
+/// a name or a size), and the errors of `add_layers`.
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers);
 
 /// Adds all ops of the network to an empty graph whose context has the network's image shape, and returns the output.
-/// Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not [batch, outputs]), and
-/// those of the ops.
+/// Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not [batch, outputs]), and the
+/// errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
 /// Whether the network has an op of this type, for example "attention".

@@ -35,16 +35,17 @@ struct OpTraits {
   // the change.
   /// The definition of this op with an activation (OpTraits::activation) applied to its output.
   Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
-  /// The definition of this op with a ReLU applied to its input, or null if that is not cheaper than a ReLU in the op
-  /// that produces the input.
+  /// The definition of this op with a ReLU applied to its input. Returns null if the ReLU is not cheaper in this op
+  /// than in the op that produces the input.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op without its last parameter: biases, [columns], that it adds to its output in its last
   /// operation. The columns of a tensor are its last extent, for example channels.
   Definition (*without_biases)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with one more, last parameter: biases, [columns], that it adds to its input. Returns
-  /// null if that is not cheaper than the addition in the op that produces the input.
+  /// The definition of this op with an additional last parameter: biases, [columns], that it adds to its input. Returns
+  /// null if the addition is not cheaper in this op than in the op that produces the input.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with one more, last input, of the output's shape, that it adds to its output.
+  /// The definition of this op with an additional last input. The input has the shape of the output, and the op adds it
+  /// to its output.
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
@@ -54,11 +55,12 @@ struct OpTraits {
 
   // Gradients of values with several readers (src/graph/gradient_passes.h). As for fusion, each function that returns a
   // definition may return null.
-  /// The definition of this op with one more, last output: input 0, in the memory of input 0. The gradients of input 0
-  /// and of that output share memory, too. Before backward, this memory holds the gradient from the other readers;
-  /// backward adds the gradient of this op. Returns null if the op cannot do this on `device` for an input 0 of `type`.
+  /// The definition of this op with an additional last output: input 0, in the memory of input 0. The gradients of
+  /// input 0 and of the new output share memory, too. Before backward, this memory holds the gradient from the other
+  /// readers; backward adds the gradient of this op. Returns null if the op cannot do this on `device` for an input 0
+  /// of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
-  /// For a GPU: the definition of this op with one more, last output, which the op neither reads nor writes. The
+  /// For a GPU: the definition of this op with an additional last output, which the op neither reads nor writes. The
   /// gradient of the op's result is then the sum of the gradients of both outputs.
   Definition (*summing_gradients)(const OpDefinition& op) = nullptr;
   /// For a GPU: the definition of this op with the gradients of both inputs in the memory of the gradient of output 0,

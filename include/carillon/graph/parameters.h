@@ -5,7 +5,7 @@
 // multiple of 64 bytes; the gaps hold zeros.
 //
 // After the last gradient come the step sums: step_sum_count or more floats, such as this rank's loss. The all-reduce
-// of the gradients includes them, so that every rank gets their means over the ranks.
+// of the gradients includes the step sums, so that every rank gets their means over the ranks.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Initializer {
   /// so that their initial values stay the same.
   int number = -1;
   /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o
-  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
+  /// (1 in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
   /// Kind::constant.
   bool dirac = false;
 };
@@ -72,8 +72,8 @@ class ParameterLayout {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
-/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank asks for an exchange
-/// of control requests (StepHeader::request_sync), else 0.
+/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank requests an exchange
+/// of control requests (StepHeader::request_sync), otherwise 0.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
 /// The memory of a store. The store owns these buffers and does not clear them. If `values` or `slots` is empty, the
@@ -105,7 +105,7 @@ class ParameterStore {
   /// The gradient of a parameter; a tensor without data outside training.
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
-  /// By parameter, or empty.
+  /// The compute copy of each parameter, or an empty vector.
   const std::vector<ComputeCopy>& compute_copies() const { return memory_.compute_copies; }
 
   /// [layout().total()] on the device.

@@ -32,7 +32,7 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/sample.h)
   StepScalars scalars;
-  /// 1: this rank asks all ranks to exchange their control requests (save, stop) after this step; else 0.
+  /// 1: this rank requests that all ranks exchange their control requests (save, stop) after this step; otherwise 0.
   float request_sync = 0.0f;
   std::uint32_t reports_l2 = 0;  ///< 1: the step computes StepOutcome::l2_loss; else 0
 };

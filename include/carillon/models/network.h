@@ -129,7 +129,7 @@ struct BuildSettings {
 /// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
 /// cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// As above, but without a target and a loss.
+/// As the overload above, but the graph has no target and no loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Elements of all variables.

@@ -41,7 +41,7 @@ struct DataOptions {
   std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
   RecordForm record_form;               ///< not an option
-  std::string image_key, label_key;     ///< features of a record; empty: those of record_form
+  std::string image_key, label_key;     ///< names of features of a record; empty: names from record_form
   /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with an evaluation.
   std::int64_t eval_every = 0;
   /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. It must be a
@@ -122,7 +122,7 @@ struct TaskOptions {
   bool balances_weights() const { return class_weights == "balanced"; }
   bool has_weight_file() const { return weighs_classes() && !balances_weights(); }
 
-  /// The score at which an evaluation ends the run, if there is one.
+  /// The score at which an evaluation ends the run; nullopt: evaluations do not end it.
   std::optional<double> target_score() const {
     return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
   }
@@ -167,7 +167,7 @@ struct OptimizerOptions {
   ScheduleOptions schedule;         ///< learning rate
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
-  /// Whether the training has steps.
+  /// Whether the training runs at least one step.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
   /// Returns `update` with the learning rate of `schedule` and with one parameter group per pattern of `freeze`. These
   /// groups come before the other groups of `update`. Errors: as make_schedule.
@@ -185,7 +185,7 @@ struct DeviceOptions {
   std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
-  // Only for training:
+  // Options of training programs only:
   std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: the ranks that a launcher started, or one rank
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
@@ -198,7 +198,7 @@ struct DeviceOptions {
   Arithmetic arithmetic = Arithmetic::fp32;  ///< `precision` resolved, by open_own_device
 };
 
-// CheckpointOptions: the train directory, where a run starts, and when it saves and stops.
+// CheckpointOptions: the train directory, the state with which a run starts, and the times at which it saves and stops.
 
 /// Whether a run continues from the newest checkpoint of its train directory.
 enum class ResumeMode {
