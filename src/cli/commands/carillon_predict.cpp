@@ -323,7 +323,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         print_prediction(predictor, some[i], probabilities[predicted], options);
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
-      } catch (const Error& error) {  // does not stop the other pictures
+      } catch (const Error& error) {  // the other pictures are still predicted
         print_text(STDERR_FILENO, fmt::format("carillon_predict: {}\n", printable(error.what())));
         if (code == ExitCode::done) code = error.code();
       }

@@ -52,7 +52,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// Metadata for programs that run the model.
+/// The metadata of an ONNX model, for programs that run the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool averages) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},
@@ -87,7 +87,7 @@ auto naming_checkpoint(const LoadedCheckpoint& loaded, const Write& write) {
   }
 }
 
-/// Returns the number of bytes.
+/// Writes the ONNX model and returns its number of bytes.
 std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const Network network = network_of(loaded);
@@ -173,7 +173,7 @@ int inspect(const Arguments& given) {
   return 0;
 }
 
-/// Errors: data (a value is not finite).
+/// Checks that all values of the array `name` are finite. Errors: data.
 void require_finite(const std::string& file, const std::string& name, std::span<const float> values) {
   const std::size_t bad = summarise(values).not_finite;
   if (bad == 0) return;

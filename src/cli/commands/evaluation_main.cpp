@@ -25,7 +25,8 @@
 namespace carillon {
 namespace {
 
-/// Errors: data (image_train and other programs evaluate only their own checkpoints).
+/// Checks that a checkpoint of image_train is evaluated by image_eval, and any other checkpoint by another program.
+/// Errors: data.
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
@@ -84,7 +85,7 @@ BuiltNetwork build_for_evaluation(const Network& network, const BuildSettings& s
   }
 }
 
-/// Names the evaluated values of the checkpoint, and the method.
+/// Returns a text that names the evaluated values of the checkpoint, and test-time augmentation if it is used.
 std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& options) {
   const bool averages = !options.raw_weights && has_moving_averages(loaded);
   const std::string values = averages ? "moving averages" : "variables";

@@ -41,7 +41,7 @@ bool is_page(const std::string& file) { return report_form(file) == ReportForm::
 /// Whether a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
-/// JSON and CSV reports have only sums over the records.
+/// Whether an output needs the predictions of single records. JSON and CSV reports have only sums over the records.
 bool needs_predictions(const EvalOptions& options) {
   return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }
@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::string>> described_options(const std::st
   return options;
 }
 
-/// "train-00000: record 17, cat.jpg"
+/// Returns a text such as "train-00000: record 17, cat.jpg".
 std::string origin_text(const Dataset::Place& place, const std::string& picture) {
   return fmt::format("{}: record {}{}{}", std::filesystem::path(place.path).filename().string(), place.number,
                      picture.empty() ? "" : ", ", picture);

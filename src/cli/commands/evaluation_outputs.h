@@ -38,7 +38,8 @@ std::string output_option(const EvalOptions& options);
 /// options name), io.
 void check_output_places(const EvalOptions& options);
 
-/// Errors: usage (--report with too many classes for a confusion matrix).
+/// Checks that the outputs can be made for this number of outputs. Errors: usage (--report with too many classes for a
+/// confusion matrix).
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
 /// The metric of `task`. If there are outputs, the metric also stores the data that the outputs need.

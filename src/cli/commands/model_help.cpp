@@ -16,7 +16,7 @@
 namespace carillon {
 namespace {
 
-/// The records that --model help assumes: the classes are those of --data, if it is given.
+/// The records that --model help assumes. If --data is given, its records define the classes.
 RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                              const PictureOptions& pictures) {
   RecordSchema schema = options.data.record_form.schema;

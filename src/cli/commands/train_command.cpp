@@ -173,7 +173,7 @@ bool is_on_command_line(const OptionSet& set, std::string_view option) {
   return set.given_by(option) == OptionSet::GivenBy::command_line;
 }
 
-/// Before anything is converted. Errors: usage.
+/// Checks the options that are passed to image_train, before pictures are converted. Errors: usage.
 void check_passed(const OptionSet& set, CommandLine& line) {
   constexpr std::pair<const char*, const char*> refused[] = {
       {"data", "carillon train converts the pictures of the folder; with records, use image_train"},

@@ -66,7 +66,7 @@ void check_augmentation(const OptionSet& set, const DataOptions& data, const Pic
     }
   }
   if (!data.test_time_augmentation || !data.eval_files.empty()) return;
-  // A recipe may set it for users who evaluate.
+  // A recipe may set the option, because some users add --eval-data.
   if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
   fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
 }
@@ -166,7 +166,7 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
-/// Errors: usage (options that a program's own task cannot follow).
+/// Checks that the task supports the given options; the task of a user's program may not. Errors: usage.
 void check_task(const TrainOptions& options) {
   const Task& task = options.task.value;
   if (options.task.weighs_classes() && !task.loss_of_records) {
@@ -195,7 +195,7 @@ std::string evaluation_size_text(const PictureOptions& pictures) {
   return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
-/// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
+/// Checks the parsed options. Sets the options that depend on other options, on the records or on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
   options.model.make = network_named(program_spec, options.model.name);
@@ -275,7 +275,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
-  // Every update of variables computes in float32.
+  // The update computes in float32 with any --precision.
   const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
   if (options.device.preflight) {
@@ -324,7 +324,7 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // before MPI_Init, which takes a while: a signal during it must not end a requeued job
+  catch_stop_signals();  // before MPI_Init, which is slow: a signal during MPI_Init must not end a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

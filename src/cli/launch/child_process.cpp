@@ -56,7 +56,7 @@ struct Start {
   int failure;  ///< descriptor that receives errno if the program cannot start
 };
 
-/// In the child. Does not return.
+/// Replaces the child process by the program. Runs in the child and does not return.
 [[noreturn]] void become(const Start& start) {
   setsid();
   prctl(PR_SET_PDEATHSIG, start.settings.death_signal);
@@ -81,7 +81,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-/// This process's environment and `more`. Later entries replace earlier ones of the same name.
+/// The environment of this process and `more`. Later entries replace earlier entries of the same name.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -179,7 +179,7 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
     }
   }
   if (settings.is_mpirun && result.exit_code > signal_base) wait_for_session(child);
-  // The child may die of the signal before it can handle it.
+  // If the signal arrives before the child has installed its handler, the signal kills the child.
   if (result.stopped && result.exit_code == signal_base + settings.stop_signal) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }

@@ -65,8 +65,8 @@ class RankWatch {
   /// `mpirun`: a child of this process that starts all its ranks on this machine.
   explicit RankWatch(pid_t mpirun) : mpirun_(mpirun) {}
 
-  /// Shortens mpirun's pauses if ranks have run and all have ended, and kills mpirun if it still hangs later. Takes up
-  /// to half a second then. To be called a few times per second.
+  /// Shortens mpirun's pauses if ranks have run and all have ended, and kills mpirun if it still hangs later. Such a
+  /// call takes up to half a second. The caller must call this a few times per second.
   void poll();
 
   /// Ends the first pause of an mpirun that received TERM, so that mpirun sends TERM to its ranks.

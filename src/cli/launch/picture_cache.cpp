@@ -53,7 +53,7 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   return sizes;
 }
 
-/// The other files of a conversion.
+/// The files of a conversion that are not record files.
 constexpr const char* descriptions[] = {"records.json", "labels.txt", "records.index"};
 
 /// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.

@@ -267,7 +267,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   std::string settings = training_settings(choice, *steps);
   const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
-  // The test pictures must not select the network.
+  // Disables the best checkpoint, because the test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) clear_train_dir();
   write_plan(train_dir_, plan, settings);

@@ -99,7 +99,7 @@ class PictureTraining {
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
-  /// Nothing if a stop signal arrived.
+  /// The number of steps: the user's choice, or the steps that fit into the time; nullopt if a stop signal arrived.
   std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                          const TrainingPlan& plan, MachineSpeed& speed) const;
 

@@ -32,13 +32,14 @@ bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 /// that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
-// Images of a training's evaluations. Their shape may differ from that of the training images.
+// The following functions check the images of a training's evaluations. Their shape may differ from the shape of the
+// training images.
 
 /// Checks that two networks have the same variables and buffers. Errors: usage (they depend on the image size).
 void check_same_variables(const Network& trained, const Network& evaluated);
 
 /// Checks that the network can evaluate images of the shape that the decoder of evaluations has. `size`: the option
-/// that sets the shape, with its value, for messages; empty: there is none. Errors: usage.
+/// that sets the shape, with its value, for messages; empty: no option sets it. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
 /// Checks that a batch of an evaluation fits into the host's memory. `local_ranks`: number of ranks on this host.

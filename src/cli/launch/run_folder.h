@@ -26,7 +26,7 @@ struct TrainingPlan {
   double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };
 
-/// "1 minute", "2.5 minutes".
+/// Returns a text such as "1 minute" or "2.5 minutes".
 std::string minutes_text(double minutes);
 
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
@@ -36,7 +36,7 @@ std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 /// only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
-/// Makes the plan of the directory invalid. Errors: io.
+/// Removes `plan.json`, so that the directory has no plan. Errors: io.
 void remove_plan(const std::filesystem::path& train_dir);
 
 /// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.

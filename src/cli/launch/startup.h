@@ -19,8 +19,9 @@ namespace carillon {
 /// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that Carillon does not have.
 void introduce(OptionSet& set, const std::string& program);
 
-/// Parses the options and requires them to be equal on all ranks, except those of one rank. Returns false after --help
-/// or --version, which rank 0 answers. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
+/// Parses the options and requires them to be equal on all ranks, except options with Scope::rank. Returns false after
+/// --help or --version, which rank 0 answers. Collective. Errors: those of OptionSet::parse; usage (ranks that
+/// disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
 /// If --data was not given, checks that its default `patterns` match files. Errors: no_input, with the command that
@@ -52,9 +53,9 @@ std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. The conditions: in
-/// float32, Winograd's method would do at most 60 % of its multiply-adds; `samples`, which a rank processes at once,
-/// fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
+/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. There are two
+/// conditions. In float32, Winograd's method would compute at most 60 % of the multiply-adds. The samples that a rank
+/// processes at once (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.

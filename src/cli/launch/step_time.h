@@ -21,7 +21,7 @@ struct StepTimeSettings {
 };
 
 struct StepTime {
-  std::int64_t batch_size = 0;  ///< of the measured steps
+  std::int64_t batch_size = 0;  ///< images per measured step
   double seconds = 0.0;         ///< median time of a step
   double seconds_per_image() const { return seconds / static_cast<double>(batch_size); }
 };

@@ -24,7 +24,7 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-/// Errors: usage (the network refuses images of this size).
+/// The network of a candidate at its image size. Errors: usage (the network refuses images of this size).
 Network network_of(const Candidate& candidate);
 /// Checks that the candidate's network can evaluate images of `size` pixels; 0: the candidate's image size. Errors:
 /// usage, with the option --eval-image-size.

@@ -33,10 +33,10 @@ void check(const OptionSet& set, const DataOptions& options);
 /// The subset that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, DataOptions& options);
 
-// Options of programs for colour images, and of the others:
+// The first function declares options of programs for colour images, the second declares options of all other programs.
 void declare_distortion(OptionSet& set, DataOptions& options);
 void declare_pixel_scale(OptionSet& set, DataOptions& options);
-// The same of evaluation programs:
+// The same for evaluation programs:
 void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
 void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
 

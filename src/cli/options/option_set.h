@@ -104,12 +104,12 @@ class OptionSet {
   /// Sets the answer to `name`, an option that other programs have and this program does not.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
 
-  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
+  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< limit for a --config file
 
   /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
-  /// As above. `words`: the program's name, then its arguments.
+  /// As the overload above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
 
   /// Returns a line per environment variable CARILLON_... with a name that is almost the variable of an option.
@@ -133,7 +133,7 @@ class OptionSet {
   Manual manual() const;
   std::string help() const { return help_text(manual()); }
   std::string answer() const { return asks_version_ ? version_ : help(); }
-  /// The present values of all options except those of one rank (Scope::rank).
+  /// The present values of all options except options with Scope::rank.
   RunDescription values() const;
 
  private:
@@ -171,7 +171,7 @@ class OptionSet {
   bool asks_version_ = false, only_command_line_ = false;
   std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< of the command line: names and texts
+  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< command line: names and texts
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< index of the present heading

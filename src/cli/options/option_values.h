@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-// Larger values can only be mistakes.
+// Upper limits of options; larger values can only be mistakes.
 inline constexpr std::int64_t max_option_steps = std::int64_t{1} << 53;
 inline constexpr std::int64_t max_option_threads = 4096;
 
