@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t cifar_bytes = 3072;
 
-/// Labels of the noise.
+/// Adds a target for the labels of the noise batch.
 Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
 
 std::vector<OpCase> products() {

@@ -69,7 +69,7 @@ namespace fake_cuda {
 /// The lock that every call of the API holds.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-/// All existing objects, to detect foreign handles and leaks.
+/// The set of all existing objects of a type. It serves to detect foreign handles and leaks.
 template <typename Object>
 struct Registry {
   std::set<Object*> all;
@@ -107,7 +107,7 @@ void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);
-/// The same, with the reason on stderr.
+/// As above, and prints the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
 /// Enqueues work, or records it when the stream is in a capture.
