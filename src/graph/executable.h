@@ -38,8 +38,8 @@ enum class Tiling {
 
 class Executable {
  public:
-  /// Called when the work of an op is enqueued. Until the next op's work is enqueued, the op's outputs can be read, or
-  /// in the backward pass the gradients that it computes. Requires Tiling::never.
+  /// Called when the work of an op is enqueued. Until the work of the next op is enqueued, the outputs of the op can be
+  /// read; in the backward pass, the gradients that the op computes can be read. Requires Tiling::never.
   using OpDone = std::function<void(int op)>;
 
   /// `training`: computes gradients and updates buffers. `results`: values that can be read after `forward` and after

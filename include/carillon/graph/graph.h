@@ -52,7 +52,7 @@ class Graph {
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on a parameter that trains
-    bool is_input = false;        ///< no op produces it: it is part of the step's inputs (StepInputs)
+    bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
   };
   struct Node {
     std::string name;

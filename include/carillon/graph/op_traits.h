@@ -38,8 +38,8 @@ struct OpTraits {
   /// The definition of this op with a ReLU applied to its input. Returns null if the ReLU is not cheaper in this op
   /// than in the op that produces the input.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;
-  /// The definition of this op without its last parameter: biases, [columns], that it adds to its output in its last
-  /// operation. The columns of a tensor are its last extent, for example channels.
+  /// The definition of this op without its last parameter. This parameter is the biases, [columns], that the op adds to
+  /// its output in its last operation. The columns of a tensor are its last extent, for example channels.
   Definition (*without_biases)(const OpDefinition& op) = nullptr;
   /// The definition of this op with an additional last parameter: biases, [columns], that it adds to its input. Returns
   /// null if the addition is not cheaper in this op than in the op that produces the input.
@@ -49,8 +49,8 @@ struct OpTraits {
   Definition (*with_addend)(const OpDefinition& op) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
-  /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
-  /// change them.
+  /// The definition of an op that uses its buffers (running statistics) in training in the same way as in evaluation,
+  /// and does not change them.
   Definition (*frozen)(const OpDefinition& op) = nullptr;
 
   // Gradients of values with several readers (src/graph/gradient_passes.h). As for fusion, each function that returns a
@@ -79,9 +79,9 @@ struct OpTraits {
   // Layout, and work that an op does for another op.
   /// Format of the compute copy that the op reads on a GPU in place of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
-  /// Position, in the op's list of parameters, of the biases that it adds last; their gradient is the column sums of
-  /// output gradient 0. Nullopt: none. If the op that reads output 0 computes the sums (sums_input_gradient), this
-  /// parameter's gradient has no data.
+  /// Position, in the op's list of parameters, of the biases that the op adds last. Their gradient is the column sums
+  /// of output gradient 0. Nullopt: the op has no such biases. If the op that reads output 0 computes the sums
+  /// (sums_input_gradient), this parameter's gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// Whether the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
@@ -95,8 +95,8 @@ struct OpTraits {
   /// - The parameter gradients are sums over the samples.
   /// - The first extent of all inputs and outputs is the number of samples.
   /// - The op has no buffers.
-  /// - It does not read StepInputs, because it does not know the numbers of its samples in the batch.
-  /// - It accepts activations that are not aligned to tensor_alignment_bytes.
+  /// - The op does not read StepInputs, because it does not know the numbers of its samples in the batch.
+  /// - The op accepts activations that are not aligned to tensor_alignment_bytes.
   bool samples_are_independent = false;
 };
 

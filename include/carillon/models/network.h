@@ -110,7 +110,7 @@ struct BuiltNetwork {
   Value input;                ///< the images that the first layer reads, after warping and mixing
   Value output;               ///< [batch, outputs]
   Value loss;                 ///< [], the mean over the batch; training with a task only
-  std::vector<Layer> layers;  ///< summary only: all of them can be read after a forward pass
+  std::vector<Layer> layers;  ///< summary only: all layers can be read after a forward pass
 };
 
 struct BuildSettings {

@@ -1,8 +1,8 @@
 // Child processes: starts other programs, passes stop signals on to them, and waits for them.
 //
 // The stop signals are INT, TERM, HUP, XCPU and USR1, except those that are ignored at the start (nohup). A program
-// that calls hold_stop_signals first receives them only inside run_child and stop_requested, so that it can end in an
-// orderly way between its steps.
+// that calls hold_stop_signals first receives stop signals only inside run_child and stop_requested, so that it can end
+// in an orderly way between its steps.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace carillon {
 
-/// Blocks the stop signals in the calling thread and in the threads that it starts later.
+/// Blocks the stop signals in the calling thread and in all threads that this thread starts later.
 void hold_stop_signals();
 
 /// Whether a stop signal arrived since the last call of run_child or stop_requested. Each of them consumes the signal.
@@ -80,7 +80,7 @@ class RankWatch {
   std::optional<Clock::time_point> idle_since_;
 };
 
-/// Waits up to a minute until no process of the session runs: if mpirun was killed, its ranks still save.
+/// Waits up to a minute until no process of the session runs. If mpirun was killed, its ranks save during this wait.
 void wait_for_session(pid_t session);
 
 }  // namespace carillon

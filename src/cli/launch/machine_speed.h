@@ -31,7 +31,7 @@ class MachineSpeed {
   explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
 
   /// Seconds per picture with all cores or all GPUs. Each candidate is measured once. Infinite if a stop signal
-  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); those of try_training.
+  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); errors of try_training.
   double seconds_per_picture(const Candidate& candidate);
 
   /// Whether a stop signal ended a measurement. Later measurements then do nothing.
@@ -60,7 +60,7 @@ struct Trial {
   std::filesystem::path directory;  ///< for its files; removed before and after
 };
 
-/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: those of image_train,
+/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: as image_train,
 /// after printing its message; io.
 std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial);
 

@@ -15,9 +15,9 @@ namespace carillon {
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message);
 
 /// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
-/// "<program>: rank R on HOST: <message>". If all ranks know of it (SharedError, PeerFailed), every rank finalizes MPI
-/// and returns its code. Any other error ends all ranks with MPI_Abort(code): the other ranks may be waiting for this
-/// one, and srun loses the exit code of a single rank.
+/// "<program>: rank R on HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes
+/// MPI and returns the exit code of the error. Any other error ends all ranks with MPI_Abort(code): the other ranks may
+/// be waiting for this one, and srun loses the exit code of a single rank.
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
 /// Runs a `body` in which the ranks depend on each other. If an error occurs on this rank only, the rank prints the

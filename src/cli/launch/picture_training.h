@@ -47,7 +47,7 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the time budget begins at this time. Errors: those of look_through and
+  /// `started`: when the program started; the time budget begins at this time. Errors: as look_through and
   /// check_class_folders; usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
@@ -55,7 +55,7 @@ class PictureTraining {
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
   /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
-  /// --eval-image-size); those of read_plan.
+  /// --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Whether the newest checkpoint has the last step of the plan.
@@ -67,7 +67,7 @@ class PictureTraining {
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
-  /// arrived. Errors: those of convert_if_changed.
+  /// arrived. Errors: as convert_if_changed.
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;

@@ -49,7 +49,7 @@ struct Launch {
   ChildSettings settings() const;
   /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
   /// program's own error line. Ranks that stop after a checkpoint write stopped_line and exit with 0, so that mpirun
-  /// prints nothing; the result then has the exit code 75. Errors: those of run_child.
+  /// prints nothing; the result then has the exit code 75. Errors: as run_child.
   ChildResult run(const std::vector<std::string>& words) const;
 };
 
@@ -81,7 +81,7 @@ std::vector<std::string> resuming(const std::vector<std::string>& command);
 
 /// Runs a command that launch.command made. Repeats it while has_lost_rank returns true and no stop signal has arrived,
 /// at most `restarts` times in a row without a newer checkpoint in the train directory. If no restart is left, the exit
-/// code is 70. With 0 restarts, it is the exit code of the training. Errors: those of run_child.
+/// code is 70. With 0 restarts, it is the exit code of the training. Errors: as run_child.
 ChildResult run_with_restarts(const Launch& launch, const std::vector<std::string>& command,
                               const std::filesystem::path& train_dir, std::int64_t restarts);
 

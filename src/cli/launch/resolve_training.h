@@ -15,7 +15,7 @@ namespace carillon {
 
 /// Sets data.batch_size to the rank's part of a global batch, and schedule.decay_steps if it is 0. With a global batch,
 /// decay_steps does not depend on the number of ranks. Errors: usage (the ranks cannot share the batch evenly; mixup or
-/// cutmix of single samples; a shuffle window smaller than a step).
+/// cutmix with batches of one sample; a shuffle window smaller than a step).
 void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
 /// Errors: usage (--audit on a GPU).

@@ -20,21 +20,22 @@ namespace carillon {
 void introduce(OptionSet& set, const std::string& program);
 
 /// Parses the options and requires them to be equal on all ranks, except options with Scope::rank. Returns false after
-/// --help or --version, which rank 0 answers. Collective. Errors: those of OptionSet::parse; usage (ranks that
+/// --help or --version, which rank 0 answers. Collective. Errors: as OptionSet::parse; usage (ranks that
 /// disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
-/// If --data was not given, checks that its default `patterns` match files. Errors: no_input, with the command that
+/// If --data was not given, checks that `patterns`, its default, match files. Errors: no_input, with the command that
 /// makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
-/// Checks that the files of `patterns` exist, and opens none. Accepts "synthetic". Errors: no_input.
+/// Checks that the files of `patterns` exist, and opens none. Also accepts "synthetic". Errors: no_input.
 void check_files_exist(const std::vector<std::string>& patterns);
 
-/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested one is not among them).
+/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested instruction set is not
+/// among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// This rank's device. Errors: those of open_device; usage (this processor lacks the instruction set of --isa; --isa or
+/// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa or
 /// --convolution winograd on a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
@@ -43,11 +44,11 @@ std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi&
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-/// The instruction set that decides how this rank's CPU rounds (rounding_isa): "avx512", also with AMX, because both
-/// give equal bits. Empty on a GPU.
+/// The instruction set that determines how this rank's CPU rounds (rounding_isa). It is "avx512" also on CPUs with AMX,
+/// because both give equal bits. Empty on a GPU.
 std::string isa_text(Device& device, Arithmetic arithmetic);
-/// The instruction sets of all ranks' CPU kernels, each once, in the order of the ranks: "avx512, avx2"; empty on GPUs.
-/// Collective.
+/// The instruction sets of the CPU kernels of all ranks, for example "avx512, avx2". Each set is listed once, in the
+/// order of the ranks. Empty on GPUs. Collective.
 std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 
 /// The highest instruction set of each rank's processor that --isa permits. Collective.

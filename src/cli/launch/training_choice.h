@@ -1,5 +1,5 @@
-// Training choice: network, image size, batch, learning rate and length that `carillon train` chooses for a set of
-// pictures and a machine. The rule is documented in docs/user-guide/carillon.md.
+// Training choice: the network, image size, batch, learning rate and length of a training that `carillon train` chooses
+// for a set of pictures and a machine. The rule is documented in docs/user-guide/carillon.md.
 #pragma once
 
 #include <cstdint>

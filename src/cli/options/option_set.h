@@ -87,8 +87,8 @@ class OptionSet {
   /// The placeholder of the option's value in --help, in place of VALUE, N or X.
   void set_value_name(const std::string& name, const std::string& value_name);
 
-  /// For programs that do not train or evaluate: there is no --config, and the environment sets no option. --help shows
-  /// no defaults of flags.
+  /// Called by programs that do not train or evaluate: removes --config, and the environment then sets no option.
+  /// --help shows no defaults of flags.
   void use_command_line_only() { only_command_line_ = true; }
 
   /// Appends arguments that belong to no option to `target`. Without this call they are refused. Arguments after `--`

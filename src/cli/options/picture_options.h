@@ -56,7 +56,7 @@ void check_evaluation_size(std::int64_t size);
 
 /// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: seed
 /// of the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
-/// classes), usage (the number of classes is unknown); those of check_evaluation_size.
+/// classes), usage (the number of classes is unknown); errors of check_evaluation_size.
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
 
 /// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.
@@ -66,7 +66,7 @@ void describe_pictures(const PictureOptions& pictures, const RecordSchema& schem
 /// the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: those of resolve_pictures.
+/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: as resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 
