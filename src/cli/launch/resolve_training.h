@@ -35,7 +35,8 @@ void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_c
 // The following functions check the images of a training's evaluations. Their shape may differ from the shape of the
 // training images.
 
-/// Checks that two networks have the same variables and buffers. Errors: usage (they depend on the image size).
+/// Checks that two networks have the same variables and buffers. Errors: usage (names or shapes depend on the image
+/// size).
 void check_same_variables(const Network& trained, const Network& evaluated);
 
 /// Checks that the network can evaluate images of the shape that the decoder of evaluations has. `size`: the option
@@ -48,7 +49,8 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
 
 /// The value of LoggingOptions::faster_choice for these options: ProgramSpec::fast_network and fast_image_size, if they
 /// need less work per image or fewer steps. Empty: they do not, the program has no fast network, or the data are
-/// synthetic. `options`: with network, task and records resolved. `evaluates_other_size`: --eval-image-size is set.
+/// synthetic. `options`: options with resolved network, task and records. `evaluates_other_size`: whether
+/// --eval-image-size is set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

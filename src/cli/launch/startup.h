@@ -60,13 +60,13 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
-/// On CPUs bf16 if all ranks have Isa::amx, or if all have Isa::avx512_bf16 or Isa::amx and the network suits it; else
-/// fp32. `isas`: the result of possible_isas.
+/// On CPUs, bf16 if all ranks have Isa::amx. Also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx, and the network
+/// is faster in bf16 with AVX512-BF16. Otherwise fp32. `isas`: the result of possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
-/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs bf16 if all ranks have
-/// Isa::amx, or if the training used bf16 and all have Isa::avx512_bf16; else fp32. `trained_in_bf16`: as the
-/// checkpoint says.
+/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, bf16 if all ranks have
+/// Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16; otherwise fp32. `trained_in_bf16`:
+/// whether the training used bf16, from the checkpoint.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
 /// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).

@@ -91,8 +91,8 @@ class OptionSet {
   /// --help shows no defaults of flags.
   void use_command_line_only() { only_command_line_ = true; }
 
-  /// Appends arguments that belong to no option to `target`. Without this call they are refused. Arguments after `--`
-  /// belong to no option.
+  /// Appends arguments that belong to no option to `target`. Without this call, such arguments are refused. Arguments
+  /// after `--` belong to no option.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
   /// Marks all options so far as options of another program, to which words_given passes them on. --help does not list

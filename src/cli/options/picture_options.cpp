@@ -104,7 +104,7 @@ RandAugment parse_rand_augment(const std::string& text) {
               .magnitude = parse_integer(text.substr(comma + 1), 0, max_augment_magnitude)};
     }
   } catch (const ValueExpected&) {
-    // reported below, with the whole text
+    // the fault is reported below, with the whole text
   }
   throw ValueExpected{fmt::format("0, or N,M with N from 1 to {} and M from 0 to {}", max_ops, max_augment_magnitude)};
 }
