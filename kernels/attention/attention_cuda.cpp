@@ -1,4 +1,4 @@
-// attention on a GPU: a fused operation of cuDNN if there is one (bf16), else matrix products.
+// attention on a GPU: uses a fused operation of cuDNN if there is one (bf16), otherwise matrix products.
 #include <fmt/format.h>
 
 #include <optional>
@@ -31,7 +31,7 @@ struct AttentionPlans {
   const AttentionPlan* backward = nullptr;
 };
 
-/// Empty if cuDNN lacks a plan.
+/// Empty if cuDNN has no plan.
 std::optional<AttentionPlans> find_plans(CudaDevice& device, const AttentionShape& shape, bool training) {
   const auto plan = [&](AttentionPass pass) {
     return shared_plan(device, {.pass = pass, .shape = shape, .workspace_bytes = device.workspace().size()});

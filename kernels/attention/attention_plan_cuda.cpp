@@ -63,7 +63,7 @@ void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
 }
 
 void add_operations(CudnnGraph& graph, const CudnnTarget& target, const AttentionTask& task) {
-  // Nodes copy the version when they are added. The frontend asks the current device if a graph has none.
+  // Nodes copy the version when they are added. If a graph has no version, the frontend asks the current device.
   if (!target.handle) graph.set_sm_version(model_of(target).compute_capability);
   graph.set_io_data_type(frontend::DataType_t::BFLOAT16)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)

@@ -1,4 +1,4 @@
-// AttentionProducts for one instruction set, in the blocks of Winograd's products.
+// AttentionProducts for one instruction set. The products use the same blocks as Winograd's products.
 #include "kernels/attention/attention_products.h"
 #include "kernels/conv2d/winograd_product.h"
 #include "kernels/shared/simd.h"
@@ -36,7 +36,7 @@ CARILLON_INLINE Quad load_four(const float* from) {
   return values;
 }
 
-/// Four rows of four.
+/// Transposes a block of four rows and four columns.
 CARILLON_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
   const Quad a = load_four(from), b = load_four(from + from_row);
   const Quad c = load_four(from + 2 * from_row), d = load_four(from + 3 * from_row);

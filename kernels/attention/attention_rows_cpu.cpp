@@ -55,7 +55,7 @@ CARILLON_SIMD void differentiate_weights(const PaddedMatrix& scores, const Padde
     float* __restrict const p = scores.at(i);
     float* __restrict const d = gradients.at(i);
     const float largest = kept[i].largest, inverse_sum = kept[i].inverse_sum;
-    for (std::int64_t j = columns; j < padded; ++j) {  // they hold any values
+    for (std::int64_t j = columns; j < padded; ++j) {  // the padding columns hold arbitrary values
       p[j] = largest;
       d[j] = 0.0f;
     }

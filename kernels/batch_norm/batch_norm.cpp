@@ -19,7 +19,7 @@ class BatchNormDefinition final : public OpDefinition {
   std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
     const ActivationKind kind = activation_named(activation);
     if (form_.activation != ActivationKind::none || kind == ActivationKind::none) return nullptr;
-    if (form_.has_addend && kind != ActivationKind::relu) return nullptr;  // backward finds f' from y
+    if (form_.has_addend && kind != ActivationKind::relu) return nullptr;  // backward computes f' from y
     BatchNormForm activated = form_;
     activated.activation = kind;
     return std::make_shared<BatchNormDefinition>(activated);

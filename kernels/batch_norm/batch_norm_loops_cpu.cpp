@@ -134,7 +134,7 @@ template <typename Activation, typename T>
   }
 }
 
-/// Calls body(type_identity of T, activation) for the types that a call is made with.
+/// Calls body(type_identity of T, activation) for the element type and the activation of a call.
 template <typename Body>
 [[gnu::always_inline]] inline void with_types(DType type, ActivationKind activation, const Body& body) {
   with_float_type(

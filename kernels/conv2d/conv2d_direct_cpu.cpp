@@ -1,7 +1,7 @@
-// conv2d's passes by oneDNN's direct convolutions on plain NHWC activations.
+// The passes of conv2d with oneDNN's direct convolutions on plain NHWC activations.
 //
-// Each run reorders the weights into the format of the primitive, and their gradient back. Weights are small (0.4 MB
-// for 5x5x64x64) compared with the work, and the flat parameter array remains the only copy.
+// Each run reorders the weights into the format of the primitive, and reorders their gradient back. Weights are small
+// (0.4 MB for 5x5x64x64) compared with the work, and the flat parameter array remains the only copy.
 #include <dnnl.hpp>
 #include <unordered_map>
 
@@ -23,7 +23,7 @@ memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
   const Shape& s = t.shape;
   return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
 }
-/// An empty description without biases.
+/// Returns an empty description if the op has no biases.
 memory::desc biases_desc(const Tensor& t) {
   return t ? memory::desc{{t.shape[0]}, onednn_type(t.type), memory::format_tag::x} : memory::desc{};
 }

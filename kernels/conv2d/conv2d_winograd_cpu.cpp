@@ -12,11 +12,11 @@ bool winograd_can(const Conv2dGeometry& geometry) {
 }
 
 bool winograd_pays(const Shape& filters, const Shape& y) {
-  constexpr std::int64_t least_extent = 3;  // smaller images use less than most of a tile of 4
+  constexpr std::int64_t least_extent = 3;  // smaller images use only a small part of a tile of 4
   if (y[1] < least_extent || y[2] < least_extent) return false;
   const std::int64_t kernel = filters[0], channels = filters[2];
   if (channels <= NarrowWinogradKernels::max_channels) return kernel == 5 && channels >= 3 && filters[3] >= 32;
-  constexpr std::int64_t least_channels = 16;  // with fewer, the transforms cost more than the products save
+  constexpr std::int64_t least_channels = 16;  // with fewer channels, the transforms cost more than the products save
   return channels >= least_channels && filters[3] >= least_channels;
 }
 

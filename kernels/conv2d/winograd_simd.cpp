@@ -20,7 +20,7 @@ struct Winograd {
   using Base = WinogradTile<m, r>;
   static constexpr int n = Base::n;
 
-  /// Calls body(TypeOf<Tile>) for the tiles of such images.
+  /// Calls body(TypeOf<Tile>) with the type of the tiles of images with this `short_m`.
   template <typename Body>
   static CARILLON_INLINE void with_tile(const WinogradImages& images, const Body& body) {
     if constexpr (short_m == m) {

@@ -42,8 +42,8 @@ const WinogradKernels& kernels_for(CpuDevice& device, const Tensor& filters) {
   return *kernels;
 }
 
-/// The number of tiles that fill about a core's second-level cache with transforms of `tile_floats` each; at least
-/// `least`.
+/// The number of tiles that approximately fill a core's second-level cache. The transforms of a tile need `tile_floats`
+/// floats. Returns at least `least`.
 std::int64_t tiles_in_cache(std::int64_t tile_floats, std::int64_t least) {
   constexpr std::int64_t cache_floats = std::int64_t{1} << 18;
   return std::max(cache_floats / tile_floats, least);
@@ -109,7 +109,7 @@ class WideConvolution final : public Conv2dPassCpu {
   }
 
  private:
-  // Sizes in this pass; with `rotated`, dz is x.
+  // Sizes in this pass. If `rotated`, the pass reads dz in place of x.
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.y.shape[3]; }
   std::int64_t rows_before() const { return before(task_.rows_before); }
@@ -242,7 +242,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Sets the sums that images with only short tiles do not compute.
+  /// Sets to 0 the sums that images with only short tiles do not compute.
   void clear_missing_sums(const ThreadShare& mine) const {
     for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
       if (has_sums_before(tilings_.size(), frequency)) continue;

@@ -1,8 +1,8 @@
 // dense on a CPU: oneDNN matrix products on plain layouts, with the bias as their epilogue.
 //
 // With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time on the way into its
-// kernel. That costs 3 to 7 % compared with blocked weights, and saves a reorder of W and dW every step. If x is
-// sparse, the products that read it skip its zeros (sparse_product.h). In bf16, a layer is a 1x1 convolution.
+// kernel. Plain layouts cost 3 to 7 % compared with blocked weights, and save a reorder of W and dW in every step. If x
+// is sparse, the products that read x skip its zeros (sparse_product.h). In bf16, a layer is a 1x1 convolution.
 #include <algorithm>
 #include <dnnl.hpp>
 #include <optional>

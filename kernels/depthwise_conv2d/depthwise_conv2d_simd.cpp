@@ -92,7 +92,7 @@ void convolve(const DepthwiseConvolution& c, const void* x, const float* weights
 // Gradients of the weights and biases. Scratch: the ring of x, then a strip of rows of dy.
 
 struct GradientLayout {
-  std::int64_t strip;  ///< rows of dy that are processed together, so that they and their rows of x stay in the cache
+  std::int64_t strip;  ///< rows of dy that are processed together; these rows and their rows of x stay in the cache
   Ring x, dy;
 
   GradientLayout(const DepthwiseConvolution& c, float* scratch) {

@@ -42,8 +42,8 @@ bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
   return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
 }
 
-/// An op with one input. Its backward works in place, unless it reads the input: then the op shares no memory, and is
-/// tiled.
+/// An op with one input. Backward works in place, unless it reads the input. If it reads the input, the op shares no
+/// memory and can be tiled.
 template <typename F>
 class UnaryDefinition final : public OpDefinition {
  public:
@@ -68,7 +68,8 @@ class UnaryDefinition final : public OpDefinition {
     }
     return make_op(context, maps);
   }
-  /// The pass over the gradient is expensive anyway.
+  /// On a GPU, an activation that reads its input also computes the sums, because its pass over the gradient is
+  /// expensive anyway.
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
     return reads_input && kind == DeviceKind::cuda;
   }
@@ -123,7 +124,7 @@ class AddDefinition final : public OpDefinition {
     Maps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
     if (!wants_da && !wants_db) return make_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // da has its memory, and db if they share
+    const Tensor& dy = tensors.output_gradients.at(0);  // da has the same memory; if shared, db too
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
     if (wants_db && !shares_gradients_) {
       maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});

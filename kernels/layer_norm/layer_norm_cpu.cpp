@@ -1,5 +1,6 @@
-// layer_norm on a CPU. Threads process blocks of rows. A block's rows are read in groups that fit the first-level
-// cache, so the passes over a row read memory once. bf16 rows are converted to float32 there.
+// layer_norm on a CPU. Threads process blocks of rows. The rows of a block are read in groups that fit into the
+// first-level cache, so that all passes over a row together read memory once. bf16 rows are converted to float32 in
+// this cache.
 #include <algorithm>
 #include <vector>
 
@@ -51,7 +52,7 @@ CARILLON_SIMD void backward_rows(const GradientRows& all, std::size_t rows, std:
   backward_all<true>(all, rows, channels, norms, gamma, dgamma, dbeta);
 }
 
-/// Rows that are processed together. Their x, dy and dx in float32 fit the first-level cache.
+/// Number of rows that are processed together. Their x, dy and dx in float32 fit into the first-level cache.
 std::size_t group_rows(std::size_t channels) {
   constexpr std::size_t group_floats = 1024;
   return std::max(rows_at_once, group_floats / channels / rows_at_once * rows_at_once);
@@ -129,10 +130,10 @@ class LayerNormCpu final : public Op {
   OpTensors tensors_;
   std::size_t channels_, rows_;
   std::size_t group_;  ///< rows of a group
-  RowBlocks blocks_;   ///< of backward
+  RowBlocks blocks_;   ///< blocks of the backward pass
   ThreadScratch scratch_;
   std::vector<RowNorm> norms_;  ///< [rows], in training
-  std::vector<float> sums_;     ///< [blocks, 2, channels]: of dgamma and dbeta
+  std::vector<float> sums_;     ///< [blocks, 2, channels]: sums for dgamma and dbeta
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ class MaxPoolCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     if (!dx_) return;
-    const Tensor y = bias_relu_backward_ ? Tensor{} : relu_output();  // it has applied the ReLU to dy
+    const Tensor y = bias_relu_backward_ ? Tensor{} : relu_output();  // bias_relu_backward_ has applied the ReLU to dy
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       with_windows_over(geometry_, [&]<int over>(std::integral_constant<int, over>) {
         launch(ForEachElement{MaxPoolBackward<T, n, over>{.pool = packed_pool(geometry_, channels(), n),
@@ -61,7 +61,7 @@ class MaxPoolCuda final : public Op {
 
  private:
   std::int64_t channels() const { return x_.shape[3]; }
-  /// y if the op has a ReLU, else no data.
+  /// Returns y if the op has a ReLU, otherwise a tensor without data.
   Tensor relu_output() const { return geometry_.relu ? y_ : Tensor{}; }
 
   /// Calls body(type of the elements, elements per pack).

@@ -1,4 +1,4 @@
-// mean_loss on the CPU. One thread, since a batch of outputs is small. The sum has double precision.
+// mean_loss on the CPU. It uses one thread, because a batch of outputs is small. The sum has double precision.
 #include <vector>
 
 #include "kernels/mean_loss/functions.h"

@@ -58,7 +58,7 @@ class NormalizeImagesCpu final : public Op {
     cut_out(placed, out - output_.shape.elements_per_sample());
   }
 
-  /// One channel of a row, from the image's `pixels`; null: black.
+  /// Writes one channel of a row. `pixels`: the image's pixels; null: black.
   void write_row(const std::uint8_t* pixels, const std::vector<std::int32_t>& columns,
                  const std::array<T, pixel_values>& normalized, T* out) const {
     for (const std::int32_t column : columns) {

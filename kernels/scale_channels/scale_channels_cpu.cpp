@@ -115,7 +115,7 @@ class ScaleChannelsCpu final : public Op {
 
   OpTensors tensors_;
   std::size_t channels_, rows_;
-  RowBlocks blocks_;         ///< of backward
+  RowBlocks blocks_;         ///< blocks of the backward pass
   std::vector<float> sums_;  ///< [blocks, channels], in training
 };
 

@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// For some rows: writes dz to dy, and the sums of its columns to `sums`.
+/// Writes dz to dy for some rows, and writes the sums of the columns of dz to `sums`.
 template <typename T>
 [[gnu::always_inline]] inline void mask_and_sum_of(const T* __restrict y, T* __restrict dy, std::size_t rows,
                                                    std::size_t columns, float* __restrict sums) {

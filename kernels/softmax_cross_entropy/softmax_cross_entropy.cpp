@@ -24,7 +24,7 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   SoftmaxCrossEntropyParams params_;
 };
 
-/// Only for few blocks, because the last block alone sums over all blocks.
+/// The op computes the sums only if it has few blocks, because the last block alone sums over all blocks.
 bool sums_input_gradient(DeviceKind kind, const Shape& logits) {
   return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
 }

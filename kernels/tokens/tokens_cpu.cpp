@@ -99,7 +99,7 @@ class EmbedTokensCpu final : public Op {
   }
 
   Tensor x_, y_, class_, positions_, dx_, dy_, dclass_, dpositions_;
-  std::int64_t channels_, size_;  ///< elements of a token, of a sample
+  std::int64_t channels_, size_;  ///< elements of a token; elements of a sample
 };
 
 class FirstTokenCpu final : public Op {

@@ -48,7 +48,7 @@ class EmbedTokensCuda final : public Op {
   }
   void backward(Stream& stream) override {
     if (dclass_ || dpositions_) {
-      // Packs of 4: a sample has few elements, and more threads reach more of the GPU.
+      // Packs of 4, because a sample has few elements: smaller packs give more threads, which occupy more of the GPU.
       with_packs<4>(y_.type, channels_, [&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
         launch_each<n>(EmbedTokensSums<T, n>{static_cast<const T*>(dy_.data), static_cast<float*>(dclass_.data),
                                              static_cast<float*>(dpositions_.data), y_.shape[0], size_, channels_},

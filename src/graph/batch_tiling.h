@@ -7,8 +7,8 @@
 //
 //   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
-// Tiles depend only on the shapes and on Device::min_samples, so equal networks give equal bits on any number of
-// threads.
+// Tiles depend only on the shapes and on Device::min_samples, so the results are the same, bit for bit, for any number
+// of threads.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct TiledSection {
   int tiles = 1;            ///< 1 if not tiled
   int workers = 0;          ///< threads that process tiles; 0: not tiled
   std::int64_t batch = 0;   ///< samples
-  std::int64_t unit = 1;    ///< tiles begin at multiples of so many samples
+  std::int64_t unit = 1;    ///< tiles begin at multiples of this many samples
 
   bool is_tiled() const { return workers > 0; }
   /// The first sample of a tile; begin_of(tiles) is the batch size.
@@ -35,8 +35,8 @@ struct TiledSection {
   std::int64_t units() const { return (batch + unit - 1) / unit; }
 };
 
-/// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: tiles nothing.
-/// `min_samples`: tiles are multiples of it (Device::min_samples), except the last one.
+/// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: no tiling.
+/// `min_samples`: the size of each tile, except the last one, is a multiple of this number (Device::min_samples).
 std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t min_samples = 1);
 
 }  // namespace carillon

@@ -16,28 +16,30 @@ namespace carillon {
 class TiledOps;
 struct BatchTile;
 
-/// What an executable uses and does not own. The stores are made from the graph's specs and outlive the executable.
+/// The objects that an executable uses and does not own. The stores are made from the graph's specs and outlive the
+/// executable.
 struct ExecutableContext {
   Device& device;
   const ParameterStore& parameters;
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< InputStage::inputs
   TowerLink* towers = nullptr;  ///< to the other ranks; null: one rank alone
-  Value loss = {};              ///< training adds it to the step sums; none: no step sums
-  /// Outside training: the compute copies of `parameters` are current, and in the formats that the graph's ops read.
+  Value loss = {};              ///< training adds it to the step sums; no value: no step sums
+  /// Outside training: the ops read the compute copies of `parameters`. These must be current and have the formats that
+  /// the ops of the graph read.
   bool reads_compute_copies = false;
 };
 
 /// Whether ops process the batch tile by tile (src/graph/batch_tiling.h).
 enum class Tiling {
-  automatic,  ///< where that is faster
+  automatic,  ///< tile sections of ops that are faster with tiles
   never,      ///< each op completes before the next begins, so that OpDone can read its results
 };
 
 class Executable {
  public:
-  /// Called when the work of an op is enqueued. Until the next op's work is enqueued, the op's outputs can be read, or
-  /// in the backward pass the gradients that it computes. Requires Tiling::never.
+  /// Called when the work of an op is enqueued. Until the work of the next op is enqueued, the outputs of the op can be
+  /// read; in the backward pass, the gradients that the op computes can be read. Requires Tiling::never.
   using OpDone = std::function<void(int op)>;
 
   /// `training`: computes gradients and updates buffers. `results`: values that can be read after `forward` and after
@@ -55,10 +57,10 @@ class Executable {
   /// gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
-  /// No data for a value that only one tiled section reads, unless it is a result.
+  /// The tensor of a value. It has no data if only one tiled section reads the value and the value is no result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
-  /// The gradient of the loss with respect to a value. No data outside training, if it is not wanted, or if only one
-  /// tiled section uses it.
+  /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
+  /// gradient, or if only one tiled section uses it.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
   /// Whether backward writes the step sums. If so, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }
@@ -79,7 +81,8 @@ class Executable {
   void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
   OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
                        const TiledSection& section, const BatchTile& tile) const;
-  /// Adds to `tensors` what the op computes for other ops, and removes what other ops compute for it. Training only.
+  /// Adds to `tensors` the tensors that the op computes for other ops, and removes the tensors that other ops compute
+  /// for this op. Training only.
   void share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context, OpTensors& tensors);
 
   Tiling tiling_;

@@ -11,7 +11,7 @@
 //   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU it has
 //                                one memory, so that the addition copies nothing.
 //
-// The switch shared_gradients (src/device/cuda_backend.h) leaves insert_forks alone on a GPU.
+// If the switch shared_gradients (src/device/cuda_backend.h) is off, only insert_forks runs on a GPU.
 #pragma once
 
 #include "carillon/graph/graph.h"

@@ -55,7 +55,7 @@ void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<
   }
 }
 
-/// Reduces a tensor that only its own tiled section uses to one tile per worker.
+/// If only one tiled section uses the tensor, it needs one tile of memory per worker.
 void keep_one_tile(Lifetime& life, const TiledSection& section) {
   if (!section.is_tiled() || life.first != life.last) return;
   life.bytes = tile_memory_bytes(life.bytes, section) * static_cast<std::size_t>(section.workers);

@@ -32,7 +32,7 @@ struct MemoryPlan {
 /// Bytes of the largest tile of a tensor of `bytes`, rounded up to the alignment of the next worker's tile.
 std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section);
 
-/// Places every lifetime so that no two that overlap in time share a byte, except those with `same_as`.
+/// Places every lifetime. Two lifetimes that overlap in time share no byte, except lifetimes with `same_as`.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 /// Lifetimes of all values of `graph`, in training followed by the lifetimes of their gradients in the same order.

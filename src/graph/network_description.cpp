@@ -63,7 +63,7 @@ void check_size(const Shape& shape, const std::string& name) {
   }
 }
 
-/// Adds one op and checks the sizes of what it adds.
+/// Adds one op and checks the sizes of the values, variables and buffers that the op adds.
 Value add_described(Graph& graph, const OpDescription& op, const std::map<std::string, Value, std::less<>>& values) {
   std::vector<Value> inputs;
   for (const std::string& input : op.inputs) {
@@ -93,7 +93,7 @@ Value add_described(Graph& graph, const OpDescription& op, const std::map<std::s
   return output;
 }
 
-/// The double whose shortest text equals the shortest text of `value`: 0.1, not 0.10000000149.
+/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));
@@ -118,7 +118,7 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
-/// Errors: data (outside the range of AttributeReader, which is also that of Attributes).
+/// Errors: data (outside the range that AttributeReader and Attributes accept).
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
   if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);

@@ -10,7 +10,8 @@ bool is_result(int value, std::span<const Value> results) {
   return std::find(results.begin(), results.end(), Value{value}) != results.end();
 }
 
-/// The index of the op that reads a value, if there is exactly one reader and the value is not a result; else -1.
+/// The index of the only op that reads a value. Returns -1 if the value has no reader or several readers, or is a
+/// result.
 int only_reader(const Graph& graph, int value, std::span<const Value> results) {
   const std::vector<int>& readers = graph.values()[value].readers;
   return readers.size() == 1 && !is_result(value, results) ? readers.front() : -1;
@@ -28,8 +29,8 @@ bool have_parameters(std::span<const Graph::Node> nodes) {
   return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
 }
 
-/// Moves the op that produces an operand of the addition `nodes[sum]` to the addition's place, if it can take the other
-/// operand as its addend. `nodes` are the graph's, some already changed or without a definition.
+/// Moves the op that produces an operand of the addition `nodes[sum]` to the place of the addition, if this op can add
+/// the other operand to its output. `nodes` are the nodes of the graph, some already changed or without a definition.
 void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t sum,
                    std::span<const Value> results) {
   for (const std::size_t operand : {0u, 1u}) {
@@ -51,8 +52,8 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
   }
 }
 
-/// Fuses the activation `nodes[fused]` into a neighbour; returns whether one took it. `nodes` are the graph's, some
-/// already changed or without a definition.
+/// Fuses the activation `nodes[fused]` into a neighbouring op. Returns false if no neighbour can apply it. `nodes` are
+/// the nodes of the graph, some already changed or without a definition.
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
   const std::string_view activation = nodes[fused].traits.activation;
   const int before = nodes[fused].inputs.front(), after = nodes[fused].outputs.front();
@@ -73,7 +74,8 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
   return true;
 }
 
-/// `value` and the values it is computed from, back to the first op; none if some op cannot pad channels.
+/// Returns `value` and the values from which it is computed, back to the first op. Returns an empty vector if an op
+/// between cannot pad channels.
 std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
   while (true) {

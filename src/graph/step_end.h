@@ -9,7 +9,7 @@
 namespace carillon {
 
 struct StepEnd {
-  const float* sums = nullptr;  ///< [step_sum_count], averaged up to result_scale
+  const float* sums = nullptr;  ///< [step_sum_count], means after multiplication by result_scale
   StepProgress progress;        ///< GPU only
   float result_scale = 1.0f;    ///< factor of gradients and step sums (Communicator::result_scale)
 
@@ -18,13 +18,13 @@ struct StepEnd {
   /// The update is skipped if the averaged loss is not finite.
   CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[loss_sum])); }
 
-  /// Called by one thread of each of the `blocks` blocks of a step's last kernel, after the block's last read of the
-  /// step's header. Returns whether the block is the last one, which may read what the others have written.
+  /// One thread of each of the `blocks` blocks of a step's last kernel calls this, after the block's last read of the
+  /// step's header. Returns true in the block that finishes last; this block may read the results of all other blocks.
   CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
     return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
   }
-  /// Called by one thread of the last block after everything else: writes the outcome and counts the step. The norm is
-  /// reported only if the step is updated.
+  /// One thread of the last block calls this after everything else. Writes the outcome and adds 1 to the step counter.
+  /// The norm is reported only if the update is applied.
   CARILLON_HOST_DEVICE void finish_step(double l2_loss, double gradient_norm = -1.0) const {
     progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {
         mean(sums[loss_sum]), mean(sums[sync_sum]), l2_loss, allows_update() ? gradient_norm : -1.0};

@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// The tile that one instance of an op processes. If the section is not tiled: the whole batch.
+/// The tile that one instance of an op processes. If the section is not tiled, the tile is the whole batch.
 struct BatchTile {
   int index = 0, worker = 0;
   Device* device = nullptr;

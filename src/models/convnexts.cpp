@@ -37,7 +37,7 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t expansion = 4, depthwise_kernel = 7;
-constexpr float epsilon = 1e-6f;  ///< of the layer norms
+constexpr float epsilon = 1e-6f;  ///< epsilon of the layer norms
 
 struct ConvNextForm {
   std::int64_t width = 0;  ///< channels of the first stage
@@ -46,7 +46,7 @@ struct ConvNextForm {
 
 Value norm(Graph& graph, const std::string& name, Value x) { return layer_norm(graph, name, x, {.epsilon = epsilon}); }
 
-/// A convolution of areas that do not overlap.
+/// A convolution over areas that do not overlap: the stride equals the size of the filters.
 Value area_conv(Graph& graph, const std::string& name, Value x, std::int64_t filters, std::int64_t side,
                 const NetworkSettings& settings) {
   return conv2d(graph, name, x,

@@ -45,7 +45,7 @@ inline Value imagenet_logits(Graph& graph, Value x, const NetworkSettings& setti
                {.units = settings.outputs, .weights = normal_after_cut(0.01), .l2_factor = settings.regularization});
 }
 
-/// Errors: usage (images without colours, or smaller than 32 x 32).
+/// Checks the shape of the images. Errors: usage (images without colours, or smaller than 32 x 32).
 inline void check_imagenet_images(std::string_view network, const NetworkSettings& settings) {
   constexpr std::int64_t least_side = 32;
   check_has_colours(network, settings);

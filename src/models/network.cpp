@@ -71,7 +71,7 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
-/// Freezes all batch norms, or those with frozen variables only.
+/// Freezes all batch norms, or only the batch norms with frozen variables.
 void freeze_batch_norms(Graph& graph, const Network& network) {
   const auto is_frozen = [&](int parameter) {
     return matches_any(network.frozen_variables, graph.parameters()[parameter].name);

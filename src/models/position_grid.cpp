@@ -40,7 +40,7 @@ std::vector<Taps> taps_of(std::size_t from, std::size_t to) {
   return all;
 }
 
-/// Side of the grid of positions of this shape; nullopt: no positions of a square grid.
+/// The side of the square grid in positions of this shape; nullopt: the shape has no square grid.
 std::optional<std::size_t> side_of(const std::vector<std::int64_t>& shape) {
   constexpr std::int64_t most_positions = std::int64_t{1} << 32;  // the square of a larger side could overflow
   if (shape.size() != 3 || shape[0] != 1 || shape[1] < 2 || shape[1] > most_positions) return std::nullopt;

@@ -6,8 +6,9 @@
 //   bottleneck   1x1 f, 3x3 f, 1x1 4f                     4f channels
 //
 // Stage s has f = 32 * 2^s filters. The first block of stages 2 to 4 has stride 2. A batch norm follows each
-// convolution. A ReLU follows each but the last, and the sum with the block's input. If the shapes of input and output
-// differ, a 1x1 convolution and a batch norm project the input. Names: "stage1/block1/conv1", ...
+// convolution. A ReLU follows each batch norm except the last one, and follows the sum with the block's input. If the
+// shapes of input and output differ, a 1x1 convolution and a batch norm project the input. Names:
+// "stage1/block1/conv1", ...
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@ namespace carillon {
 
 struct ResNetBlocks {
   std::string_view network;
-  std::array<int, 4> counts;     ///< of blocks, by stage
+  std::array<int, 4> counts;     ///< number of blocks, by stage
   bool has_bottlenecks = false;  ///< false: basic blocks
 };
 

@@ -15,13 +15,14 @@
 namespace carillon {
 namespace {
 
-/// Our name of a layer, and PyTorch's.
+/// The name of a layer in Carillon and in PyTorch.
 using Names = std::pair<std::string_view, std::string_view>;
 
-/// The names of a family of networks. Blocks, and stages of blocks, are counted: ours from 1, "stage1/block1/conv1".
+/// The names of a family of networks. Blocks, and stages of blocks, have numbers; Carillon's numbers start at 1:
+/// "stage1/block1/conv1".
 struct Family {
   std::string_view stage;  ///< PyTorch's text before the number of a stage; empty: the blocks have no stages
-  int first_stage = 0;     ///< PyTorch's number of the first one
+  int first_stage = 0;     ///< PyTorch's number of the first stage
   std::string_view block;  ///< the text before the number of a block, which starts at 0
   std::span<const Names> layers;
   std::span<const Names> arrays = {};  ///< whole names of arrays, within a block if it has any
@@ -62,12 +63,12 @@ constexpr Names transformer_arrays[] = {{"tokens/class", "cls_token"}, {"tokens/
 constexpr Family transformers{
     .stage = "", .block = "blocks.", .layers = transformer_layers, .arrays = transformer_arrays};
 
-/// A network, and what tells it from others of its family.
+/// A network, and the arrays that distinguish it from the other networks of its family.
 struct NamedNetwork {
   std::string_view name;
   const Family* family;
   std::string_view array;               ///< PyTorch's name of an array whose shape differs within the family
-  std::array<std::int64_t, 3> extents;  ///< its first extents; 0: any
+  std::array<std::int64_t, 3> extents;  ///< first extents of `array`; 0: any
   std::string_view last;                ///< an array of the last block of the longest stage
   std::string_view absent;              ///< an array that this network lacks and a larger one has
 };
@@ -96,7 +97,7 @@ constexpr Names kinds[] = {{"weights", "weight"},
                            {"moving_mean", "running_mean"},
                            {"moving_variance", "running_var"}};
 
-/// PyTorch's name; nullopt: none.
+/// PyTorch's name; nullopt: PyTorch has no such array.
 std::optional<std::string_view> find_name(std::span<const Names> names, std::string_view ours) {
   const auto found = std::ranges::find(names, ours, &Names::first);
   return found != names.end() ? std::optional(found->second) : std::nullopt;
@@ -109,7 +110,7 @@ bool starts_with(const std::vector<std::int64_t>& shape, const std::array<std::i
   return true;
 }
 
-/// Takes "word12/" from the start and returns 12; nullopt: `rest` starts with something else.
+/// Removes "word12/" from the start of `rest` and returns 12. Returns nullopt if `rest` starts with another text.
 std::optional<int> take_number(std::string_view word, std::string_view& rest) {
   if (!rest.starts_with(word)) return std::nullopt;
   const char* const begin = rest.data() + word.size();

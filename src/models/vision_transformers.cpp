@@ -16,9 +16,9 @@
 //   small   384    6      22,050,664                     4.241
 //   base    768   12      86,567,656                    16.849
 //
-// A network's name has the side of its patches and its usual image size. Other sizes have other numbers of positions.
-// Initial weights and positions are truncated normal with deviation 0.02, the class token with deviation 10^-6. Patches
-// have PyTorch's initial values of a convolution.
+// A network's name contains the side of its patches and its usual image size. At another image size, the network has
+// another number of positions. Initial weights and positions are truncated normal with deviation 0.02, the class token
+// with deviation 10^-6. Patches have PyTorch's initial values of a convolution.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -38,7 +38,7 @@ struct TransformerForm {
 };
 
 constexpr std::int64_t block_count = 12, width_of_head = 64, expansion = 4;
-constexpr float epsilon = 1e-6f;  ///< of the layer norms
+constexpr float epsilon = 1e-6f;  ///< epsilon of the layer norms
 
 Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const NetworkSettings& settings) {
   const std::string name = fmt::format("block{}", place.index + 1);
@@ -92,7 +92,7 @@ Network vision_transformer(std::string_view name, const TransformerForm& form, c
       x = transformer_block(graph, x, {.index = index, .count = block_count}, settings);
     }
     graph.set_block(-1);
-    x = first_token(graph, "class", x);  // the norm works on each token alone, so the others need none
+    x = first_token(graph, "class", x);  // the norm processes each token alone, so the other tokens need no norm
     x = layer_norm(graph, "norm", x, {.epsilon = epsilon});
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});

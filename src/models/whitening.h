@@ -4,8 +4,8 @@
 //   C = P^T P / n = sum over i of l_i v_i v_i^T        mean not subtracted; l_1 >= l_2 >= ..., v_i of length 1
 //   filter i = v_i / sqrt(l_i + epsilon), i < p        filter p + i = -filter i
 //
-// The sign of an eigenvector is arbitrary. The sign is chosen so that one component is positive: the first one with at
-// least half the magnitude of the largest.
+// The sign of an eigenvector is arbitrary. The sign is chosen so that one component is positive: the first component
+// with at least half the magnitude of the largest component.
 //
 // Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, after Page, "How to train your ResNet",
 // 2018.

@@ -32,7 +32,7 @@ Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, co
   return {.data = const_cast<float*>(found->values.data()), .shape = shape};
 }
 
-/// Adds the outputs of the model. `output`: the network's, `count` elements per sample.
+/// Adds the outputs of the model. `output`: name of the network's output, which has `count` elements per sample.
 void add_outputs(const OnnxTarget& target, const std::string& output, std::int64_t count, OnnxWriter& writer) {
   check(target.scales.empty() || static_cast<std::int64_t>(target.scales.size()) == count,
         "the network has another number of outputs than numbers");
@@ -56,7 +56,7 @@ void add_outputs(const OnnxTarget& target, const std::string& output, std::int64
 }
 
 std::string bytes_of(const onnx::Model& model) {
-  constexpr std::size_t limit = std::size_t{2} << 30;  // of protobuf
+  constexpr std::size_t limit = std::size_t{2} << 30;  // protobuf's limit
   if (model.ByteSizeLong() >= limit) fail(ExitCode::failed, "the model has 2 GiB or more, which ONNX does not support");
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -88,7 +88,7 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
   Graph ops(1, Arithmetic::fp32, {.image = image, .training = false});
   const Value network_output = add_network(ops, network);
   OnnxWriter writer(graph);
-  std::vector<std::string> names(ops.values().size());  // by index of the value
+  std::vector<std::string> names(ops.values().size());  // names of the values, by value index
   for (const Graph::Node& node : ops.nodes()) {
     const bool reads_records = node.inputs.empty();
     ExportedOp op{.attributes = node.attributes,

@@ -23,7 +23,7 @@ namespace carillon {
 /// What the outputs of the network mean.
 struct OnnxTarget {
   TargetKind kind = TargetKind::class_index;
-  std::vector<NumberScale> scales = {};  ///< of the numbers of a regression; empty: none
+  std::vector<NumberScale> scales = {};  ///< scales of the numbers of a regression; empty: no scales
 };
 
 /// Returns the model as bytes. Equal arguments give equal bytes.

@@ -123,7 +123,7 @@ std::string write_conv2d(OnnxWriter& writer, const ExportedOp& op) {
   return write_convolution(writer, op, window_attributes(op.input, params.kernel, params.stride, params.padding));
 }
 
-/// Filters [height, width, 1, channels] are those of a convolution with a group for each channel.
+/// A depthwise convolution is an ONNX convolution with one group per channel and filters [height, width, 1, channels].
 std::string write_depthwise_conv2d(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<DepthwiseConv2dParams>(op.attributes);
   auto attributes = window_attributes(op.input, params.kernel, params.stride, params.padding);

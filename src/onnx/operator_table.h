@@ -59,13 +59,13 @@ struct ExportedOp {
   const Attributes& attributes;
   std::vector<std::string> inputs;          ///< names; the first op of a network gets the images, pixels from 0 to 255
   std::vector<Tensor> parameters, buffers;  ///< values, in host memory
-  Shape input, output;                      ///< of the first input (of the first op: the image) and the output
+  Shape input, output;  ///< shapes of the first input (for the first op: the image) and of the output
 };
 
 /// Adds the ONNX operators that compute the op. Returns the name of the ONNX output.
 using WriteOperators = std::string (*)(OnnxWriter& writer, const ExportedOp& op);
 
-/// Null: the type has no ONNX form.
+/// Returns the function that exports ops of this type. Null: the type has no ONNX form.
 WriteOperators onnx_operators(const OpType& type);
 
 }  // namespace carillon

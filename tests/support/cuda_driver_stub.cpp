@@ -1,6 +1,6 @@
 // A library libcuda.so.1 without a device, for tests of cuDNN's plans. cuDNN refuses every plan that is compiled at run
-// time if it cannot load the driver. With this library it makes such plans for a GPU that is not present. They cannot
-// run.
+// time if it cannot load the driver. With this library, cuDNN makes such plans for a GPU that is not present. The plans
+// cannot run.
 namespace {
 enum { success = 0, no_device = 100, not_found = 500 };
 }  // namespace

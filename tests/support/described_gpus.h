@@ -24,6 +24,6 @@ inline constexpr std::string_view a100 = R"({
   "totalGlobalMem": 85094301696, "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "isTccDriver": 0,
   "supportCoopLaunch": 1})";
 
-inline constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;  ///< CudaDevice's
+inline constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;  ///< workspace size of CudaDevice
 
 }  // namespace carillon::testing

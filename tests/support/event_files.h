@@ -13,7 +13,7 @@
 
 namespace carillon::testing {
 
-/// Names of a directory's files, event files first, as TensorBoard sorts them.
+/// The sorted names of the files in a directory: event files come first, in TensorBoard's order.
 inline std::vector<std::string> event_files(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());

@@ -105,7 +105,7 @@ struct Fault {
   bool halves() const { return action == "short" || action == "cut"; }
 };
 
-/// What happens to a call. Slow ones have waited on return.
+/// The fault of a call. If the call is slow, the delay is over when this returns.
 Fault fault_of(const std::string& call, const std::string& path) {
   static std::atomic<int> count = 0;
   if (!is_chosen(call, path)) return {};

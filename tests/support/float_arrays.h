@@ -55,7 +55,7 @@ std::vector<T> filled(std::size_t count) {
   return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));
 }
 
-/// Within `tolerance` of the expected value, relatively above 1.
+/// Checks that a value is within `tolerance` of the expected value; the tolerance is relative for values above 1.
 inline void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {

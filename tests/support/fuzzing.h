@@ -28,8 +28,8 @@ inline void fuzz_check(bool holds) {
   if (!holds) std::abort();
 }
 
-/// What `action` returns, or nothing where it throws an Error(code) that starts with `prefix`. Any other exception is a
-/// finding.
+/// Returns the result of `action`, or nothing if `action` throws an Error(code) with a text that starts with `prefix`.
+/// Any other exception is a finding.
 template <typename Action>
 auto accepted(std::string_view prefix, const Action& action, ExitCode code = ExitCode::data)
     -> std::optional<decltype(action())> {
@@ -56,7 +56,8 @@ class ScratchFile {
   Descriptor descriptor_;
 };
 
-/// An empty directory in memory, or where temporary files go if there is none such, removed at the end.
+/// An empty directory in memory or, if there is no directory in memory, in the directory for temporary files. It is
+/// removed at the end.
 class ScratchDirectory {
  public:
   ScratchDirectory() {

@@ -13,8 +13,8 @@ namespace carillon {
 struct Markup {
   std::string fault;
   std::vector<std::string> elements;  ///< names, in the order of their start tags
-  std::string text;                   ///< of all elements except style and script, with resolved entities
-  std::vector<std::string> values;    ///< of all attributes
+  std::string text;                   ///< text of all elements except style and script, with resolved entities
+  std::vector<std::string> values;    ///< values of all attributes
 
   explicit Markup(std::string_view page) {
     std::vector<std::string> open;

@@ -60,7 +60,7 @@ class ErrorMetric : public Metric {
   std::string text() const override { return fmt::format("error = {:.3f}", sums_[0] / sums_[1]); }
 
  private:
-  std::array<double, 2> sums_{};  // of errors, of samples
+  std::array<double, 2> sums_{};  // sum of the errors, number of samples
 };
 
 inline Task accuracy_task() {

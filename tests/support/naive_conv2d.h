@@ -28,7 +28,7 @@ struct Conv2dGradients {
   std::vector<double> x, weights, biases;
 };
 
-/// The header's formulas as loops in double precision.
+/// Computes the formulas of kernels/conv2d/conv2d.h with loops in double precision.
 struct NaiveConv2d {
   Shape x_shape, y_shape;
   SlidingWindow vertical, horizontal;

@@ -55,7 +55,7 @@ inline Network normalized_network() {
   });
 }
 
-/// A residual block: its batch norms take over a ReLU, nothing, or an addition with its ReLU.
+/// A residual block. Passes fuse a ReLU, nothing, or an addition with its ReLU into its batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
@@ -100,13 +100,14 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
 /// The task of these networks.
 inline Task ten_classes() { return classification_task({.classes = 10}); }
 inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
-/// Smoothed for the normalized network, so that tests of all networks have both.
+/// The loss has label smoothing for the normalized network only, so that tests of all networks cover losses with and
+/// without label smoothing.
 inline Task task_of(const Network& network) {
   return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
-/// Except resnet18, resnet50 and airbench96, which have too many variables for tests that make them. resnet18_cifar and
-/// airbench94 have most of their ops.
+/// All networks except resnet18, resnet50 and airbench96, which have too many variables for tests that build them.
+/// resnet18_cifar and airbench94 have most of the ops of these three.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),

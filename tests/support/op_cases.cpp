@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t cifar_bytes = 3072;
 
-/// Labels of the noise.
+/// Adds a target for the labels of the noise batch.
 Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
 
 std::vector<OpCase> products() {
@@ -251,7 +251,7 @@ std::vector<OpCase> norms() {
                          freeze_statistics(h.graph(), [](const Graph::Node&) { return true; });
                          return activated(activation, h.graph(), z);
                        }});
-      if (kind == ActivationKind::gelu) continue;  // no sum takes it
+      if (kind == ActivationKind::gelu) continue;  // no addition can be fused with it
       cases.push_back({.name = "BatchNormAndSum" + std::to_string(channels) + name,
                        .batch = 9,
                        .build = [channels, activation = kind](OpHarness& h) {
@@ -317,7 +317,7 @@ std::vector<OpCase> losses() {
                      }});
   }
   for (const std::int64_t classes : {100, 1000}) {
-    for (const std::int64_t batch : {3, 70}) {  // the layer's bias gradient is the loss's affair, or its own
+    for (const std::int64_t batch : {3, 70}) {  // the loss computes the bias gradient of the layer, or the layer does
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
                        .batch = batch,
                        .integers = true,

@@ -17,9 +17,9 @@ struct OpCase {
   std::int64_t batch = 1;
   std::size_t image_bytes = 1;
   bool integers = false;  ///< variables are -1, 0 or 1: sums below 256 are exact in bfloat16, and so are their signs
-  float fp32_tolerance = 2e-6f, tf32_tolerance = 2e-3f, bf16_tolerance = 1.5e-2f;  ///< of the largest value
+  float fp32_tolerance = 2e-6f, tf32_tolerance = 2e-3f, bf16_tolerance = 1.5e-2f;  ///< relative to the largest value
   bool drops = false;                                                              ///< some inputs reach no output
-  bool rounds_once = true;  ///< bfloat16 values lie between ops only in the output
+  bool rounds_once = true;  ///< only the output is rounded to bfloat16, no value between ops
   std::function<Value(OpHarness&)> build;
 };
 std::vector<OpCase> op_cases();

@@ -16,7 +16,7 @@
 namespace carillon::testing {
 namespace {
 
-/// `values` into a tensor of f32 or bf16.
+/// Writes `values` to a tensor of f32 or bf16.
 void upload(Device& device, std::span<const float> values, const Tensor& tensor) {
   if (tensor.type == DType::f32) return upload_floats(device, values, tensor);
   std::vector<Bf16> stored(values.size());
@@ -24,7 +24,7 @@ void upload(Device& device, std::span<const float> values, const Tensor& tensor)
   device.upload(stored.data(), tensor.data, tensor.bytes());
 }
 
-/// y = the variable, so that an input has a gradient to look at.
+/// y = the variable, so that tests can read the gradient of an input.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }

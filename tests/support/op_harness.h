@@ -1,6 +1,7 @@
 // OpHarness: runs one op (or a few) from inputs that a test sets, and checks its gradients.
 //
-// On the CPU, float32 values and gradients are the ops' own memory. Others are copies, valid until the next request.
+// On the CPU, float32 values and gradients refer to the memory of the ops. All other values and gradients are copies,
+// which are valid until the next request.
 //
 // Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
 // random c (for a scalar output: the output itself), summed in double precision.
@@ -22,7 +23,7 @@ namespace carillon::testing {
 /// `count` reproducible values, uniform in [low, high).
 std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
 
-/// A ReLU on `x`, or `x`.
+/// Adds a ReLU to `x`, or returns `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
 /// x followed by the activation, as a separate op until a pass fuses it.
 Value activated(ActivationKind kind, Graph& graph, Value x);
@@ -30,11 +31,11 @@ Value activated(ActivationKind kind, Graph& graph, Value x);
 class OpHarness {
  public:
   explicit OpHarness(std::int64_t batch_size, int thread_count = 1);
-  /// On `device`, which outlives the harness.
+  /// Runs the op on `device`, which must outlive the harness.
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// The ops' step inputs on a CPU, if `finish` gets no others.
+  /// The step inputs of the ops on a CPU, unless `finish` gets other step inputs.
   StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
@@ -42,7 +43,7 @@ class OpHarness {
   Value target(std::span<std::int32_t> values);
   Value target(const TargetSpec& spec, std::span<std::byte> values);
   /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
-  /// random values until set. `inputs`: where ops find their batch; outlives the harness.
+  /// random values until set. `inputs`: the step inputs from which the ops read their batch; must outlive the harness.
   void finish(Value output);
   void finish(Value output, const StepInputs& inputs);
 
@@ -55,7 +56,7 @@ class OpHarness {
   /// The output of an evaluation with the current variables and buffers.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
-  /// The gradient that `backward` starts from, for an output of `count` elements: the objective's c.
+  /// The gradient with which `backward` starts, for an output of `count` elements: the c of the objective.
   static std::vector<float> output_gradient(std::size_t count);
 
   /// Central differences with `step` on up to `samples` elements of every variable.

@@ -17,14 +17,14 @@ using OpResults = std::map<std::string, std::vector<float>>;
 
 inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Results for variables with values that bfloat16 holds, so that no device rounds them.
+/// The results for variables with values that bfloat16 can represent, so that no device rounds them.
 OpResults results_of(const OpCase& op, OpHarness& harness);
 
 /// Compares to `tolerance`, relative to the largest value of each tensor.
 void expect_close(const OpResults& expected, const OpResults& got, float tolerance);
 
-/// If a value of the input "x" or "z" is `bad`, or all are, the output has a value that is not finite. An op of the
-/// batch's images alone has no such input.
+/// Checks that the output has a non-finite value if one value, or every value, of the input "x" or "z" is `bad`. An op
+/// that reads only the images of the batch has no such input.
 void expect_reported(const OpCase& op, OpHarness& harness, float bad);
 
 /// The op on a CPU, with a batch of noise.
@@ -34,7 +34,7 @@ class OpOnCpu {
   OpHarness& harness() { return harness_; }
 
  private:
-  NoiseBatch samples_;  // which the ops read in place
+  NoiseBatch samples_;  // the ops read the samples in place
   std::vector<std::int32_t> labels_;
   StepInputs inputs_;
   OpHarness harness_;

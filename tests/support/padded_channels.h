@@ -1,4 +1,4 @@
-// Images with padded channels, as a GPU's convolutions may prefer them.
+// Images with padded channels, which convolutions on a GPU may prefer.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace carillon::testing {
 
-/// Each pixel's `channels` of `values`, and 0 for those that follow, up to `padded`.
+/// Copies the `channels` channels of each pixel from `values`, and adds channels with 0 up to `padded` channels.
 template <typename T>
 std::vector<T> padded_channels(const std::vector<T>& values, std::size_t channels, std::size_t padded) {
   std::vector<T> result(values.size() / channels * padded);  // zeros

@@ -27,7 +27,7 @@ inline std::vector<float> of_pytorch(const std::string& name) {
   throw std::runtime_error("PyTorch's results have no " + name);
 }
 
-/// Within `tolerance` of PyTorch's array, relatively above 1.
+/// Checks that values are within `tolerance` of PyTorch's array; the tolerance is relative for values above 1.
 inline void expect_as_pytorch(std::span<const float> found, const std::string& name, double tolerance) {
   SCOPED_TRACE(name);
   expect_near({found.begin(), found.end()}, of_pytorch(name), tolerance);

@@ -28,7 +28,7 @@ inline Outcome run_program(const std::string& command, const std::string& launch
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-/// The program has ended with `code`, after one line that contains `text`.
+/// Checks that the program ended with exit code `code`, after one line that contains `text`.
 inline void expect_one_line(const Outcome& outcome, ExitCode code, const std::string& text) {
   EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
   EXPECT_THAT(outcome.output, ::testing::HasSubstr(text));

@@ -13,7 +13,7 @@ namespace carillon::testing {
 /// Shapes by name.
 using StateDict = std::map<std::string, std::vector<std::int64_t>>;
 
-/// For 10 classes, by the network's name in Carillon.
+/// The arrays for 10 classes, by the name of the network in Carillon.
 inline std::map<std::string, StateDict> state_dicts() {
   std::map<std::string, StateDict> all;
   std::ifstream file(CARILLON_TEST_SAMPLES "/state_dicts.txt");

@@ -25,7 +25,7 @@ class StepRing {
   StepRing(const StepRing&) = delete;
   StepRing& operator=(const StepRing&) = delete;
 
-  /// Writes the entry of step `step`: sample i is row `rows[i]`, and record `records[i]` where they are given.
+  /// Writes the entry of step `step`: sample i has row `rows[i]` and, if `records` are given, record `records[i]`.
   void put(std::uint64_t step, const StepHeader& header, std::span<const std::uint32_t> rows,
            std::span<const std::uint32_t> records = {}) {
     std::byte* entry = entries_.data() + step % capacity_ * entry_bytes_;

@@ -1,4 +1,4 @@
-// SwitchedOff: switches ways of computing on a GPU off as long as it lives (src/device/cuda_backend.h).
+// SwitchedOff: switches off GPU optimisations for its lifetime (src/device/cuda_backend.h).
 #pragma once
 
 #include <cstdlib>

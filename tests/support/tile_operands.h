@@ -18,7 +18,7 @@ struct TileOperands {
   std::vector<const Bf16*> left_tiles;
   std::vector<std::int64_t> right_offsets;
   std::vector<float> sums;
-  TileProduct product;  ///< of the arrays above
+  TileProduct product;  ///< product of the arrays above
 
   TileOperands(int count, std::int64_t steps, float range, std::uint64_t seed, int panels = 1)
       : left(static_cast<std::size_t>(count * steps * tile_elements)),

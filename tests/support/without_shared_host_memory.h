@@ -1,4 +1,5 @@
-// The ranks' communicator without shared host memory: it averages gradients, and every tower updates its own variables.
+// The communicator of the ranks without shared host memory: it averages gradients, and every tower updates its own
+// variables.
 #pragma once
 
 #include "tests/support/forwarding_communicator.h"

@@ -31,15 +31,15 @@ struct ProgramSpec {
   /// `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
-  MakeTask make_task = nullptr;  ///< null: the usual task of schema.target
+  MakeTask make_task = nullptr;  ///< null: the standard task for schema.target
   /// The program's own op types. Its evaluations find them by name in checkpoints.
   std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
   /// The records contain pictures of any size, and options such as --image-size state how a picture becomes an image.
   /// The schema and the decoder then come from records.json and the options, not from `defaults`.
   bool of_pictures = false;
-  /// The images are colour photographs: the training program has --distort, and both programs have
-  /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
+  /// The images are colour photographs. The training program has the option --distort, and both programs have the
+  /// option --test-time-augmentation. The networks normalise the pixels, so the programs have no --pixel-scale.
   bool distorts = false;
   /// The network and the size of square pictures that the notice about trainings of more than an hour recommends.
   /// Empty: no notice.
@@ -50,7 +50,7 @@ struct ProgramSpec {
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
 };
 
-/// The names of the networks, in their order.
+/// The names of program_spec.networks, in the same order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
 /// The function that makes the network with this name. Errors: failed (no network has this name).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);

@@ -29,9 +29,9 @@ class Attributes {
 
   /// Replaces a value of that name.
   void set(std::string_view name, Value value) { values_.insert_or_assign(std::string(name), std::move(value)); }
-  /// Null: there is no such attribute.
+  /// Null: there is no attribute of this name.
   const Value* find(std::string_view name) const;
-  /// In alphabetical order.
+  /// All attributes, in alphabetical order of their names.
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
   bool operator==(const Attributes&) const = default;
 
@@ -39,7 +39,7 @@ class Attributes {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// Largest magnitude of an integer attribute: products of two extents then fit into 64 bits.
+/// Largest magnitude of an integer attribute. The limit ensures that products of two extents fit into 64 bits.
 inline constexpr std::int64_t max_attribute = std::int64_t{1} << 31;
 
 /// Writes the fields of a params struct.
@@ -57,7 +57,7 @@ class AttributeWriter {
   void operator()(std::string_view name, const std::array<float, count>& values) {
     attributes_.set(name, std::vector<float>(values.begin(), values.end()));
   }
-  /// An enumerator whose value is its position in `names`.
+  /// Writes the name of an enumerator: the element of `names` at the position that equals the enumerator's value.
   template <typename Enum>
   void one_of(std::string_view name, Enum value, std::initializer_list<std::string_view> names) {
     attributes_.set(name, std::string(*(names.begin() + static_cast<std::ptrdiff_t>(value))));

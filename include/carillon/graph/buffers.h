@@ -15,7 +15,8 @@
 
 namespace carillon {
 
-/// How checkpoints and evaluations combine the buffers of the ranks. Each rank computes its own, except for `equal`.
+/// How checkpoints and evaluations combine the buffers of the ranks. Each rank computes its own buffers, except buffers
+/// that are `equal`.
 enum class AcrossRanks {
   first,  ///< the buffer of rank 0
   mean,   ///< the mean over the ranks

@@ -16,7 +16,7 @@ enum class ComputeCopyFormat {
   filter_major,  ///< [last extent, all others] in the activations' type, padded to the channel count of the op's input
 };
 
-/// The layout of pixels with padding channels, which follow the pixel's own channels and hold 0.
+/// The layout of pixels with padding channels. The padding channels follow the pixel's own channels and hold 0.
 struct ChannelPadding {
   std::uint32_t channels = 1, padded = 1;  ///< per pixel without and with padding
 
@@ -38,7 +38,7 @@ inline ChannelPadding channel_padding(const Shape& filters, const Shape& input) 
 struct ComputeCopy {
   Tensor tensor;  ///< no data: the parameter has no compute copy
   ComputeCopyFormat form = ComputeCopyFormat::none;
-  ChannelPadding padding = {};  ///< filter_major: of the extent `in`
+  ChannelPadding padding = {};  ///< filter_major: padding of the extent `in`
   Buffer memory = {};           ///< holds the tensor
 };
 

@@ -51,8 +51,8 @@ class Graph {
     DType type = DType::f32;
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
-    bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on one that trains
-    bool is_input = false;        ///< no op produces it: it is part of the step's inputs (StepInputs)
+    bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on a parameter that trains
+    bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
   };
   struct Node {
     std::string name;
@@ -72,15 +72,15 @@ class Graph {
     std::vector<int> parameters = {};
     std::vector<int> buffers = {};
     OpTraits traits = {};
-    /// The type and the attributes that add the same op again. Null for losses and for ops that passes add: a
-    /// NetworkDescription cannot contain them.
+    /// OpType::build with this type and `attributes` adds the same op again. Null for losses and for ops that passes
+    /// add: a NetworkDescription cannot contain such ops.
     const OpType* type = nullptr;
     Attributes attributes = {};
   };
 
-  /// `batch_size`: samples that the graph processes at once; the first extent of every value, except for scalars.
-  /// Scalars are float32, a target has the type of its TargetSpec, and all other values have the activation type of
-  /// `arithmetic`. Errors: failed (batch_size is not above 0).
+  /// `batch_size`: number of samples that the graph processes at once. It is the first extent of every value that is
+  /// not a scalar. Scalars are float32, a target has the type of its TargetSpec, and all other values have the
+  /// activation type of `arithmetic`. Errors: failed (batch_size is not above 0).
   explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32, const GraphContext& context = {});
 
   std::int64_t batch_size() const { return batch_size_; }
@@ -119,21 +119,21 @@ class Graph {
   Value add_value_like(Value value);
   /// Changes the last extent of a value.
   void set_channels(Value value, std::int64_t channels);
-  /// No op changes the buffer from here on (AcrossRanks::equal).
+  /// Declares that no op changes the buffer from now on (AcrossRanks::equal).
   void keep_buffer(int buffer);
-  /// The variable has no L2 loss from here on.
+  /// Removes the L2 loss of the variable.
   void remove_l2(int parameter);
   /// Replaces all nodes; `nodes` are in forward order. Recomputes the producer and the readers of every value, and
-  /// names a value after the op that produces it; the input that an op made by OpTraits::accumulating also outputs
-  /// keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is read before it is produced, or
-  /// produced twice).
+  /// names a value after the op that produces it. Exception: an op made by OpTraits::accumulating outputs its input
+  /// again, and this value keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is read
+  /// before it is produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
-  /// Recomputes ValueInfo::wants_gradient for training only some parameters. `trains`: by parameter index. Errors:
-  /// failed (wrong number of parameters).
+  /// Recomputes ValueInfo::wants_gradient if only some parameters are trained. `trains`: for each parameter index,
+  /// whether the parameter is trained. Errors: failed (wrong number of parameters).
   void want_gradients_of(const std::vector<bool>& trains);
 
  private:
-  /// Errors: failed (a parameter or a buffer has this name).
+  /// Reserves the name for a new parameter or buffer. Errors: failed (a parameter or a buffer has this name).
   void take_name(const std::string& name);
   void link();
 
@@ -160,7 +160,7 @@ struct OpType {
   Value (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes);
 };
 
-/// The type of an op with one input, which `builder` adds: builder(graph, name, x, params).
+/// Makes the OpType of an op with one input. `builder` adds the op: builder(graph, name, x, params).
 template <typename Params, auto builder>
 constexpr OpType op_type(std::string_view type) {
   return {
@@ -170,8 +170,8 @@ constexpr OpType op_type(std::string_view type) {
       }};
 }
 
-/// The type of an op without attributes and with one or two inputs: builder(graph, name, a) or builder(graph, name, a,
-/// b).
+/// Makes the OpType of an op without attributes and with one or two inputs. `builder` adds the op: builder(graph, name,
+/// a) or builder(graph, name, a, b).
 template <auto builder>
 constexpr OpType op_type(std::string_view type) {
   constexpr bool is_binary = std::is_invocable_v<decltype(builder), Graph&, const std::string&, Value, Value>;

@@ -1,7 +1,7 @@
 // NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
 //
-// A description lists the ops of a network with their types and attributes. Variables, buffers and shapes follow from
-// them. Seed, augmentation and batch size are not part of a description: the graph has them.
+// A description lists the ops of a network with their types and attributes. The ops determine the variables, buffers
+// and shapes. Seed, augmentation and batch size are not part of a description: the graph has them.
 //
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
@@ -41,21 +41,22 @@ struct NetworkDescription {
 };
 
 /// Describes the ops that `add_layers` adds to a graph with one sample. `add_layers` returns the output. Errors: failed
-/// (an op has no OpType; two ops have the same name; the output is not [batch, outputs]; a name or a size that
-/// read_description refuses), and those of `add_layers`.
+/// (an op has no OpType; two ops have the same name; the output is not [batch, outputs]; read_description would refuse
+/// a name or a size), and the errors of `add_layers`.
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers);
 
 /// Adds all ops of the network to an empty graph whose context has the network's image shape, and returns the output.
-/// Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not [batch, outputs]), and
-/// those of the ops.
+/// Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not [batch, outputs]), and the
+/// errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
 /// Whether the network has an op of this type, for example "attention".
 bool has_op(const NetworkDescription& network, std::string_view type);
 
 std::string description_text(const NetworkDescription& network);
-/// Reads the JSON text. `types`: all known op types. Errors: data (not such a text; an unknown op type).
+/// Reads the JSON text. `types`: all known op types. Errors: data (not a description in this format; an unknown op
+/// type).
 NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types);
 
 }  // namespace carillon

@@ -21,17 +21,17 @@ struct OpTensors {
   /// data. The output gradient of the loss is 1 by definition and has no data.
   std::vector<Tensor> input_gradients, output_gradients;
   std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
-  /// By parameter, in the format of OpTraits::compute_copy_format. They are current when the op runs: the update writes
-  /// them, and an evaluation converts them before its first batch. Empty (in summaries of layers, and on CPUs), or an
-  /// element without data: the op reads `parameters`.
+  /// The compute copy of each parameter, in the format of OpTraits::compute_copy_format. The copies are current when
+  /// the op runs: the update writes them, and an evaluation converts the parameters before its first batch. If the
+  /// vector is empty (in summaries of layers, and on CPUs) or an element has no data, the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
   std::vector<Tensor> buffers;  ///< float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases
   /// of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
-  /// If not empty, backward computes the loss and the other step sums and writes them here; forward need not write the
-  /// loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only for
-  /// ops with OpTraits::writes_step_sums.
+  /// If this span is not empty, backward computes the loss and the other step sums and writes them to it; forward need
+  /// not write the loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step.
+  /// Set only for ops with OpTraits::writes_step_sums.
   std::span<float> step_sums = {};
 };
 
@@ -46,7 +46,7 @@ class TowerLink {
   /// order, with equal lengths.
   virtual std::vector<double> gather(std::span<const double> own) = 0;
   /// For GPUs: enqueues a copy of every rank's row to all ranks. Collective, as gather. `rows`: device memory with any
-  /// bits, [size()][row], where a row is a multiple of 16 floats; row rank() is this rank's.
+  /// bits, [size()][row]. A row has a multiple of 16 floats; row number rank() belongs to this rank.
   virtual void gather_rows(std::span<float> rows, Stream& stream) = 0;
 };
 
@@ -63,8 +63,8 @@ class Op {
   virtual ~Op() = default;
   /// Enqueues outputs = f(inputs, parameters, buffers) and, in training, the change of the buffers.
   virtual void forward(Stream& stream) = 0;
-  /// Enqueues input and parameter gradients and overwrites them; but an op made by OpTraits::accumulating adds to the
-  /// gradient of input 0. May use output gradients as scratch.
+  /// Enqueues the computation of input and parameter gradients, which overwrites the old gradients. Exception: an op
+  /// made by OpTraits::accumulating adds to the gradient of input 0. May use output gradients as scratch.
   virtual void backward(Stream& stream) = 0;
 };
 
@@ -92,9 +92,9 @@ class OpDefinition {
   /// op never writes it. Nullopt: the output has its own memory.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
   /// The number of the output whose gradient shares memory with the gradient of input number `input`: backward then
-  /// works in place. Nullopt: this gradient has its own memory. Two inputs share with the same output only in an op
-  /// made by OpTraits::sharing_gradients, because the op that produces an input may use that input's gradient as
-  /// scratch.
+  /// works in place. Nullopt: this gradient has its own memory. Two inputs may share memory with the same output only
+  /// in an op made by OpTraits::sharing_gradients, because the op that produces an input may use that input's gradient
+  /// as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

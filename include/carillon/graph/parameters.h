@@ -5,7 +5,7 @@
 // multiple of 64 bytes; the gaps hold zeros.
 //
 // After the last gradient come the step sums: step_sum_count or more floats, such as this rank's loss. The all-reduce
-// of the gradients includes them, so that every rank gets their means over the ranks.
+// of the gradients includes the step sums, so that every rank gets their means over the ranks.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ namespace carillon {
 struct Initializer {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
   /// constant: the value. truncated_normal: the standard deviation before truncation. Draws beyond two standard
-  /// deviations are repeated, and the result is not rescaled. uniform: b of [-b, b).
+  /// deviations are repeated, and the result is not rescaled. uniform: b, for draws from [-b, b).
   float value = 0.0f;
-  /// If not negative, random values depend on this number instead of the variable's name. Old networks use it, so that
-  /// their initial values stay the same.
+  /// If not negative, random values depend on this number instead of the variable's name. Old networks set the number,
+  /// so that their initial values stay the same.
   int number = -1;
   /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o
-  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
+  /// (1 in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
   /// Kind::constant.
   bool dirac = false;
 };
@@ -38,11 +38,11 @@ struct ParameterSpec {
   std::string name;
   Shape shape;
   Initializer initializer;
-  /// c: the update adds c * w to the gradient. The L2 loss c * sum(w^2) / 2 is reported separately from the task's
-  /// loss.
+  /// The factor c: the update adds c * w to the gradient. The L2 loss c * sum(w^2) / 2 is reported separately from the
+  /// task's loss.
   float l2_factor = 0.0f;
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
-  /// A table of vectors: update rules that treat vectors and matrices differently treat it as a vector.
+  /// The variable is a table of vectors. Update rules that treat vectors and matrices differently treat it as a vector.
   bool is_embedding = false;
   int block = -1;  ///< the block of the network to which the variable belongs (Graph::set_block); -1: none
 };
@@ -72,11 +72,11 @@ class ParameterLayout {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
-/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank asks for an exchange
-/// of control requests (StepHeader::request_sync), else 0.
+/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank requests an exchange
+/// of control requests (StepHeader::request_sync), otherwise 0.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
-/// The memory of a store, which owns the buffers. The store does not clear them. If `values` or `slots` is empty, the
+/// The memory of a store. The store owns these buffers and does not clear them. If `values` or `slots` is empty, the
 /// store allocates zeroed memory on its device.
 struct ParameterMemory {
   Buffer gradients;                              ///< gradient_bytes; empty: no training
@@ -90,30 +90,30 @@ std::size_t value_bytes(const ParameterLayout& layout);
 
 class ParameterStore {
  public:
-  /// Values and slots are those in `memory`; memory that the store allocates is zero. `sum_count`: number of step sums,
-  /// at least step_sum_count. Errors: failed (a buffer is too small).
+  /// Values and slots start with the contents of `memory`, or with zeros if the store allocates them. `sum_count`:
+  /// number of step sums, at least step_sum_count. Errors: failed (a buffer is too small).
   ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory, std::vector<Slot> slots = {},
                  std::size_t sum_count = step_sum_count);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const ParameterLayout& layout() const { return layout_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  /// The index of the slot of that name. Errors: failed (no such slot).
+  /// The index of the slot of that name. Errors: failed (no slot has this name).
   int slot_named(std::string_view name) const;
 
   Tensor value(int parameter) const { return view(values(), parameter); }
-  /// No data outside training.
+  /// The gradient of a parameter; a tensor without data outside training.
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
-  /// By parameter, or empty.
+  /// The compute copy of each parameter, or an empty vector.
   const std::vector<ComputeCopy>& compute_copies() const { return memory_.compute_copies; }
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
   /// As values(). Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
-  /// [layout().total() + sum_count]: gradients, then the step sums. Errors: failed (a store without gradients). So does
-  /// step_sums().
+  /// [layout().total() + sum_count]: gradients, then the step sums. Errors: failed (the store has no gradients).
+  /// step_sums() has the same error.
   std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
@@ -132,13 +132,14 @@ class ParameterStore {
 /// Whether the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
 bool name_matches(const std::string& pattern, const std::string& name);
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
-/// Checks the patterns of an option. Errors: usage (one matches no variable; the text names `option`, "--freeze").
+/// Checks the patterns of an option. Errors: usage (a pattern matches no variable; the text names `option`, for example
+/// "--freeze").
 void check_patterns(const std::string& option, const std::vector<std::string>& patterns,
                     const std::vector<ParameterSpec>& variables);
 
 /// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
-/// the initializer has a number (Philox). Errors: failed (dirac with drawn values, but the shape is not that of filters
-/// with odd height and width).
+/// the initializer has a number (Philox). Errors: failed (the initializer has `dirac` and draws values, but the shape
+/// is not [height, width, in, out] with odd height and width).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

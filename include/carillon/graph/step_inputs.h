@@ -4,8 +4,8 @@
 //
 // GPU ops read a ring of entries in GPU memory, one entry per step. An entry has:
 // - a header;
-// - for each sample, its row number in `images` and `targets`; a row is a place in the records that the GPU
-//   keeps, else in the ring;
+// - for each sample, its row number in `images` and `targets`; if the GPU keeps all records, a row is a place in these
+// records, otherwise a place in the ring;
 // - for each sample, its record number in the dataset.
 //
 // The current entry is `*step_counter % capacity`. The last kernel of a step adds 1 to the counter. A step captured in
@@ -32,7 +32,7 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/sample.h)
   StepScalars scalars;
-  /// 1: this rank asks all ranks to exchange their control requests (save, stop) after this step; else 0.
+  /// 1: this rank requests that all ranks exchange their control requests (save, stop) after this step; otherwise 0.
   float request_sync = 0.0f;
   std::uint32_t reports_l2 = 0;  ///< 1: the step computes StepOutcome::l2_loss; else 0
 };
@@ -49,7 +49,7 @@ struct StepTable {
   std::uint32_t target_bytes = 0;
   const std::byte* targets = nullptr;  ///< [row] of target_bytes each
 
-  /// Offsets of the rows and of the record numbers in an entry.
+  /// Offsets, within an entry, of the row numbers and of the record numbers.
   static constexpr std::uint32_t rows_offset = sizeof(StepHeader);
   static constexpr std::uint32_t records_offset(std::size_t batch_size) {
     return static_cast<std::uint32_t>(rows_offset + batch_size * sizeof(std::uint32_t));
@@ -81,10 +81,11 @@ struct StepTable {
   }
 };
 
-/// The result of a step for the host: the means of the step sums, and the L2 loss. Equal on all ranks.
+/// The result of a step for the host: the means of the step sums, the L2 loss and the norm of the gradient. Equal on
+/// all ranks.
 struct StepOutcome {
   float loss = 0.0f;            ///< loss of the task, without L2
-  float sync_requests = 0.0f;   ///< fraction of the ranks, 0 to 1, with StepHeader::request_sync 1
+  float sync_requests = 0.0f;   ///< fraction of the ranks, 0 to 1, that set StepHeader::request_sync to 1
   double l2_loss = 0.0;         ///< L2 loss before the update, if StepHeader::reports_l2 is 1; otherwise 0
   double gradient_norm = -1.0;  ///< norm of the mean gradient before clipping; negative: not computed
 };
@@ -100,11 +101,11 @@ struct StepProgress {
 struct StepInputs {
   // The current step, for ops on the host.
   Batch batch;  ///< this rank's samples, valid until the step is done
-  /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: its ops read targets through `table`.
+  /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: GPU ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;  ///< as StepHeader::request_sync
-  // For a GPU. Its ops copy these structs when they are created.
+  // For a GPU. GPU ops copy these structs when they are created.
   StepTable table;
   StepProgress progress;
 };

@@ -83,8 +83,8 @@ struct Network : NetworkDescription {
   MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;                   ///< batch norm statistics over the batches of all ranks, in training
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics in training, and keep them
-  /// Shell patterns of variables that are never trained. A batch norm is frozen, as by `freeze_batch_norm`, if they
-  /// match all its variables.
+  /// Shell patterns of variables that are never trained. If the patterns match all variables of a batch norm, the batch
+  /// norm is frozen, as with `freeze_batch_norm`.
   std::vector<std::string> frozen_variables = {};
   std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
@@ -110,7 +110,7 @@ struct BuiltNetwork {
   Value input;                ///< the images that the first layer reads, after warping and mixing
   Value output;               ///< [batch, outputs]
   Value loss;                 ///< [], the mean over the batch; training with a task only
-  std::vector<Layer> layers;  ///< summary only: all of them can be read after a forward pass
+  std::vector<Layer> layers;  ///< summary only: all layers can be read after a forward pass
 };
 
 struct BuildSettings {
@@ -129,15 +129,15 @@ struct BuildSettings {
 /// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
 /// cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// As above, but without a target and a loss.
+/// As the overload above, but the graph has no target and no loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations in the forward pass of one sample, of parameters with at least 2 extents, such as weights
-/// and filters. Biases, batch norm and ops without parameters are not counted.
+/// Multiply-add operations in the forward pass of one sample. Only parameters with at least 2 extents, such as weights
+/// and filters, are counted; biases, batch norm and ops without parameters are not.
 std::int64_t multiply_adds(const Graph& graph);
-/// Those of one op.
+/// The multiply-add operations of one op in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);
 
 }  // namespace carillon

@@ -29,7 +29,7 @@ struct Command {
   std::string name;
   std::string synopsis;  ///< its arguments: "FOLDER [OPTION...]"
   std::string purpose;   ///< one line
-  std::string programs;  ///< whose options it passes on: "image_train, image_eval"
+  std::string programs;  ///< programs to which it passes options: "image_train, image_eval"
   int (*run)(const std::vector<std::string>& words);
 };
 

@@ -55,7 +55,7 @@ class PicturePredictor {
   const ImageShape& image_shape() const { return network_.image; }
   TargetKind target() const { return target_.kind; }
   std::size_t class_count() const { return class_names_.size(); }
-  /// Name of a class, label or number; its index if it has no name.
+  /// The name of a class, label or number. Returns the index as text if there is no name.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
   std::size_t batch_size() const { return settings_.batch_size; }
   /// The colour behind transparent pixels, as in the training.
@@ -66,8 +66,8 @@ class PicturePredictor {
   /// decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
-  /// For each of up to batch_size() images, the probabilities of the classes or labels, or the numbers. Errors: failed
-  /// (a non-finite output).
+  /// Returns, for each of up to batch_size() images, the probabilities of the classes or labels, or the numbers.
+  /// Errors: failed (a non-finite output).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
  private:
@@ -93,7 +93,7 @@ PictureDecoding decoding_of(const LoadedCheckpoint& loaded, const Network& netwo
   return {.shorter = std::max(network.image.height, network.image.width)};
 }
 
-/// The network, if a batch of pictures fits the memory. Errors: usage.
+/// Builds the network and checks that a batch of pictures fits into the memory. Errors: usage.
 const Network& fitting(const Network& network, const PredictorSettings& settings, const Device& device) {
   const auto batch_size = static_cast<std::int64_t>(settings.batch_size);
   check_batch_fits(build_network(network, {batch_size, Arithmetic::fp32, Purpose::evaluation}), device, 1,
@@ -189,7 +189,8 @@ void declare(OptionSet& set, PredictOptions& o) {
   set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-/// The files among `places`, and the pictures in the folders among them, sorted by the bytes of their names.
+/// The files in `places`, and the pictures in the folders in `places`. The pictures of a folder are sorted by the bytes
+/// of their names.
 std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
   std::vector<fs::path> found;
   for (const std::string& place : places) {
@@ -322,7 +323,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         print_prediction(predictor, some[i], probabilities[predicted], options);
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
-      } catch (const Error& error) {  // does not stop the other pictures
+      } catch (const Error& error) {  // the other pictures are still predicted
         print_text(STDERR_FILENO, fmt::format("carillon_predict: {}\n", printable(error.what())));
         if (code == ExitCode::done) code = error.code();
       }

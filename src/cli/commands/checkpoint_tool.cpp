@@ -52,7 +52,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// Metadata for programs that run the model.
+/// The metadata of an ONNX model, for programs that run the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool averages) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},
@@ -87,7 +87,7 @@ auto naming_checkpoint(const LoadedCheckpoint& loaded, const Write& write) {
   }
 }
 
-/// Returns the number of bytes.
+/// Writes the ONNX model and returns its number of bytes.
 std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const Network network = network_of(loaded);
@@ -125,7 +125,7 @@ int export_network(const Arguments& given) {
   return 0;
 }
 
-/// A line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
+/// Returns one line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
 std::string options_text(const std::string& json) {
   const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
   if (!options.is_object()) return fmt::format("    {}\n", printable(json));
@@ -173,7 +173,7 @@ int inspect(const Arguments& given) {
   return 0;
 }
 
-/// Errors: data (a value is not finite).
+/// Checks that all values of the array `name` are finite. Errors: data.
 void require_finite(const std::string& file, const std::string& name, std::span<const float> values) {
   const std::size_t bad = summarise(values).not_finite;
   if (bad == 0) return;
@@ -193,7 +193,7 @@ int verify(const Arguments& given) {
   return 0;
 }
 
-/// Prints the lines of options_text that only one of them has.
+/// Prints the lines of options_text that only one of the two checkpoints has.
 void print_changed_options(const std::string& first, const std::string& second) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> found;
@@ -212,7 +212,7 @@ void print_changed_options(const std::string& first, const std::string& second) 
   print_others(theirs, ours, '>');
 }
 
-/// Prints the differences except those of arrays. Returns whether there are none.
+/// Prints all differences except differences of arrays. Returns true if there are none.
 bool has_equal_facts(const CheckpointState& ours, const CheckpointState& theirs) {
   bool is_equal = true;
   const auto compare = [&](std::string_view name, const auto& a, const auto& b) {

@@ -1,4 +1,4 @@
-// The commands of the program `carillon`: those with their own names, and the programs that are links to it.
+// The commands of the program `carillon`: its own commands, and the programs that are links to `carillon`.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ int checkpoint_tool_main(int argc, char** argv);
 int tfrecord_convert_main(int argc, char** argv);
 int tfrecord_inspect_main(int argc, char** argv);
 
-/// tfrecord_convert with the words after its name. A conversion of pictures ends with exit code 75, without a message
-/// and without files, once `stops` returns true.
+/// Runs tfrecord_convert. `words`: after its name. Once `stops` returns true, a conversion of pictures ends with exit
+/// code 75, without a message and without files.
 int convert_until(const std::vector<std::string>& words, const std::function<bool()>& stops);
 
 // The commands of `carillon`. Each takes the words after its name and returns the exit code.
@@ -55,8 +55,8 @@ struct EvaluationProgram {
   ProgramSpec spec;
 };
 
-/// The program that evaluates this checkpoint. Errors: data (its picture options are damaged, or none of Carillon's
-/// programs has its network).
+/// The program that evaluates this checkpoint. Errors: data (the checkpoint has damaged picture options, or none of
+/// Carillon's programs has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
 /// The options of image_train, with its defaults. They set `options` and `pictures`.

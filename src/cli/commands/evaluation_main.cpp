@@ -25,7 +25,8 @@
 namespace carillon {
 namespace {
 
-/// Errors: data (image_train and other programs evaluate only their own checkpoints).
+/// Checks that a checkpoint of image_train is evaluated by image_eval, and any other checkpoint by another program.
+/// Errors: data.
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
@@ -92,14 +93,14 @@ BuiltNetwork build_for_evaluation(const Network& network, const BuildSettings& s
   }
 }
 
-/// Names the evaluated values of the checkpoint, and the method.
+/// Returns a text that names the evaluated values of the checkpoint, and test-time augmentation if it is used.
 std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& options) {
   const bool averages = !options.raw_weights && has_moving_averages(loaded);
   const std::string values = averages ? "moving averages" : "variables";
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-/// Prints the result. `values`: those that were evaluated.
+/// Prints the result. `values`: name of the evaluated values of the checkpoint.
 void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
                   const Metric& metric) {
   const std::string note = is_synthetic(options.data.files) ? synthetic_note : "";
@@ -118,9 +119,9 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
-  options.device.precision = program_spec.defaults.device.precision;  // as the evaluations of a training
+  options.device.precision = program_spec.defaults.device.precision;  // as in evaluations during a training
   if (program_spec.of_pictures) {
-    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger ones may exceed the memory
+    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger batches may exceed the memory
   }
   return options;
 }

@@ -27,7 +27,7 @@
 namespace carillon {
 namespace {
 
-/// The outputs that are given, as (option, file).
+/// The outputs that the user requested, as (option, file).
 std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& options) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const std::string& file : options.report) given.emplace_back("--report", file);
@@ -38,10 +38,10 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
 
 bool is_page(const std::string& file) { return report_form(file) == ReportForm::html; }
 
-/// A page has no confusion matrix of all classes.
+/// Whether a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
-/// JSON and CSV reports have only sums over the records.
+/// Whether an output needs the predictions of single records. JSON and CSV reports have only sums over the records.
 bool needs_predictions(const EvalOptions& options) {
   return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }
@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, std::string>> described_options(const std::st
   return options;
 }
 
-/// "train-00000: record 17, cat.jpg"
+/// Returns a text such as "train-00000: record 17, cat.jpg".
 std::string origin_text(const Dataset::Place& place, const std::string& picture) {
   return fmt::format("{}: record {}{}{}", std::filesystem::path(place.path).filename().string(), place.number,
                      picture.empty() ? "" : ", ", picture);
@@ -82,7 +82,7 @@ class OutputWriter {
     const LoadedCheckpoint& loaded = result_.loaded;
     return {loaded.path.string(), loaded.state.model, result_.values, loaded.state.global_step};
   }
-  /// The names of the pictures of these records; empty texts if they have none.
+  /// The picture names of these records; an empty text for a record without a name.
   std::vector<std::string> picture_names_of(const std::vector<std::size_t>& ascending) const;
   Picture thumbnail(std::size_t record) const;
   std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;

@@ -18,12 +18,12 @@ namespace carillon {
 
 /// The options of an evaluation program.
 struct EvalOptions {
-  /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: the checkpoint's.
+  /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: use the value in the checkpoint.
   DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
-  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as they say
+  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as in records.json
   std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
-  // Files that are written after the evaluation; empty: none.
+  // Files that are written after the evaluation; empty: no file.
   std::vector<std::string> report;  ///< the results of each class
   std::string predictions;          ///< the most probable classes of each record
   std::string mistakes;             ///< a sheet of pictures
@@ -34,14 +34,15 @@ struct EvalOptions {
 /// The first option of an output that the user set: "--report". Empty: none is set.
 std::string output_option(const EvalOptions& options);
 
-/// Checks that all outputs can be written; changes nothing. Errors: usage (another ending, a file that two options
-/// name), io.
+/// Checks that all outputs can be written; changes nothing. Errors: usage (an unknown file ending, or a file that two
+/// options name), io.
 void check_output_places(const EvalOptions& options);
 
-/// Errors: usage (--report with too many classes for a confusion matrix).
+/// Checks that the outputs can be made for this number of outputs. Errors: usage (--report with too many classes for a
+/// confusion matrix).
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
-/// The metric of `task`; with outputs, one that has what they need in addition.
+/// The metric of `task`. If there are outputs, the metric also stores the data that the outputs need.
 MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task);
 
 /// An evaluation that has ended.
@@ -57,8 +58,9 @@ struct EvaluationResult {
   const Metric& metric;  ///< made by metric_for
 };
 
-/// Writes the outputs, each whole or not at all. Calls `heartbeat` for each record that it writes or draws. Errors:
-/// data (records that changed during the evaluation), io, usage (a report of more than max_report_bytes).
+/// Writes the outputs. Each file is written completely or not at all. Calls `heartbeat` for each record that it writes
+/// or draws. Errors: data (records that changed during the evaluation), io, usage (a report of more than
+/// max_report_bytes).
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat);
 
 }  // namespace carillon

@@ -16,7 +16,7 @@
 namespace carillon {
 namespace {
 
-/// The records that --model help assumes: the classes are those of --data, if it is given.
+/// The records that --model help assumes. If --data is given, its records define the classes.
 RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                              const PictureOptions& pictures) {
   RecordSchema schema = options.data.record_form.schema;
@@ -47,7 +47,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // a network of the list may lack the variables that a pattern means
+  update.groups.clear();  // a network of the list may have no variable that matches a pattern
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
   StepTimeSettings settings{
@@ -81,7 +81,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 
 namespace {
 
-/// The time of a step of one image with more work is not worth the wait.
+/// If one image needs more work than this, the step is not measured, because it would take too long.
 constexpr std::int64_t most_measured_work = 30'000'000'000;  // multiply-adds
 
 std::string step_columns(const NamedNetwork& network, std::int64_t work, const MeasureNetwork& measure) {

@@ -35,7 +35,7 @@ std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::
   return patterns;
 }
 
-/// Whether each pattern matches a file. Not: the records are gone, or synthetic.
+/// Whether each pattern matches a file. False if the records were removed or are synthetic.
 bool all_exist(const std::vector<std::string>& patterns) {
   try {
     expand_file_patterns(patterns);
@@ -45,8 +45,8 @@ bool all_exist(const std::vector<std::string>& patterns) {
   }
 }
 
-/// --data for an evaluation of the run, whose checkpoint is `loaded`. Empty: those that the program reads by default.
-/// Errors: usage (the records are unknown).
+/// The value of --data for an evaluation of the run. `loaded`: the checkpoint of the run. Empty: the program's default
+/// of --data. Errors: usage (the records are unknown).
 std::vector<std::string> evaluation_records(const fs::path& run, const LoadedCheckpoint& loaded,
                                             const ProgramSpec& program_spec) {
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
@@ -68,14 +68,15 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
   return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
-/// The option of six views of each photograph, in evaluations and predictions, unless `given` says otherwise.
+/// Returns the option that averages over six views of each photograph in evaluations and predictions, unless `given`
+/// sets it.
 std::vector<std::string> views(bool has_colours, const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";
   if (!has_colours || has_option(given, option)) return {};
   return {std::string("--") + option};
 }
 
-/// For a program that runs next and repeats the warning.
+/// Suppresses a warning that the program that runs next will print.
 void ignore_warning(const std::string& /*line*/) {}
 
 bool holds_checkpoint(const fs::path& place) {
@@ -83,7 +84,7 @@ bool holds_checkpoint(const fs::path& place) {
   return fs::is_directory(place, error) && (trained_network(place) != place || !list_checkpoints(place).empty());
 }
 
-/// Whether the pictures come first, and the run after them.
+/// Whether the arguments are in the wrong order: the pictures first, then the run.
 bool is_swapped(const Place& run) {
   std::error_code error;
   if (!fs::is_directory(run.path, error)) return is_picture_name(run.path);

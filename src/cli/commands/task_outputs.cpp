@@ -130,7 +130,7 @@ class LabelOutputs : public TaskOutputs {
   const std::vector<std::string>& names_;
 };
 
-/// So many decimals that a text shows a hundredth of the deviation.
+/// The number of decimals with which a text shows a hundredth of the deviation.
 int decimals_of(double deviation) {
   constexpr int most = 9;
   if (!(deviation > 0.0)) return 2;

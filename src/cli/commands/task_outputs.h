@@ -14,7 +14,7 @@
 
 namespace carillon {
 
-/// What the outputs of a classification need.
+/// The data that the outputs of a classification need.
 struct OutputNeeds {
   bool has_confusion_matrix = false;  ///< TaskOutputs::write_report
   bool has_predictions = false;       ///< all other members of TaskOutputs
@@ -36,15 +36,15 @@ class TaskOutputs {
   /// The lists of a page, each of at most `count` records. The first list has the records with the worst predictions,
   /// worst first.
   virtual std::vector<RecordList> lists(std::size_t count) const = 0;
-  /// Without picture and origin.
+  /// The description of a record in a page, without its picture and its origin.
   virtual ShownPrediction shown(std::size_t record) const = 0;
 };
 
 /// A metric for `task` that also stores what the outputs need.
 MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
 
-/// `metric`: made by metric_for_outputs. `names`: of the classes, labels or numbers; empty: outputs have their numbers.
-/// Both must outlive the result.
+/// `metric`: made by metric_for_outputs. `names`: names of the classes, labels or numbers; empty: outputs show the
+/// index instead. Both must outlive the result.
 std::unique_ptr<TaskOutputs> task_outputs(TargetKind target, const Metric& metric,
                                           const std::vector<std::string>& names);
 

@@ -24,7 +24,7 @@
 namespace carillon {
 namespace {
 
-/// A source format: its name on the command line, its functions, and what --download fetches.
+/// A source format: its name on the command line, its functions, and the files that --download fetches.
 struct SourceFormat {
   std::string_view name;
   std::vector<ImageSplit> (*read)(const std::filesystem::path& input);
@@ -109,7 +109,7 @@ class DownloadLine {
     // The spaces overwrite the end of a longer line.
     print_text(STDERR_FILENO, fmt::format("\r{}: {}{}   ", name, text(done), total > 0 ? " of " + text(total) : ""));
   }
-  /// Before another line.
+  /// Ends the progress line. Must be called before another line is printed.
   void end() {
     if (is_open_) print_text(STDERR_FILENO, "\n");
     is_open_ = false;
@@ -123,7 +123,7 @@ class DownloadLine {
   bool is_open_ = false;
 };
 
-/// --download and its options.
+/// The values of --download and of the options that belong to it.
 struct DownloadOptions {
   bool is_requested = false;
   std::string mirror;

@@ -157,7 +157,8 @@ void print_labels(const FileSummary& summary, const std::optional<DatasetInfo>& 
   }
 }
 
-/// The description of the records in a file; empty if there is none, or if it describes other records.
+/// The description of the records in a file. Empty if the file has no description, or if the description belongs to
+/// other records.
 std::optional<DatasetInfo> info_for(const std::string& path, const FileSummary& summary) {
   std::optional<DatasetInfo> info = read_dataset_info(std::filesystem::path(path).parent_path());
   if (info && !summary.features.contains(info->keys.label)) info.reset();

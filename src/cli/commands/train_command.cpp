@@ -29,7 +29,7 @@ struct Execution {
   std::int64_t restarts = 3;
 };
 
-/// Options of image_train that the command has itself.
+/// Options of image_train that are also options of this command.
 const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 
 /// Everything that the command line sets.
@@ -173,7 +173,7 @@ bool is_on_command_line(const OptionSet& set, std::string_view option) {
   return set.given_by(option) == OptionSet::GivenBy::command_line;
 }
 
-/// Before anything is converted. Errors: usage.
+/// Checks the options that are passed to image_train, before pictures are converted. Errors: usage.
 void check_passed(const OptionSet& set, CommandLine& line) {
   constexpr std::pair<const char*, const char*> refused[] = {
       {"data", "carillon train converts the pictures of the folder; with records, use image_train"},

@@ -66,7 +66,7 @@ void check_augmentation(const OptionSet& set, const DataOptions& data, const Pic
     }
   }
   if (!data.test_time_augmentation || !data.eval_files.empty()) return;
-  // A recipe may set it for users who evaluate.
+  // A recipe may set the option, because some users add --eval-data.
   if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
   fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
 }
@@ -92,7 +92,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   }
   // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
   if (program_spec.networks.size() == 1) description.remove("model");
-  description.remove("epochs");                                 // max_steps says it
+  description.remove("epochs");                                 // max_steps states the length
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   const std::vector<double>& weights = options.task.weights_of_file;
@@ -107,15 +107,16 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   return description;
 }
 
-/// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs do few of them.
+/// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs therefore write
+/// few summaries.
 void resolve_summaries(const OptionSet& set, const Device& device, LoggingOptions& logging) {
   constexpr std::int64_t on_gpus = 100;
   if (device.kind() != DeviceKind::cuda || set.given("summary-every") || logging.summary_every == 0) return;
   logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
-/// Whether a preflight finds the training data: it needs none. Named files must exist; default files may be missing on
-/// all hosts. Collective. Errors: no_input; usage (ranks that disagree).
+/// Whether a preflight finds the training data. A preflight can run without data: files that the user names must exist,
+/// but default files may be missing on all hosts. Collective. Errors: no_input; usage (ranks that disagree).
 bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
   bool found = true;
   mpi.run_on_all([&] {
@@ -155,7 +156,8 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
-/// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
+/// Without data, a preflight of pictures assumes the number of classes of noise images, unless --classes sets the
+/// number.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
     print_text(STDOUT_FILENO,
@@ -164,7 +166,7 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
-/// Errors: usage (options that a program's own task cannot follow).
+/// Checks that the task supports the given options; the task of a user's program may not. Errors: usage.
 void check_task(const TrainOptions& options) {
   const Task& task = options.task.value;
   if (options.task.weighs_classes() && !task.loss_of_records) {
@@ -175,7 +177,7 @@ void check_task(const TrainOptions& options) {
   }
 }
 
-/// Warns on rank 0 if trained weights probably expect other pixels than the images will have.
+/// Warns on rank 0 if the trained weights probably expect another normalisation of pixels than the images will have.
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
   if (mpi.rank() != 0 || set.given("preprocessing")) return;
   const CheckpointOptions& checkpoint = options.checkpoint;
@@ -189,12 +191,12 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
-/// The option --eval-image-size with its value, for messages; empty: it is not set.
+/// The option --eval-image-size with its value, for messages; empty: the option is not set.
 std::string evaluation_size_text(const PictureOptions& pictures) {
   return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
-/// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
+/// Checks the parsed options. Sets the options that depend on other options, on the records or on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
   options.model.make = network_named(program_spec, options.model.name);
@@ -274,7 +276,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
-  // Every update of variables computes in float32.
+  // The update computes in float32 with any --precision.
   const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
   if (options.device.preflight) {
@@ -289,7 +291,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
 }
 
 /// --ranks with more than one rank: runs the program under mpirun and returns its exit code. Returns nothing if this
-/// process is a rank itself, or is to report --help or wrong options.
+/// process is a rank itself, or if it must print --help or report wrong options.
 std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   TrainOptions options;
   PictureOptions pictures;
@@ -323,7 +325,7 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // before MPI_Init, which takes a while: a signal during it must not end a requeued job
+  catch_stop_signals();  // before MPI_Init, which is slow: a signal during MPI_Init must not end a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

@@ -26,7 +26,7 @@
 namespace carillon {
 namespace {
 
-constexpr int signal_base = 128;  ///< of the exit code of a process that a signal ended
+constexpr int signal_base = 128;  ///< offset of the exit code of a process that a signal ended
 constexpr std::array all_stop_signals{SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1};
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -56,7 +56,7 @@ struct Start {
   int failure;  ///< descriptor that receives errno if the program cannot start
 };
 
-/// In the child. Does not return.
+/// Replaces the child process by the program. Runs in the child and does not return.
 [[noreturn]] void become(const Start& start) {
   setsid();
   prctl(PR_SET_PDEATHSIG, start.settings.death_signal);
@@ -81,7 +81,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-/// This process's environment and `more`. Later entries replace earlier ones of the same name.
+/// The environment of this process and `more`. Later entries replace earlier entries of the same name.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -168,18 +168,18 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
       first_stop = last_signal = Clock::now();
       kill(child, settings.stop_signal);
     } else if ((signal == SIGTERM || signal == SIGINT) && Clock::now() - first_stop >= std::chrono::seconds(1)) {
-      kill(child, SIGTERM);  // within a second it is the same stop: a process group may get it twice
+      kill(child, SIGTERM);  // two signals within a second are one stop: a process group may get it twice
       if (settings.is_mpirun) ranks.shorten_pause();
     } else if (signal < 0 && errno == EAGAIN) {
       if (settings.is_mpirun) ranks.poll();
       if (result.stopped && Clock::now() - last_signal >= std::chrono::seconds(1)) {
-        kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
+        kill(child, settings.stop_signal);  // mpirun drops signals that it receives before its ranks exist
         last_signal = Clock::now();
       }
     }
   }
   if (settings.is_mpirun && result.exit_code > signal_base) wait_for_session(child);
-  // The child may die of the signal before it can handle it.
+  // If the signal arrives before the child has installed its handler, the signal kills the child.
   if (result.stopped && result.exit_code == signal_base + settings.stop_signal) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
+/// Options that a trial must not get: options for length, files and evaluations, and options that count steps.
 const std::vector<std::string> not_for_trials{"max-steps",
                                               "patience",
                                               "test-time-augmentation",
@@ -88,7 +88,7 @@ std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial)
   std::vector<std::string> words{"--config", settings_file.string(), "--data", trial.data, "--train-dir",
                                  directory.string(), "--max-steps", std::to_string(trial.steps), "--log-every", "1",
                                  "--checkpoint-every", "0",
-                                 // The environment may ask for evaluations, which a trial has not.
+                                 // The environment may request evaluations, but a trial has no evaluations.
                                  "--eval-every", "0", "--patience", "0", "--stop-at-accuracy", "0",
                                  "--test-time-augmentation=false", "--resume", "auto"};
   words = joined(words, without(trial.options, not_for_trials));
@@ -142,7 +142,7 @@ double MachineSpeed::measured_on_gpus(const Candidate& candidate) {
     is_stopped_ = !speed;
     return speed ? speed->step_seconds / static_cast<double>(training_.batch_size) : unknown;
   } catch (const Error& error) {
-    if (error.code() == ExitCode::failed) throw Error(ExitCode::usage, error.what());  // too little memory, above all
+    if (error.code() == ExitCode::failed) throw Error(ExitCode::usage, error.what());  // usually too little memory
     throw;
   }
 }

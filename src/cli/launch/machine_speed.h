@@ -1,8 +1,8 @@
 // MachineSpeed: how long a training takes per picture on this machine, for each candidate network. `carillon train`
-// chooses with it.
+// uses it to choose a network.
 //
-// On CPUs this process measures a step. On GPUs, image_train takes a few steps on noise, because a GPU may serve one
-// process only. Reading and decoding of pictures are not part of the measurement.
+// On CPUs this process measures a step. On GPUs, image_train runs a few steps on noise, because a GPU may accept only
+// one process. Reading and decoding of pictures are not part of the measurement.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace carillon {
 
 struct MeasuredTraining {
   Launch launch;                            ///< ranks and cores of the training
-  int gpus = 0;                             ///< 0: it computes on CPUs
+  int gpus = 0;                             ///< 0: the training computes on CPUs
   std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
   std::vector<std::string> device_options;  ///< of image_train, for GPUs
   std::filesystem::path directory;          ///< for the files of a measurement; removed before and after
@@ -30,8 +30,8 @@ class MachineSpeed {
  public:
   explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
 
-  /// With all cores or all GPUs. Measures a candidate once. Infinite if a stop signal arrived. Errors: usage (the
-  /// network refuses the size, or needs too much memory); those of try_training.
+  /// Seconds per picture with all cores or all GPUs. Each candidate is measured once. Infinite if a stop signal
+  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); errors of try_training.
   double seconds_per_picture(const Candidate& candidate);
 
   /// Whether a stop signal ended a measurement. Later measurements then do nothing.
@@ -55,12 +55,12 @@ struct Trial {
   std::string settings;  ///< options of the training, for --config
   std::string data;      ///< pattern of the record files
   std::vector<std::string>
-      options;  ///< further options of image_train; those of its length, places and evaluations are ignored
+      options;  ///< further options of image_train; options for length, paths and evaluations are ignored
   std::int64_t steps;
   std::filesystem::path directory;  ///< for its files; removed before and after
 };
 
-/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: those of image_train,
+/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: as image_train,
 /// after printing its message; io.
 std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial);
 

@@ -18,8 +18,8 @@
 namespace carillon {
 namespace {
 
-/// Appends the line to the file that the environment variable names. Returns false if there is none, for example on
-/// another host, or it cannot be written.
+/// Appends the line to the file that the environment variable names. Returns false if the file does not exist, for
+/// example on another host, or cannot be written.
 bool append_for_launcher(const char* variable, std::string_view line) {
   const char* const path = std::getenv(variable);
   const int file = path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
@@ -103,7 +103,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
     print_error(program, mpi ? &*mpi : nullptr, error.what());
   }
   std::fflush(stdout);
-  // mpirun would take another exit code than 0 for a failure and say so in ten lines.
+  // mpirun would treat any exit code other than 0 as a failure and print ten lines about it.
   if (code == ExitCode::stopped && append_for_launcher("CARILLON_STOP_FILE", stopped_line)) return 0;
   return static_cast<int>(code);
 }

@@ -15,14 +15,14 @@ namespace carillon {
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message);
 
 /// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
-/// "<program>: rank R on HOST: <message>". If all ranks know of it (SharedError, PeerFailed), every rank finalizes MPI
-/// and returns its code. Any other error ends all ranks with MPI_Abort(code): the other ranks may be waiting for this
-/// one, and srun loses the exit code of a single rank.
+/// "<program>: rank R on HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes
+/// MPI and returns the exit code of the error. Any other error ends all ranks with MPI_Abort(code): the other ranks may
+/// be waiting for this one, and srun loses the exit code of a single rank.
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
-/// Runs a `body` in which the ranks depend on each other. If this rank alone meets an error, it prints the error and
-/// ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know of pass
-/// through.
+/// Runs a `body` in which the ranks depend on each other. If an error occurs on this rank only, the rank prints the
+/// error and ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know
+/// are rethrown.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
 /// As above, and marks the failure in the stall detector, so that other ranks do not report the end of this one.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,

@@ -53,7 +53,7 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   return sizes;
 }
 
-/// The other files of a conversion.
+/// The files of a conversion that are not record files.
 constexpr const char* descriptions[] = {"records.json", "labels.txt", "records.index"};
 
 /// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.
@@ -86,8 +86,8 @@ std::int64_t count_split(const fs::path& data, const std::string& split) {
   return count;
 }
 
-/// The median length of the shorter side, over at most 64 of the pictures. Ignores files that are neither JPEG nor
-/// PNG, and damaged ones. 0: no file could be read.
+/// The median length of the shorter side, over at most 64 of the pictures. Ignores damaged files and files that are
+/// neither JPEG nor PNG. 0: no file could be read.
 std::int64_t usual_side(const std::vector<fs::path>& pictures) {
   constexpr std::size_t most = 64, max_bytes = std::size_t{1} << 28;
   std::vector<std::int64_t> sides;

@@ -12,8 +12,8 @@
 
 namespace carillon {
 
-/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. So it lasts
-/// until the training of a killed `carillon` has saved its state.
+/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. If `carillon`
+/// is killed, the lock therefore stays until its training has saved its state and exited.
 class FolderLock {
  public:
   enum class Kind { exclusive, shared };
@@ -21,8 +21,8 @@ class FolderLock {
   /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Locks nothing yet. Errors: io.
   explicit FolderLock(const std::filesystem::path& folder);
 
-  /// Takes the lock, or changes its kind. Returns false if another process holds one that excludes it; this process may
-  /// then have lost the lock that it held. Returns true if the file system has no locks.
+  /// Takes the lock, or changes its kind. Returns false if another process holds a conflicting lock; this process may
+  /// then have lost its earlier lock. Returns true if the file system has no locks.
   bool try_lock(Kind kind) const;
 
  private:
@@ -54,10 +54,10 @@ struct CachedRecords {
 
 struct Conversion {
   std::filesystem::path data;             ///< folder for the records
-  std::vector<std::string> options = {};  ///< of tfrecord_convert images
+  std::vector<std::string> options = {};  ///< options of tfrecord_convert images
 };
 
-/// The words after the name of tfrecord_convert that convert the pictures.
+/// The arguments with which tfrecord_convert converts the pictures.
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion);
 
 /// Whether `conversion.data` holds the records of this conversion of these pictures. Errors: io.
@@ -67,9 +67,9 @@ bool holds_conversion(const PictureFolder& pictures, const Conversion& conversio
 using Convert = std::function<int(const std::vector<std::string>& words)>;
 
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
-/// `lock`: of that folder; it is shared afterwards, so that no other run replaces the records. Returns false if a stop
-/// signal arrived. Errors: those of `convert`, which has printed its message; usage (the folder holds records of
-/// something else, or another run uses them).
+/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Returns
+/// false if a stop signal arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records
+/// of something else, or another run uses the records).
 bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 

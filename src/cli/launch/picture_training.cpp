@@ -27,17 +27,17 @@ namespace fs = std::filesystem;
 
 constexpr double trial_seconds = 5.0;
 constexpr std::int64_t evaluations = 5;  ///< during a training
-constexpr double few_epochs = 5.0;       ///< fewer are said to be few
-/// The cost of an evaluation per picture, as a share of that of a training step: a forward pass on up to 1.6 times the
-/// pixels (--eval-image-size).
+constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message says that they are few
+/// The cost of an evaluation per picture, as a fraction of the cost of a training step: a forward pass on up to 1.6
+/// times the pixels (--eval-image-size).
 constexpr double forward_share = 0.5;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
 
-/// Options of image_train and image_eval that say how to compute.
+/// Options of image_train and image_eval for devices, ranks and arithmetic.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
 
-/// Whether `inner` is `outer`, or in it. Both are canonical.
+/// Whether the path `inner` equals `outer` or is inside it. Both paths are canonical.
 bool contains(const fs::path& outer, const fs::path& inner) {
   const fs::path relative = inner.lexically_relative(outer);
   return !relative.empty() && *relative.begin() != "..";
@@ -45,7 +45,7 @@ bool contains(const fs::path& outer, const fs::path& inner) {
 
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
 
-/// The same for "data", "data/" and any other way to the place, whether it exists or not. Errors: usage.
+/// Returns the same path for "data", "data/" and any other spelling, whether the folder exists or not. Errors: usage.
 fs::path full_path(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
   if (!full.has_filename() && full.has_relative_path()) full = full.parent_path();
@@ -135,7 +135,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
 }
 
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
-  if (request_.given.epochs > 0.0) return false;  // it may have become longer
+  if (request_.given.epochs > 0.0) return false;  // the new training may be longer
   return list_checkpoints(train_dir_).front() >= request_.given.max_steps.value_or(plan.steps);
 }
 
@@ -151,7 +151,7 @@ std::int64_t PictureTraining::batch_size() const {
 TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
-  if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the time does not set the length
+  if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the user set the length
   return choose_training({.pictures = training_pictures(),
                           .side = pictures_.side,
                           .seconds = seconds,
@@ -267,7 +267,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   std::string settings = training_settings(choice, *steps);
   const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
-  // The test pictures must not select the network.
+  // Disables the best checkpoint, because the test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) clear_train_dir();
   write_plan(train_dir_, plan, settings);
@@ -294,7 +294,7 @@ void PictureTraining::clear_train_dir() const {
   if (look_at_lock(train_dir_) == LockState::held) {
     fail(ExitCode::usage, "--fresh: {} is in use by another training", train_dir_.string());
   }
-  remove_plan(train_dir_);  // first: it must not apply to other checkpoints
+  remove_plan(train_dir_);  // remove the plan first: it must not apply to other checkpoints
   remove_run_files(train_dir_);
 }
 

@@ -16,14 +16,14 @@
 
 namespace carillon {
 
-/// Options of image_train on the command line that a choice depends on.
+/// Options of image_train on the command line that influence the plan.
 struct GivenOptions {
   std::optional<std::string> model;
   std::optional<std::int64_t> image_size, eval_image_size, global_batch, max_steps;
   double epochs = 0.0;             ///< 0: not given
   bool has_preprocessing = false;  ///< --preprocessing is given
   bool keeps_best = true;
-  bool wants_cpu = false;  ///< also if the environment says so
+  bool wants_cpu = false;  ///< true also if the environment requests a CPU
 
   /// Whether the user chose the number of steps.
   bool has_length() const { return max_steps.has_value() || epochs > 0.0; }
@@ -47,7 +47,7 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the budget counts from there. Errors: those of look_through and
+  /// `started`: when the program started; the time budget begins at this time. Errors: as look_through and
   /// check_class_folders; usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
@@ -55,19 +55,19 @@ class PictureTraining {
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
   /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
-  /// --eval-image-size); those of read_plan.
+  /// --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Whether the newest checkpoint has the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
-  /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from is of another network than
-  /// --model); those of reading --from, and of the parts.
+  /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from has weights of another network
+  /// than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
-  /// arrived. Errors: those of convert_if_changed.
+  /// arrived. Errors: as convert_if_changed.
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
@@ -79,7 +79,7 @@ class PictureTraining {
 
  private:
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
-  /// Pictures to train on, after those that are held out.
+  /// Number of pictures to train on, without the pictures that are held out.
   std::int64_t training_pictures() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
@@ -91,15 +91,15 @@ class PictureTraining {
   std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
-  /// The options of image_train that begin with the weights of --from; none without it. Not in plan.cfg, whose form
-  /// does not allow every path.
+  /// The options with which image_train begins with the weights of --from; empty without --from. plan.cfg does not
+  /// contain them, because its format does not allow every path.
   std::vector<std::string> initial_weights() const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
-  /// Nothing if a stop signal arrived.
+  /// The number of steps: the user's choice, or the steps that fit into the time; nullopt if a stop signal arrived.
   std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                          const TrainingPlan& plan, MachineSpeed& speed) const;
 
@@ -107,8 +107,8 @@ class PictureTraining {
   PictureFolder pictures_;
   std::filesystem::path train_dir_, data_dir_;
   std::string from_;                          ///< --from as an absolute path; empty: none
-  std::optional<std::string> given_network_;  ///< of the weights to fine-tune; nothing if a training continues
-  std::string given_preprocessing_;           ///< of these weights; empty: unknown
+  std::optional<std::string> given_network_;  ///< network of the weights to fine-tune; nullopt if a training continues
+  std::string given_preprocessing_;           ///< preprocessing of these weights; empty: unknown
   std::optional<FolderLock> data_lock_;
   int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;

@@ -49,7 +49,7 @@ std::string launcher_variable() {
     }
     return {};
   };
-  // The shell of srun --pty has the variables of its step, but no mpirun started it.
+  // A shell of srun --pty has the variables of a Slurm step, although no MPI launcher started the program.
   if (std::getenv("SLURM_PTY_PORT") != nullptr) return first_of({"OMPI_COMM_WORLD_SIZE"});
   return first_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",
                    "PMI_FD", "MV2_COMM_WORLD_SIZE"});
@@ -85,9 +85,9 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
   settings.is_mpirun = ranks > 1;
-  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
+  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // duration of each of mpirun's two pauses
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
-  // In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
+  // In a job of a batch system, mpirun would use the hosts of the job and count its tasks as slots.
   settings.environment.emplace_back("OMPI_MCA_ras=^slurm,tm,lsf,gridengine");
   settings.environment.emplace_back("OMPI_MCA_plm=^slurm,tm,lsf");
   settings.environment.push_back("CARILLON_RANKS=0");  // a rank must not start ranks
@@ -112,11 +112,11 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
     has_stopped = has_stopped || is_stop;
     if (!is_stop) result.error_line = line;
   }
-  // mpirun may hang after its ranks have ended; then a signal ends it.
+  // mpirun may hang after its ranks have ended; in this case, run_child ends it by a signal.
   if (has_stopped && (result.exit_code == 0 || crash_signal(result.exit_code) != 0)) {
     result.exit_code = static_cast<int>(ExitCode::stopped);
   }
-  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // by mpirun's lines
+  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // mpirun's own lines hide the error line
   if (is_buried && !result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
   return result;
 }
@@ -130,7 +130,7 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher) {
 }
 
 std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
-  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set it, too
+  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set ranks, too
 }
 
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words) {
@@ -147,7 +147,7 @@ int run_ranks(const std::string& program, int ranks, const std::vector<std::stri
 
 namespace {
 
-/// -1: there is no checkpoint.
+/// The step of the newest checkpoint; -1: there is no checkpoint.
 std::int64_t newest_step(const std::filesystem::path& train_dir) {
   const auto checkpoints = list_checkpoints(train_dir);
   return checkpoints.empty() ? -1 : checkpoints.front();
@@ -159,8 +159,8 @@ bool has_lost_rank(int exit_code, const std::string& error_line) {
   constexpr std::array<std::string_view, 6> causes{
       ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
       "while the launcher ended the run", ": another rank ended the run; "};
-  constexpr int signal_base = 128;  // of the exit code of a process that a signal ended
-  // Without a line, all ranks were killed at once, for example because memory was exhausted.
+  constexpr int signal_base = 128;  // offset of the exit code of a process that a signal ended
+  // If there is no error line, all ranks were killed at the same time, for example because memory was exhausted.
   if (error_line.empty()) return crash_signal(exit_code) != 0;
   if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
   return std::ranges::any_of(causes,

@@ -15,10 +15,11 @@
 namespace carillon {
 namespace {
 
-/// Per rank.
+/// The number of micro-batches per rank.
 std::int64_t micro_batches(const DataOptions& data) { return data.batch_size / data.micro_batch; }
 
-/// A single rank sums the whole tree. Each of several ranks sums a block of 2^k leaves.
+/// Whether each rank sums a whole subtree. A single rank sums the whole tree. If there are several ranks, each must sum
+/// a block of 2^k leaves.
 bool has_whole_subtree(const DataOptions& data, const Mpi& mpi) {
   return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(data)));
 }
@@ -44,7 +45,7 @@ void check_mixing(const DataOptions& data) {
        data.mixup > 0.0 ? "mixup" : "cutmix");
 }
 
-/// In a smaller window, a step would read records before others are shuffled.
+/// With a smaller window, a step would read some records before the other records of the step are shuffled.
 void check_window(const DataOptions& data, int rank_count) {
   const bool own = data.sharding == Sharding::file;
   const std::int64_t samples = data.batch_size * (own ? 1 : rank_count);
@@ -114,7 +115,7 @@ namespace {
 
 ImageShape evaluated_shape(const RecordForm& form) { return form.decoder({}, RecordUse::evaluation)->image_shape(); }
 
-/// What a message is about.
+/// The subject of an error message: the option `size` if it is set, otherwise the image size.
 std::string subject(const std::string& size, const ImageShape& image) {
   return size.empty() ? fmt::format("evaluated images of {} x {} pixels", image.height, image.width) : size;
 }
@@ -154,7 +155,7 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
 
 namespace {
 
-/// None: the network does not support the image size.
+/// nullopt: the network does not support the image size.
 std::optional<double> work_of(const TrainOptions& options) {
   try {
     const BuiltNetwork built =

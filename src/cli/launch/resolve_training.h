@@ -15,7 +15,7 @@ namespace carillon {
 
 /// Sets data.batch_size to the rank's part of a global batch, and schedule.decay_steps if it is 0. With a global batch,
 /// decay_steps does not depend on the number of ranks. Errors: usage (the ranks cannot share the batch evenly; mixup or
-/// cutmix of single samples; a shuffle window smaller than a step).
+/// cutmix with batches of one sample; a shuffle window smaller than a step).
 void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
 /// Errors: usage (--audit on a GPU).
@@ -24,28 +24,33 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device);
 /// The samples of a rank that are in memory at once, and the option that sets their number.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether other numbers of ranks give the same bits: each rank's micro-batches are a whole subtree of the sum.
+/// Whether other numbers of ranks give the same bits. This is true if the micro-batches of each rank form a whole
+/// subtree of the sum.
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
 /// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads
 /// that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
-// Images of a training's evaluations. Their shape may differ from that of the training images.
+// The following functions check the images of a training's evaluations. Their shape may differ from the shape of the
+// training images.
 
-/// Checks that two networks have the same variables and buffers. Errors: usage (they depend on the image size).
+/// Checks that two networks have the same variables and buffers. Errors: usage (names or shapes depend on the image
+/// size).
 void check_same_variables(const Network& trained, const Network& evaluated);
 
 /// Checks that the network can evaluate images of the shape that the decoder of evaluations has. `size`: the option
-/// that sets the shape, with its value, for messages; empty: there is none. Errors: usage.
+/// that sets the shape, with its value, for messages; empty: no option sets it. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
-/// Checks that a batch of an evaluation fits into the memory of a CPU. `local_ranks`: of this host. Errors: usage.
+/// Checks that a batch of an evaluation fits into the host's memory. `local_ranks`: number of ranks on this host.
+/// Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
-/// LoggingOptions::faster_choice of a training with these options: ProgramSpec::fast_network and fast_image_size, if
-/// they need less work per image, or fewer steps. Empty: the program has no fast network, or the data are synthetic.
-/// `options`: with network, task and records resolved. `evaluates_other_size`: --eval-image-size is set.
+/// The value of LoggingOptions::faster_choice for these options: ProgramSpec::fast_network and fast_image_size, if they
+/// need less work per image or fewer steps. Empty: they do not, the program has no fast network, or the data are
+/// synthetic. `options`: options with resolved network, task and records. `evaluates_other_size`: whether
+/// --eval-image-size is set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

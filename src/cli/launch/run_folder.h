@@ -1,5 +1,5 @@
-// Run folder: the train directory of a run, and the plan in it. The plan is what `carillon train` decided; the same
-// command continues it, and the other commands find the records in it.
+// Run folder: the train directory of a run, and the plan in it. The plan states the decisions of `carillon train`. The
+// same command continues the plan, and the other commands find the records through it.
 #pragma once
 
 #include <cstdint>
@@ -19,47 +19,47 @@ struct TrainingPlan {
   std::string network;
   std::int64_t image_size = 0;       ///< in pixels
   std::int64_t eval_image_size = 0;  ///< in pixels; 0: image_size
-  std::int64_t steps = 0;            ///< of the whole training
+  std::int64_t steps = 0;            ///< steps of the whole training
   std::string watched;               ///< the split that the training evaluates on: "validation", "test", or "" for none
   std::string evaluated;             ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };
 
-/// "1 minute", "2.5 minutes".
+/// Returns a text such as "1 minute" or "2.5 minutes".
 std::string minutes_text(double minutes);
 
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 
-/// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
-/// Errors: io, usage (texts too long to be read again).
+/// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`. A train directory has a plan
+/// only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
-/// Makes the plan of the directory invalid. Errors: io.
+/// Removes `plan.json`, so that the directory has no plan. Errors: io.
 void remove_plan(const std::filesystem::path& train_dir);
 
 /// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
 
-/// The first word of a command, and the others.
+/// The first word of a command, and the other words.
 struct Place {
   std::filesystem::path path;
   std::vector<std::string> others;
 };
 
-/// `what`: the name of the first word in messages. Errors: usage (it is missing, or an option), no_input (there is
-/// nothing of this name).
+/// `what`: the name of the first word in messages. Errors: usage (the word is missing, or is an option), no_input (no
+/// file or folder has this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
 /// The page that describes the evaluated network.
 std::filesystem::path report_page(const std::filesystem::path& train_dir);
 
-/// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
-/// directory, which stands for its newest.
+/// The checkpoint for evaluations and predictions: the best checkpoint of the train directory. If there is none,
+/// returns the directory, which means its newest checkpoint.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
-/// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
+/// The checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 
 /// The train directory, if `run` is a train directory or a checkpoint in one.

@@ -1,5 +1,6 @@
-// What a checkpoint says of its training. This is enough to evaluate, predict with and export its network without the
-// program that trained it: the network's description, the form of the records, and the meaning of the outputs.
+// The facts in a checkpoint about its training: the network's description, the form of the records, and the meaning of
+// the outputs. With these facts, other programs than the training program can evaluate and export the network, and
+// predict with it.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,8 @@ namespace carillon {
 void describe_records(const RecordForm& form, const Task& task, const std::vector<std::string>& class_names,
                       RunDescription& description);
 
-/// "grey" or "planar" (record_form.h), or "own": only the program that trained the network can read its records.
+/// The name of the record form: "grey" or "planar" (record_form.h), or "own". "own": only the program that trained the
+/// network can read its records.
 std::string trained_record_form(const LoadedCheckpoint& loaded);
 /// Whether checkpoints can name the decoder of this form, so that every program can read such records.
 bool has_named_decoder(const RecordForm& form);
@@ -41,14 +43,14 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 struct TrainedTarget {
   TargetKind kind = TargetKind::class_index;
   std::int64_t outputs = 0;              ///< classes, labels or numbers
-  std::vector<std::string> names = {};   ///< of the outputs; empty: unknown
-  std::vector<NumberScale> scales = {};  ///< of the numbers of a regression; empty: not standardised
+  std::vector<std::string> names = {};   ///< names of the outputs; empty: unknown
+  std::vector<NumberScale> scales = {};  ///< scales of the numbers of a regression; empty: not standardised
 };
 /// Errors: data.
 TrainedTarget trained_target(const LoadedCheckpoint& loaded);
 
-/// Whether the training kept moving averages. If not (--moving-average-decay 0), the arrays of this name equal the
-/// variables up to rounding.
+/// Whether the training kept moving averages. If it did not (--moving-average-decay 0), the moving averages in the
+/// checkpoint equal the variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
 /// Whether the training computed in bf16.

@@ -45,7 +45,7 @@ void introduce(OptionSet& set, const std::string& program) {
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   bool proceeds = false;
   mpi.run_on_all([&] { proceeds = set.parse(argc, argv); });
-  // First: a rank that answers --help has not set the other options.
+  // Compare --help first: a rank that answers --help has not set the other options.
   require_equal_on_all_ranks(mpi, {{"help", !proceeds}});
   require_equal_on_all_ranks(mpi, set.values().fields());
   if (mpi.rank() != 0) return proceeds;

@@ -16,54 +16,57 @@
 
 namespace carillon {
 
-/// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that are not options here.
+/// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that Carillon does not have.
 void introduce(OptionSet& set, const std::string& program);
 
-/// Parses the options and requires them to be equal on all ranks, except those of one rank. Returns false after --help
-/// or --version, which rank 0 answers. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
+/// Parses the options and requires them to be equal on all ranks, except options with Scope::rank. Returns false after
+/// --help or --version, which rank 0 answers. Collective. Errors: as OptionSet::parse; usage (ranks that
+/// disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
-/// If --data was not given, checks that its default `patterns` match files. Errors: no_input, with the command that
+/// If --data was not given, checks that `patterns`, its default, match files. Errors: no_input, with the command that
 /// makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
-/// Checks that the files of `patterns` exist, and opens none. Accepts "synthetic". Errors: no_input.
+/// Checks that the files of `patterns` exist, and opens none. Also accepts "synthetic". Errors: no_input.
 void check_files_exist(const std::vector<std::string>& patterns);
 
-/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested one is not among them).
+/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested instruction set is not
+/// among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// This rank's device. Errors: those of open_device; usage (this processor lacks the instruction set of --isa; --isa or
+/// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa or
 /// --convolution winograd on a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
-/// `stall_timeout`: seconds; 0: unlimited. `program`: in the message that ends the run. `mpi` must outlive the
+/// `stall_timeout`: seconds; 0: unlimited. `program`: name for the message that ends the run. `mpi` must outlive the
 /// detector.
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-/// The instruction set that decides how this rank's CPU rounds (rounding_isa): "avx512", also with AMX, because both
-/// give equal bits. Empty on a GPU.
+/// The instruction set that determines how this rank's CPU rounds (rounding_isa). It is "avx512" also on CPUs with AMX,
+/// because both give equal bits. Empty on a GPU.
 std::string isa_text(Device& device, Arithmetic arithmetic);
-/// The instruction sets of all ranks' CPU kernels, each once, in the order of the ranks: "avx512, avx2"; empty on GPUs.
-/// Collective.
+/// The instruction sets of the CPU kernels of all ranks, for example "avx512, avx2". Each set is listed once, in the
+/// order of the ranks. Empty on GPUs. Collective.
 std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. The conditions: in
-/// float32, Winograd's method would do at most 60 % of its multiply-adds; `samples`, which a rank processes at once,
-/// fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
+/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. There are two
+/// conditions. In float32, Winograd's method would compute at most 60 % of the multiply-adds. The samples that a rank
+/// processes at once (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
-/// Of --precision auto in a training: tf32 on GPUs, as in other frameworks' convolutions. On CPUs bf16 if all ranks
-/// have Isa::amx, or if all have Isa::avx512_bf16 or Isa::amx and the network suits it; else fp32. `isas`: the result
-/// of possible_isas.
+/// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
+/// On CPUs, bf16 if all ranks have Isa::amx. Also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx, and the network
+/// is faster in bf16 with AVX512-BF16. Otherwise fp32. `isas`: the result of possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
-/// Of --precision auto in an evaluation: tf32 on GPUs. On CPUs bf16 if all ranks have Isa::amx, or if the training used
-/// bf16 and all have Isa::avx512_bf16; else fp32. `trained_in_bf16`: as the checkpoint says.
+/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, bf16 if all ranks have
+/// Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16; otherwise fp32. `trained_in_bf16`:
+/// whether the training used bf16, from the checkpoint.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
 /// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).

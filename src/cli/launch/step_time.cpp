@@ -90,7 +90,7 @@ std::int64_t batch_within(double limit, const Network& network, const StepTimeSe
   return batch;
 }
 
-/// The median of at least 2 steps; more until `seconds` have passed, at most 30.
+/// The median time of a step. Runs at least 2 steps, then further steps until `seconds` have passed, at most 30.
 double median_step(Training& training, double seconds) {
   std::vector<double> times;
   const auto start = Clock::now();
@@ -104,7 +104,7 @@ double median_step(Training& training, double seconds) {
 }  // namespace
 
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device) {
-  constexpr double steps = 4.0;  // of the measured batch, with the first one
+  constexpr double steps = 4.0;  // steps with the measured batch, including the first step
   const auto start = Clock::now();
   NetworkSettings network_settings = settings.network;
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);

@@ -12,7 +12,7 @@ namespace carillon {
 
 struct StepTimeSettings {
   NetworkSettings network;  ///< `image` and `outputs` at least; not `record_count`
-  Task task;                ///< with `network.outputs` outputs
+  Task task;                ///< must have `network.outputs` outputs
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};  ///< the learning rate does not matter
   std::int64_t batch_size = 32;      ///< largest batch to measure
@@ -21,14 +21,14 @@ struct StepTimeSettings {
 };
 
 struct StepTime {
-  std::int64_t batch_size = 0;  ///< of the measured steps
+  std::int64_t batch_size = 0;  ///< images per measured step
   double seconds = 0.0;         ///< median time of a step
   double seconds_per_image() const { return seconds / static_cast<double>(batch_size); }
 };
 
-/// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Takes at
-/// least 4 steps of Device::min_samples images per thread, whatever they take. Errors: usage (the network refuses the
-/// images, or a single image needs too much memory).
+/// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Runs at
+/// least 4 steps of Device::min_samples images per thread, even if they exceed settings.seconds. Errors: usage (the
+/// network refuses the images, or a single image needs too much memory).
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
 
 /// A classification of square colour pictures, as image_train trains it, in one process.

@@ -18,11 +18,11 @@
 namespace carillon {
 namespace {
 
-/// A training should see each picture this often: fewer epochs would waste a larger network.
+/// A candidate must be able to process each picture this often: with fewer epochs, a larger network has no advantage.
 constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
-/// More epochs gain little.
+/// The largest number of epochs; more epochs improve the result little.
 constexpr double most_epochs = 200.0;
-/// Without --minutes: this many epochs of the first candidate, within these limits.
+/// Without --minutes, the planned time is the time of this many epochs of the first candidate, within limits.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
@@ -168,7 +168,8 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     set("regularization", 0.0001);
     set("label-smoothing", 0.1);
   } else if (is_airbench(choice.candidate.network)) {
-    // From jobs/recipes/cifar10_94.cfg, for fewer and smaller batches: a rate of 0.6 for 128 pictures.
+    // The settings of jobs/recipes/cifar10_94.cfg, adapted to fewer and smaller batches: a rate of 0.6 for 128
+    // pictures.
     set("learning-rate", 0.6 * batch / 128.0);
     set("momentum", 0.85);
     set("weight-decay", 0.00133);
@@ -194,8 +195,8 @@ std::string preprocessing_of(const LoadedCheckpoint& loaded) {
   return std::string(found->text);
 }
 
-/// Reads the arrays of a weight file except those of the last layer, so that a fault is known before the pictures are
-/// converted. Errors: as read_weight_file.
+/// Reads all arrays of a weight file except the arrays of the last layer, so that faults are found before the pictures
+/// are converted. Errors: as read_weight_file.
 void check_weights(const std::string& file, const std::string& network) {
   const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
   const Network made = network_named(image_program(), network)(settings);

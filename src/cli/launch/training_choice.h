@@ -1,5 +1,5 @@
-// Training choice: network, image size, batch, learning rate and length that `carillon train` chooses for a set of
-// pictures and a machine. The rule is documented in docs/user-guide/carillon.md.
+// Training choice: the network, image size, batch, learning rate and length of a training that `carillon train` chooses
+// for a set of pictures and a machine. The rule is documented in docs/user-guide/carillon.md.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// The least time that the rule gives a training if the user does not say.
+/// The shortest time that the rule plans for a training if the user sets no time.
 inline constexpr double shortest_training_seconds = 180.0;
 
 /// A network at an image size.
@@ -24,16 +24,16 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-/// Errors: usage (the network refuses images of this size).
+/// The network of a candidate at its image size. Errors: usage (the network refuses images of this size).
 Network network_of(const Candidate& candidate);
-/// Checks that the candidate's network can evaluate images of `size` pixels; 0: its own size. Errors: usage, with the
-/// option --eval-image-size.
+/// Checks that the candidate's network can evaluate images of `size` pixels; 0: the candidate's image size. Errors:
+/// usage, with the option --eval-image-size.
 void check_evaluates(const Candidate& candidate, std::int64_t size);
 
-/// --eval-image-size that the rule sets for a candidate: the multiple of 8 nearest to 8/7 of its image size, if that is
-/// larger and the network permits it; 0: the image size. The crops of training images enlarge pictures by about 8/7. So
-/// an evaluation shows nearly the whole shorter side at the same scale. Source: Touvron et al., "Fixing the train-test
-/// resolution discrepancy", 2019.
+/// The value of --eval-image-size that the rule sets for a candidate: the multiple of 8 nearest to 8/7 of its image
+/// size. Returns 0, which means the image size, if this multiple is not larger or the network does not support it. The
+/// crops of training images enlarge pictures by about 8/7. An evaluation at this size therefore shows nearly the whole
+/// shorter side at the same scale. Source: Touvron et al., "Fixing the train-test resolution discrepancy", 2019.
 std::int64_t evaluation_size_for(const Candidate& candidate);
 
 /// The candidates of the rule, in ascending order of their work per picture.
@@ -51,13 +51,13 @@ struct FixedChoices {
 struct ChoiceInput {
   std::int64_t pictures = 0;      ///< for training
   std::int64_t side = 0;          ///< usual length of their shorter side in pixels; 0: unknown
-  std::optional<double> seconds;  ///< for the training; none: the rule's own budget
+  std::optional<double> seconds;  ///< time for the training; nullopt: the rule's own budget
   /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
-  bool fine_tunes = false;         ///< the weights of `fixed.network` are given: fewer epochs are useful
-  std::string preprocessing = {};  ///< that of the given weights; empty: the usual one of the network
+  bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`: fewer epochs are useful
+  std::string preprocessing = {};  ///< expected by the given weights; empty: the network's usual one
 };
 
 struct TrainingChoice {
@@ -66,36 +66,38 @@ struct TrainingChoice {
   double seconds = 0.0;         ///< the time for the training
   bool fine_tunes = false;
   std::string preprocessing = {};    ///< empty: the usual one of the network
-  std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: that of the candidate
+  std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
 /// unsuitable if it cannot process each picture often enough in the given time, or if its images are larger than the
-/// pictures' usual side. Without a given time, the time is that of the first candidate for many epochs, within limits.
+/// pictures' usual side. If no time is given, the rule plans the time that the first candidate needs for many epochs,
+/// within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The steps that fit in `seconds`: at least one epoch, and not more than are useful.
+/// The number of steps that fit into `seconds`: at least one epoch, and at most the largest useful number of epochs.
 std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size);
 
-/// Pictures per step for a training on this many, unless the user says.
+/// The default number of pictures per step for a training on this many pictures.
 std::int64_t batch_for(std::int64_t pictures);
 
-/// The ranks for a machine with `processors` GPUs, or cores without GPUs: the largest number up to that which divides
-/// the batch and leaves each rank at least 16 pictures of a step.
+/// The number of ranks for a machine with `processors` GPUs or, without GPUs, `processors` cores. It is the largest
+/// number up to `processors` that divides the batch and gives each rank at least 16 pictures per step.
 std::int64_t ranks_for(std::int64_t batch_size, int processors);
 
 /// The optimiser, its schedule over `steps` steps, and the augmentation, as lines `name = value` for --config of
 /// image_train.
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps);
 
-/// What the weights of `carillon train --from` require of the training.
+/// The settings of a training that the weights of `carillon train --from` require.
 struct GivenNetwork {
   std::string network;
   std::string preprocessing;  ///< empty: unknown
 };
 
 /// The network of the weights in `from`: a file of PyTorch's weights, a checkpoint or a train directory. `model`:
-/// --model, if it is given. Errors: usage (another network, or none for pictures), those of reading the file.
+/// --model, if it is given. Errors: usage (the network differs from `model`, or is no network for pictures); the errors
+/// of reading the file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model);
 
 }  // namespace carillon

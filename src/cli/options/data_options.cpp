@@ -87,8 +87,9 @@ void declare_augmentation(OptionSet& set, DataOptions& o) {
 }
 
 void check_batches(const OptionSet& set, const DataOptions& o) {
-  // --global-batch on the command line overrides --batch-size of a recipe. Not the reverse: a recipe with
-  // --global-batch may have --micro-batch, and promises results that do not depend on the number of ranks.
+  // --global-batch on the command line overrides --batch-size of a recipe. --batch-size does not override
+  // --global-batch of a recipe: such a recipe may have --micro-batch, and promises results that do not depend on the
+  // number of ranks.
   if (o.global_batch > 0 && set.given_with("batch-size", "global-batch")) {
     const bool overrides = set.given_by("batch-size") > set.given_by("global-batch");
     fail(ExitCode::usage, "--batch-size counts the samples of each rank, --global-batch those of all ranks: {}",

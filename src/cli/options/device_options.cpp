@@ -47,7 +47,8 @@ void declare_for_evaluation(OptionSet& set, DeviceOptions& o) {
           "number format of convolutions, matrix products and activations; variables stay float32. tf32: GPUs only. "
           "auto: tf32 on GPUs; on CPUs bf16 with AMX, or with AVX512-BF16 if the network gains from it; else fp32",
           Scope::result);
-  // What these two resolve to decides the result. A run's description holds it in addition to the options.
+  // The resolved values of these two options influence the result. A run's description stores them in addition to the
+  // options.
   set.add("convolution", o.cpu.convolution, convolution_choices,
           "convolution algorithm (CPUs); auto: winograd where it is faster");
   set.add("isa", o.cpu.isa, isa_choices,

@@ -1,7 +1,7 @@
-// Declares the groups of options on an OptionSet, and checks what it parsed. Each group is in <group>_options.cpp.
+// Declares the groups of options on an OptionSet, and checks the parsed values. Each group is in <group>_options.cpp.
 //
-// The present values of a group are the defaults. Errors of every check: usage, naming an option that cannot work or
-// that contradicts another.
+// The values of a group at the time of the declaration are the defaults. Every check has the error usage; the message
+// names an option that cannot work or that contradicts another option.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ void declare(OptionSet& set, TrainOptions& options);
 /// Checks each group and the groups against each other, after `set` has parsed the options.
 void check_combinations(const OptionSet& set, const TrainOptions& options);
 
-/// The options without an effect on a run with these options: those of another schedule or update rule, and those of
-/// features that are off. Their values may differ between a run and its resumption.
+/// The options that have no effect on a run with these options: options of another schedule or update rule, and options
+/// of disabled features. Their values may differ between a run and its resumption.
 std::vector<std::string_view> options_without_effect(const TrainOptions& options);
 std::vector<std::string_view> options_without_effect(const DataOptions& options);
 std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
@@ -33,10 +33,10 @@ void check(const OptionSet& set, const DataOptions& options);
 /// The subset that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, DataOptions& options);
 
-// Options of programs for colour images, and of the others:
+// The first function declares options of programs for colour images, the second declares options of all other programs.
 void declare_distortion(OptionSet& set, DataOptions& options);
 void declare_pixel_scale(OptionSet& set, DataOptions& options);
-// The same of evaluation programs:
+// The same for evaluation programs:
 void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
 void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
 
@@ -55,8 +55,8 @@ void check_for_target(const OptionSet& set, const TaskOptions& options, TargetKi
 std::vector<std::string_view> options_without_effect(const TaskOptions& options, TargetKind target);
 
 void declare(OptionSet& set, OptimizerOptions& options);
-/// Every program calls it when it declares the options. Errors: failed (a rule names an option that is not declared:
-/// --optimizer would then refuse the right one).
+/// Every program calls this when it declares the options. Errors: failed (a rule names an option that is not declared:
+/// --optimizer would then refuse a correct option).
 void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules);
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
@@ -68,11 +68,12 @@ void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std
 void choose_length(const OptionSet& set, OptimizerOptions& options);
 /// The length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
 std::string length_text(const OptimizerOptions& options);
-/// Sets the end of a schedule, and of a lookahead with a power, to max_steps if it was not given. Checkpoints then
-/// store it, and a resumed run reports a change. Errors: usage (an end that is too early).
+/// Sets the end of a schedule, and the end of a lookahead with a power, to max_steps if the user did not set them.
+/// Checkpoints then store it, and a resumed run reports a change. Errors: usage (an end that is too early).
 void resolve_ends(OptimizerOptions& options);
-/// With `epochs`, sets max_steps to the steps of that many passes over the records, rounded up, then the ends that
-/// depend on it; and all of these in `description`. Errors: usage (too many steps, or an end that is too early).
+/// If `epochs` is set, sets max_steps to the number of steps of that many passes over the records, rounded up. Then
+/// sets the ends that depend on max_steps, and changes all of these values in `description`. Errors: usage (too many
+/// steps, or an end that is too early).
 void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::uint64_t global_batch,
                     RunDescription& description);
 

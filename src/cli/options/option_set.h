@@ -44,14 +44,15 @@ class OptionSet {
   /// A value with its own text format.
   struct Form {
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (option_values.h)
-    std::function<FieldValue()> get;  ///< `set` with the text of this value makes the same value
-    bool takes_many = false;          ///< any number of texts; else one
+    std::function<FieldValue()> get;  ///< calling `set` with the text of the returned value restores the value
+    bool takes_many = false;          ///< the option takes any number of texts; false: one text
   };
 
-  /// `about`: what --help and the man page say in addition to options and exit codes.
+  /// `about`: text of --help and the man page in addition to options and exit codes.
   explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
-  /// --help lists the options that are added from here on under this heading, after those that it already has.
+  /// --help lists the options that are added from now on under this heading, after the options that the heading already
+  /// has.
   void begin_group(const std::string& heading);
 
   // The targets must outlive the set. A target keeps its value if its option is not given. `scope`: see Scope.
@@ -78,7 +79,7 @@ class OptionSet {
         [&target, choices] { return text_of(choices, target); }, help, scope);
   }
 
-  /// Sorts all options by their headings. Under each heading, those of `names` come first, in this order.
+  /// Sorts all options by their headings. Under each heading, the options in `names` come first, in this order.
   void arrange(const std::vector<std::string>& names);
 
   /// Another name of the option `name`, which --help does not list.
@@ -86,52 +87,53 @@ class OptionSet {
   /// The placeholder of the option's value in --help, in place of VALUE, N or X.
   void set_value_name(const std::string& name, const std::string& value_name);
 
-  /// For programs that do not train or evaluate: there is no --config, and the environment sets no option. --help shows
-  /// no defaults of flags.
+  /// Called by programs that do not train or evaluate: removes --config, and the environment then sets no option.
+  /// --help shows no defaults of flags.
   void use_command_line_only() { only_command_line_ = true; }
 
-  /// Appends arguments that belong to no option to `target`. Without this call they are refused. Arguments after `--`
-  /// belong to no option.
+  /// Appends arguments that belong to no option to `target`. Without this call, such arguments are refused. Arguments
+  /// after `--` belong to no option.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
-  /// Turns the options so far into those of another program, to which words_given passes them on: --help does not list
-  /// them, and options named in `replaced` are removed. `about`: as in the constructor.
+  /// Marks all options so far as options of another program, to which words_given passes them on. --help does not list
+  /// these options, and options named in `replaced` are removed. `about`: as in the constructor.
   void pass_on(Manual about, const std::vector<std::string>& replaced);
 
   /// What --version prints.
   void set_version(std::string text) { version_ = std::move(text); }
-  /// The answer to `name`, an option of other programs but not of this one.
+  /// Sets the answer to `name`, an option that other programs have and this program does not.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
 
-  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
+  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< limit for a --config file
 
   /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
-  /// As above. `words`: the program's name, then its arguments.
+  /// As the overload above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
 
-  /// A line per variable CARILLON_... of the environment whose name is almost that of an option.
+  /// Returns a line per environment variable CARILLON_... with a name that is almost the variable of an option.
   std::vector<std::string> misspelt_variables() const;
 
   /// Whether an option of this name is declared.
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// Where `parse` found the value of the option. Errors: failed (there is no such option).
+  /// Where `parse` found the value of the option. Errors: failed (no option has this name).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
   /// Whether `name` was given by a source that `other` does not override. If a recipe gives `name` and the command line
-  /// gives `other`, it is not: then `other` wins and `name` is ignored.
+  /// gives `other`, the result is false: `other` wins and `name` is ignored.
   bool given_with(std::string_view name, std::string_view other) const {
     return given(name) && given_by(name) >= given_by(other);
   }
   /// Whether `pass_on` has marked the option.
   bool is_passed_on(std::string_view name) const;
-  /// The options of the command line for which `is_wanted(name)` holds, as words in their order there: "--seed", "3".
+  /// The options of the command line for which `is_wanted(name)` is true, as words in the order of the command line:
+  /// "--seed", "3".
   std::vector<std::string> words_given(const std::function<bool(const std::string&)>& is_wanted) const;
   Manual manual() const;
   std::string help() const { return help_text(manual()); }
   std::string answer() const { return asks_version_ ? version_ : help(); }
-  /// The present values of all options except those of one rank (Scope::rank).
+  /// The present values of all options except options with Scope::rank.
   RunDescription values() const;
 
  private:
@@ -152,14 +154,14 @@ class OptionSet {
                   const std::function<void(std::size_t)>& set, std::function<std::string()> get,
                   const std::string& help, Scope scope);
   void add_option(Option option);
-  /// The option of this name. Errors: failed (there is none).
+  /// The option of this name. Errors: failed (no option has this name).
   Option& declared(const std::string& name);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
   Source command_line(int argc, const char* const* argv);
   Source config_file(const std::string& path) const;
   Source environment() const;
-  /// By its name or its alias; null if there is none.
+  /// The option of this name or alias; null if there is none.
   const Option* find(std::string_view name) const;
   std::string unknown(std::string name, const std::string& where) const;
   std::vector<ManualGroup> groups() const;
@@ -169,7 +171,7 @@ class OptionSet {
   bool asks_version_ = false, only_command_line_ = false;
   std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< of the command line: names and texts
+  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< command line: names and texts
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< index of the present heading

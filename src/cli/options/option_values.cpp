@@ -133,7 +133,7 @@ std::vector<std::string> parts_of(const std::string& text, char separator) {
 
 std::int64_t step_of(const std::string& text) { return parse_integer(text, 0, max_option_steps); }
 
-/// Whether a line of a --config file can hold it.
+/// Whether a line of a --config file can hold the pattern.
 bool is_pattern(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '#'; });
 }

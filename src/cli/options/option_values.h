@@ -1,4 +1,4 @@
-// Parses the texts of option values: the whole text must be one value in range.
+// Parses the texts of option values. The whole text must be one value that is within the range of the option.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace carillon {
 
-// Larger values can only be mistakes.
+// Upper limits of options; larger values can only be mistakes.
 inline constexpr std::int64_t max_option_steps = std::int64_t{1} << 53;
 inline constexpr std::int64_t max_option_threads = 4096;
 
-/// Thrown if a text is not a value of the option.
+/// Exception for a text that is not a value of the option.
 struct ValueExpected {
   std::string what;                      ///< the expected value: "a whole number of at least 1"
   std::optional<std::string> text = {};  ///< the wrong one of several texts; nothing: the first

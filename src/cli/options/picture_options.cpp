@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t min_image_size = 8, max_image_size = 4096;
 
-/// What a checkpoint has in its options for the scales of a regression.
+/// The name under which the options in a checkpoint store the scales of a regression.
 constexpr const char* means_name = "target means";
 constexpr const char* deviations_name = "target deviations";
 
@@ -104,7 +104,7 @@ RandAugment parse_rand_augment(const std::string& text) {
               .magnitude = parse_integer(text.substr(comma + 1), 0, max_augment_magnitude)};
     }
   } catch (const ValueExpected&) {
-    // reported below, with the whole text
+    // the fault is reported below, with the whole text
   }
   throw ValueExpected{fmt::format("0, or N,M with N from 1 to {} and M from 0 to {}", max_ops, max_augment_magnitude)};
 }

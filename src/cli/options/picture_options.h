@@ -34,14 +34,14 @@ struct PictureOptions {
   bool mirror = true;             ///< mirror half of the training images left-right
   RandAugment rand_augment = {};  ///< random ops on training images
   double random_erasing = 0.0;    ///< probability that a box of a training image is erased
-  std::string task = "auto";      ///< of named_tasks, or "auto": as records.json says, else a classification
-  std::int64_t classes = 0;       ///< classes, labels or numbers; 0: as records.json says
-  std::int64_t first_label = -1;  ///< in the records; -1: as records.json says, or trained_first_label
+  std::string task = "auto";  ///< name from named_tasks, or "auto": as records.json says, otherwise a classification
+  std::int64_t classes = 0;   ///< classes, labels or numbers; 0: as records.json says
+  std::int64_t first_label = -1;  ///< label of the first class; -1: from records.json, or trained_first_label
   // Not options:
   std::int64_t trained_first_label = 1;
   std::vector<std::string> class_names = {};  ///< empty: unknown
-  Colour background = {};                     ///< behind transparent pixels, as records.json says
-  std::vector<NumberScale> scales = {};       ///< of the numbers of a regression; empty: not standardised
+  Colour background = {};                     ///< colour behind transparent pixels, as records.json says
+  std::vector<NumberScale> scales = {};       ///< scales of the numbers of a regression; empty: not standardised
 
   /// Kind of the targets of resolved options.
   TargetKind target() const { return target_of_task(task).value_or(TargetKind::class_index); }
@@ -54,9 +54,9 @@ ImageShape evaluation_shape(const PictureOptions& options);
 /// Errors: usage (no possible --eval-image-size).
 void check_evaluation_size(std::int64_t size);
 
-/// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: of
-/// the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
-/// classes), usage (the number of classes is unknown); those of check_evaluation_size.
+/// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: seed
+/// of the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
+/// classes), usage (the number of classes is unknown); errors of check_evaluation_size.
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
 
 /// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.
@@ -66,7 +66,7 @@ void describe_pictures(const PictureOptions& pictures, const RecordSchema& schem
 /// the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: those of resolve_pictures.
+/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: as resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 

@@ -1,5 +1,5 @@
-// RunDescription: the options of a run, and facts such as the number of records. The ranks compare it at the start,
-// checkpoints store it as JSON, and a resumed run reports what has changed since.
+// RunDescription: the options of a run, and facts such as the number of records. The ranks compare the description at
+// the start, checkpoints store it as JSON, and a resumed run reports which settings have changed.
 #pragma once
 
 #include <string>
@@ -34,8 +34,8 @@ class RunDescription {
   std::vector<Field> fields() const;
   /// One object, names in alphabetical order.
   std::string json() const;
-  /// A line for each setting that affects the result and has another value in `json_before`, the description of an
-  /// earlier run. Settings that only one of them has are ignored.
+  /// Returns a line for each setting that affects the result and has another value in `json_before`, the description of
+  /// an earlier run. Settings that only one of the two descriptions has are ignored.
   std::vector<std::string> changes_since(const std::string& json_before) const;
 
  private:

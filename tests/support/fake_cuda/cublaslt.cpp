@@ -16,7 +16,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
-  std::optional<cudaDataType_t> bias_type;  ///< none: D's
+  std::optional<cudaDataType_t> bias_type;  ///< nullopt: type of D
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -110,14 +110,14 @@ void check_extents(const Product& product) {
 
 /// The parts of the sums over k.
 int splits_of(const Product& product) {
-  constexpr std::int64_t fewest = 32;  // columns of A that are worth a second part
+  constexpr std::int64_t fewest = 32;  // least number of columns of A for a second part
   if (product.a.product_columns() < fewest) return 1;
   return product.bias_gradient == nullptr || settings().divided_bias_gradients ? 2 : 1;
 }
 
-/// After cuBLAS, "cublasLtMatmul", table of types: A and B alike, float32 from both, bfloat16 from bfloat16. The types
-/// of a bias and its gradient are D's. CUBLASLT_EPILOGUE_BGRADA requires an A that is not transposed (after
-/// nvmath-python's tests).
+/// Checks the types. Source: cuBLAS, "cublasLtMatmul", table of types. A and B have the same type; D is float32 for
+/// either type, or bfloat16 if A and B are bfloat16. A bias and its gradient have the type of D.
+/// CUBLASLT_EPILOGUE_BGRADA requires an A that is not transposed (source: the tests of nvmath-python).
 bool is_supported(const Product& product) {
   const bool types =
       product.a.type == product.b.type && (product.d.type == CUDA_R_32F || product.a.type == CUDA_R_16BF);
@@ -128,7 +128,7 @@ bool is_supported(const Product& product) {
   return types && bias && bias_gradient;
 }
 
-/// The product that an algorithm is for. Calling it with another product is misuse.
+/// The product for which an algorithm was chosen. Running the algorithm with another product is misuse.
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash =
       product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32 + 8u * (product.bias_gradient != nullptr);
@@ -153,7 +153,7 @@ bool are_equal(const cublasLtMatrixLayoutOpaque_t& a, const cublasLtMatrixLayout
          a.batch_count == b.batch_count && a.batch_stride == b.batch_stride;
 }
 
-/// cuBLAS, "cublasLtMatmul": C may be D; no other input may share memory with D.
+/// C may be D; no other input may share memory with D (cuBLAS, "cublasLtMatmul").
 void check_addend(const Product& product, std::uint64_t alignment) {
   if (product.beta == 0.0f) return;
   check_operand(product.c.data, product.c.bytes(), alignment, "C");

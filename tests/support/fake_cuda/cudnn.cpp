@@ -32,5 +32,5 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// What the plans enqueue on.
+/// The stream on which the plans enqueue their work.
 cudaStream_t stream_of(cudnnHandle_t handle) { return handle->stream; }

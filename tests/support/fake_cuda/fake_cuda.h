@@ -1,4 +1,5 @@
-// fake_cuda: an emulation of CUDA's runtime on the CPU, for tests. It is as lazy and as strict as CUDA may be.
+// fake_cuda: an emulation of CUDA's runtime on the CPU, for tests. It delays work as long as CUDA may delay it, and is
+// as strict as CUDA may be.
 //
 // Device memory is host memory that is filled with 0xff when it is allocated. The process ends if the host accesses it
 // outside of a kernel or copy, or if a kernel accesses up to 256 bytes after its end. Work on a stream runs when the
@@ -31,7 +32,7 @@ struct Gpu {
 
 struct Settings {
   std::uint64_t seed = 1;
-  double eagerness = 0.0;  ///< probability that a device does some work as soon as more is given
+  double eagerness = 0.0;  ///< probability that a device runs some of its pending work when new work is enqueued
   int devices = 1;
   std::vector<Gpu> gpus = {};  ///< if not empty, the devices, in place of `devices` new GPUs 0, 1, ...
   bool fused_biases = true;    ///< whether cuBLASLt and cuDNN have kernels that add biases or sum their gradients
@@ -40,28 +41,28 @@ struct Settings {
   bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other
 };
 
-/// Finishes all pending work, then applies the settings. Initially the defaults apply, or the environment variables
-/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES.
+/// Finishes all pending work, then applies the settings. Before the first call, the defaults and the environment
+/// variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES determine the settings.
 void configure(const Settings& settings);
 
 /// The objects that were not freed: "2 device allocations, 1 stream"; empty if there are none.
 std::string left_over();
 
-/// Calls outside of captures, since the start of the process.
+/// The numbers of calls outside of captures since the start of the process.
 struct Counts {
   std::uint64_t kernels = 0;  ///< launches of single kernels
   std::uint64_t graph_launches = 0;
-  std::uint64_t graph_nodes = 0;  ///< of all launched graphs together
+  std::uint64_t graph_nodes = 0;  ///< nodes of all launched graphs together
   std::uint64_t copies = 0;
-  std::uint64_t waits = 0;  ///< for a stream or an event, also by polling
+  std::uint64_t waits = 0;  ///< waits for a stream or an event, also by polling
 };
 Counts counts();
 
-/// Enqueues `body`, which may read and write device and page-locked memory; it may run several times when it is
-/// captured. `name`: the kernel's, mangled, in graphs.
+/// Enqueues `body`. It may read and write device and page-locked memory. If it is captured, it may run several times.
+/// `name`: mangled name of the kernel in graphs.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
 
-/// Work at the end of `stream`, outside of captures, that does not end before `release`, like a kernel that waits for a
+/// Enqueues work on `stream`, outside of captures, that does not end before `release`, like a kernel that waits for a
 /// lost peer.
 class Stall {
  public:

@@ -1,4 +1,4 @@
-// What tests set and read in the fake of NCCL.
+// The settings and results of the fake NCCL that tests set and read.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -20,7 +20,7 @@ void store(void* data, cudaDataType_t type, std::int64_t index, float value) {
   }
 }
 
-/// To 10 bits of mantissa, the nearest.
+/// Rounds to the nearest number with 10 bits of mantissa.
 float round_to_tf32(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof(bits));

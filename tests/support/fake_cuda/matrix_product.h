@@ -1,5 +1,5 @@
-// The arithmetic of the fake's cublasLtMatmul, after cuBLAS, "cublasLtMatmul": column-major
-// D = alpha op(A) op(B) + beta C, bias, ReLU, or the sums of op(A)'s rows.
+// The arithmetic of cublasLtMatmul in the fake: column-major D = alpha op(A) op(B) + beta C, bias, ReLU, or the sums of
+// the rows of op(A). Source: cuBLAS, "cublasLtMatmul".
 #pragma once
 
 #include <cublasLt.h>
@@ -38,10 +38,10 @@ struct Product {
   bool relu = false;
   const void* bias = nullptr;
   void* bias_gradient = nullptr;
-  cudaDataType_t bias_type = CUDA_R_32F;  ///< of the bias or its gradient
+  cudaDataType_t bias_type = CUDA_R_32F;  ///< type of the bias or of its gradient
 };
 
-/// Summed in float32 in ascending order.
+/// Products are summed in float32 in ascending order.
 void compute(const Product& product);
 
 }  // namespace fake_cuda

@@ -19,7 +19,8 @@ class DeviceMemory {
     Access& operator=(const Access&) = delete;
   };
 
-  /// Aligned to 256 bytes, filled with 0xff (of a large block the first part: the rest holds zeros).
+  /// The memory is aligned to 256 bytes and filled with 0xff. In a large block, only the first part is filled; the rest
+  /// holds zeros.
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
@@ -45,14 +46,15 @@ class DeviceMemory {
   int accesses_ = 0;
 };
 
-/// Host memory that was allocated as, or made, page-locked.
+/// Host memory that was allocated as page-locked memory, or was page-locked later.
 class PinnedMemory {
  public:
   void* allocate(std::size_t bytes);
   void release(void* pointer);
   bool add(const void* pointer, std::size_t bytes);
   bool remove(const void* pointer);
-  /// Whether `pointer` is in it. If so, the whole range must be in one block; otherwise it is misuse.
+  /// Whether `pointer` is in page-locked memory. If it is, the whole range must be in one block; otherwise the call is
+  /// misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
   std::size_t block_count() const { return blocks_.size(); }
 
@@ -66,7 +68,7 @@ PinnedMemory& pinned_memory();
 /// The location of [pointer, pointer + bytes).
 Place place_of(const void* pointer, std::size_t bytes);
 
-/// memset in device memory; zeros of large ranges cost nothing.
+/// memset in device memory. Setting a large range to zeros costs nothing.
 void fill(void* pointer, int value, std::size_t bytes);
 
 }  // namespace fake_cuda

@@ -1,5 +1,5 @@
-// NCCL: every operation goes through MPI when its turn in the stream comes. During an operation its memory contains
-// garbage. All-reduces add in rank order.
+// NCCL in the fake: every operation uses MPI when it runs in the order of the stream. During an operation, its memory
+// contains garbage. All-reduces add in rank order.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -18,8 +18,8 @@ struct ncclComm {
   int ranks, rank;
   bool finalized = false;
   int windows = 0;
-  bool aborted = false;          ///< its work ends without results
-  MPI_Comm mpi = MPI_COMM_NULL;  ///< of several ranks
+  bool aborted = false;          ///< work of the communicator ends without results
+  MPI_Comm mpi = MPI_COMM_NULL;  ///< communicator of several ranks
 };
 
 struct ncclWindow {
@@ -136,7 +136,7 @@ Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   return all;
 }
 
-/// Enqueues end(bytes of all ranks), which writes `to_bytes` to `to`.
+/// Enqueues the call end(bytes of all ranks). `end` writes `to_bytes` bytes to `to`.
 ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::size_t to_bytes,
                             ncclComm_t communicator, cudaStream_t stream, std::function<void(const Bytes& all)> end) {
   const Guard guard(api_mutex());

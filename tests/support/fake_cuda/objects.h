@@ -44,14 +44,14 @@ struct Capture {
 struct CUstream_st {
   int lane = 0, device = 0;
   std::vector<fake_cuda::WorkRef> after;        ///< work that the next piece waits for
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< that it is in
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the stream is
   std::set<std::size_t> capture_after;          ///< nodes that the next node waits for
 };
 
 struct CUevent_st {
   int device = 0;
   fake_cuda::WorkRef work;                      ///< null: never recorded
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< when last recorded in one, with:
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the event was last recorded, at these nodes:
   std::set<std::size_t> capture_after;
 };
 
@@ -66,10 +66,10 @@ struct CUgraphExec_st {
 
 namespace fake_cuda {
 
-/// What every call of the API holds.
+/// The lock that every call of the API holds.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-/// All existing objects, to detect foreign handles and leaks.
+/// The set of all existing objects of a type. It serves to detect foreign handles and leaks.
 template <typename Object>
 struct Registry {
   std::set<Object*> all;
@@ -99,22 +99,22 @@ int& library_objects();
 const Settings& settings();
 Counts& mutable_counts();
 int current_device();
-/// Misuse unless `device`, to which `what` belongs, is current on this thread. CUDA would compute, but in a context of
-/// the current device.
+/// Reports misuse if `device`, to which `what` belongs, is not the current device of this thread. CUDA would compute,
+/// but in a context of the current device.
 void check_current(int device, const char* what);
-/// The same for a stream, which must exist.
+/// The same check for a stream. The stream must exist.
 void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);
-/// The same, with the reason on stderr.
+/// As above, and prints the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
 /// Enqueues work, or records it when the stream is in a capture.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// The result of a call that waits, allocates or queries: an error during this thread's capture (which ends it), else
-/// success.
+/// The result of a call that waits, allocates or queries: an error during a capture of this thread (the error ends the
+/// capture), otherwise success.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

@@ -15,7 +15,7 @@ void work_ahead() {
   if (static_cast<double>(draw(unit)) < settings().eagerness * unit) timeline().run_some(1 + draw(most_pieces));
 }
 
-/// Ends `stream` in a new piece of work.
+/// Appends a new piece of work to `stream`.
 WorkRef append(CUstream_st& stream, std::function<void()> run) {
   const WorkRef work = timeline().add(std::move(run), stream.lane, stream.after);
   stream.after = {work};
@@ -196,7 +196,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); }, {cudaGraphNodeTypeMemcpy});
   if (error != cudaSuccess || to_place != Place::pageable) return error;
-  return cudaStreamSynchronize(stream);  // CUDA returns from this kind when it is done
+  return cudaStreamSynchronize(stream);  // CUDA returns from this kind of copy when the copy is done
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {

@@ -15,7 +15,7 @@ namespace fake_cuda {
 struct Work {
   std::function<void()> run;
   int lane = 0;
-  int blockers = 0;  ///< pieces that must be done before
+  int blockers = 0;  ///< number of pieces that must be done before this one
   bool done = false;
   std::vector<std::shared_ptr<Work>> dependents;
 };
@@ -25,7 +25,7 @@ using WorkRef = std::shared_ptr<Work>;
 class Timeline {
  public:
   WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
-  /// Work that is not over before it is released.
+  /// Work that does not end before it is released.
   WorkRef add_stalled();
   void release(const WorkRef& stalled);
   /// Runs only the work that precedes it in the random order.
@@ -46,7 +46,7 @@ class Timeline {
 };
 
 Timeline& timeline();
-/// Held by every call of the API.
+/// The lock that every call of the API holds.
 std::recursive_mutex& api_mutex();
 
 }  // namespace fake_cuda

@@ -169,7 +169,7 @@ struct OptimizerOptions {
   ScheduleOptions schedule;         ///< learning rate
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
-  /// Whether the training has steps.
+  /// Whether the training runs at least one step.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
   /// Returns `update` with the learning rate of `schedule`. One group per pattern of `freeze` is inserted before the
   /// other groups. Errors: as make_schedule.
@@ -186,12 +186,12 @@ struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
   std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
   CpuSettings cpu = {};
-  std::int64_t threads = 0;  ///< per rank; 0: the rank's share of the cores
-  // Only for training:
-  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: those that a launcher started, or one
+  std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
+  // Options of training programs only:
+  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: the ranks that a launcher started, or one rank
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
-  std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on
+  std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: bucket_bytes_on chooses
   Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
@@ -200,7 +200,7 @@ struct DeviceOptions {
   Arithmetic arithmetic = Arithmetic::fp32;  ///< `precision` resolved, by open_own_device
 };
 
-// CheckpointOptions: the train directory, where a run starts, and when it saves and stops.
+// CheckpointOptions: the train directory, the state with which a run starts, and the times at which it saves and stops.
 
 /// Whether a run continues from the newest checkpoint of its train directory.
 enum class ResumeMode {
@@ -214,7 +214,7 @@ struct CheckpointOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;                           ///< remove checkpoints and logs from train_dir first
   std::string init_from;                        ///< checkpoint or train directory with initial variables; empty: none
-  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not taken from init_from
+  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not read from init_from
   std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
   std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
   std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all
@@ -230,7 +230,7 @@ struct CheckpointOptions {
 struct LoggingOptions {
   std::int64_t log_every = 10;      ///< steps between lines on the console and in metrics.jsonl; 0: none
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
-  bool summarize_start = true;      ///< if there are summaries: one of step 0, too; not an option
+  bool summarize_start = true;      ///< if there are summaries: also write one at step 0; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
   /// The recommendation in the notice about trainings of more than an hour; empty: no notice. Not an option.
   std::string faster_choice;
@@ -247,8 +247,8 @@ enum class OnNan {
 struct FaultOptions {
   OnNan on_nan = OnNan::stop;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
-  std::int64_t audit = 0;              ///< steps between second computations of each rank's gradients (CPUs); 0: none
-  double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
+  std::int64_t audit = 0;              ///< recompute the gradients every N steps and compare (CPUs); 0: never
+  double stall_timeout = 300.0;        ///< the run ends if a rank makes no progress for this many seconds; 0: unlimited
 };
 
 // TrainOptions: all option groups together.

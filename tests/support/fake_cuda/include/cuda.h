@@ -9,7 +9,7 @@ using CUfunction = struct CUfunc_st*;
 using CUkernel = struct CUkern_st*;
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 };
 
-/// Without the parameters of a launch.
+/// CUDA's struct without the parameters of a launch.
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
   CUkernel kern;
