@@ -54,7 +54,7 @@ TEST(SavedNetwork, ThatCannotBeBuiltIsBadDataWithTheFilesName) {
   network.image.width = 1 << 15;
   error = error_of([&] { network_of(checkpoint_of(network, records)); });
   EXPECT_EQ(error.code(), ExitCode::data);
-  EXPECT_THAT(error.what(), HasSubstr("the op 'fc1"));
+  EXPECT_THAT(error.what(), HasSubstr("for images of 32768 x 32768: 'fc1"));
 }
 
 TEST(SavedNetwork, WithOtherOutputsThanItsOptionsStateIsBadData) {
