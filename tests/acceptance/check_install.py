@@ -268,7 +268,7 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
         place = [run] if "evaluate" in program else ["--checkpoint", run]
         told = _run(programs_of / program[0], *program[1:], *place, "--data", data / "test-*", env=context.environment()).stdout
         yield Result(f"own model: {' '.join(program)} evaluates it", told == expected, told.strip().split("\n")[-1])
-    exported = _run(programs_of / "carillon", "export", run, "--onnx", build / "shapes.onnx").stdout
+    exported = _run(programs_of / "carillon", "export", run, "--onnx", data / "shapes.onnx").stdout
     yield Result("own model: carillon export writes it as ONNX", "shapes.onnx: shapes of" in exported, exported.strip())
     picture = data / "square.pgm"
     picture.write_bytes(b"P5 24 24 255\n" + bytes(255 if 8 <= i // 24 < 16 and 8 <= i % 24 < 16 else 40 for i in range(24 * 24)))
