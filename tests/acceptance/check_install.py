@@ -2,7 +2,9 @@
 
 import contextlib
 import re
+import struct
 import subprocess
+import zlib
 from pathlib import Path
 
 import programs
@@ -261,6 +263,17 @@ def _own_model(context, prefix):
     yield Result("own model: it has Carillon's options and messages", ok, wrong.stderr.strip()[-100:])
 
 
+def _grey_png(rows):
+    """A PNG file with 8 bits per pixel."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    pixels = b"".join(b"\0" + bytes(row) for row in rows)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+
+
 def _own_network_in_our_programs(context, prefix, run, data, expected):
     """Carillon's programs know neither the network nor the keys of its records. The checkpoint describes both."""
     programs_of = prefix / "bin"
@@ -270,10 +283,10 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
         yield Result(f"own model: {' '.join(program)} evaluates it", told == expected, told.strip().split("\n")[-1])
     exported = _run(programs_of / "carillon", "export", run, "--onnx", data / "shapes.onnx").stdout
     yield Result("own model: carillon export writes it as ONNX", "shapes.onnx: shapes of" in exported, exported.strip())
-    picture = data / "square.pgm"
-    picture.write_bytes(b"P5 24 24 255\n" + bytes(255 if 8 <= i // 24 < 16 and 8 <= i % 24 < 16 else 40 for i in range(24 * 24)))
+    picture = data / "square.png"
+    picture.write_bytes(_grey_png([[255 if 8 <= row < 16 and 8 <= column < 16 else 40 for column in range(24)] for row in range(24)]))
     told = _run(programs_of / "carillon", "predict", run, picture).stdout
-    yield Result("own model: carillon predict reads a picture", "square.pgm  0 " in told, told.strip())
+    yield Result("own model: carillon predict reads a picture", "square.png  0 " in told, told.strip())
 
 
 def _own_decoder(context, prefix, build):
