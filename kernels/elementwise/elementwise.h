@@ -15,7 +15,7 @@
 // also an addition. dense and conv2d with biases, max_pool and add take over a ReLU.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
-// declare its function here.
+// declare its function and its OpType here.
 //
 // Sources: Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", 2010; Hendrycks, Gimpel,
 // "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network

@@ -25,7 +25,7 @@ if(CARILLON_SANITIZE)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 
-# A precompiled header of the standard library and fmt halves the time to compile a small file. ccache cannot keep objects
+# A precompiled header of the standard library and fmt saves a third of the processor time. ccache cannot keep objects
 # that use it, so it is off with a compiler launcher. The tests build with ccache: they show that each file includes what
 # it needs.
 if(CMAKE_CXX_COMPILER_LAUNCHER)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -118,6 +119,15 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
+/// Errors: data (no value of a float).
+float float_in(const std::string& name, const Json& value) {
+  const double number = value.get<double>();
+  if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
+    fail(ExitCode::data, "the attribute '{}' is outside the range of float32", name);
+  }
+  return static_cast<float>(number);
+}
+
 /// Errors: data (outside the range that AttributeReader and Attributes accept).
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
@@ -128,7 +138,7 @@ std::int64_t integer_in(const std::string& name, const Json& value) {
 Attributes::Value attribute_of(const std::string& name, const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number_integer()) return integer_in(name, value);
-  if (value.is_number_float()) return value.get<float>();
+  if (value.is_number_float()) return float_in(name, value);
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) fail(ExitCode::data, "the attribute '{}' has no known type", name);
   if (std::ranges::all_of(value, [](const Json& element) { return element.is_number_integer(); })) {
@@ -137,7 +147,9 @@ Attributes::Value attribute_of(const std::string& name, const Json& value) {
     return integers;
   }
   if (std::ranges::all_of(value, [](const Json& element) { return element.is_number(); })) {
-    return value.get<std::vector<float>>();
+    std::vector<float> numbers;
+    for (const Json& element : value) numbers.push_back(float_in(name, element));
+    return numbers;
   }
   fail(ExitCode::data, "the attribute '{}' is no list of numbers", name);
 }
@@ -234,8 +246,8 @@ Value add_network(Graph& graph, const NetworkDescription& network) {
   return found->second;
 }
 
-bool has_op(const NetworkDescription& network, std::string_view type) {
-  return std::ranges::any_of(network.ops, [&](const OpDescription& op) { return op.type->name == type; });
+bool has_op(const NetworkDescription& network, const OpType& type) {
+  return std::ranges::find(network.ops, &type, &OpDescription::type) != network.ops.end();
 }
 
 std::string description_text(const NetworkDescription& network) {

@@ -31,7 +31,7 @@ std::vector<double> make_limits() {
 /// Finds the bucket of a float without a search. The top 13 bits of a float (sign, exponent, 4 bits of mantissa) are
 /// its cell. Values in a cell differ by less than a tenth, so a cell contains at most one bucket limit.
 ///
-/// All comparisons are of integers, because float comparisons treat denormals as 0 (src/core/denormals.h).
+/// All comparisons are of integers, because float comparisons treat denormals as 0 (src/core/process.h).
 struct BucketTable {
   static constexpr int cell_bits = 13, cell_shift = 32 - cell_bits;
   std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of its lowest value

@@ -89,8 +89,9 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"depthwise_conv2d", R"({"stride":1,"padding":"same",)" + weights + "}"},
       {"drop_path", R"({"rate":0.5})"},
       {"dropout", R"({"rate":0.5})"},
-      {"embed_tokens",
-       R"({"class_token":"constant","class_token.value":0,"positions":"constant","positions.value":0})"},
+      {"embed_tokens", R"({"class_token":"constant","class_token.value":0,"class_token.number":-1,)"
+                       R"("class_token.dirac":false,"positions":"constant","positions.value":0,)"
+                       R"("positions.number":-1,"positions.dirac":false})"},
       {"layer_norm", R"({"epsilon":1e-06})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
       {"max_pool", R"({"stride":1,"padding":"same"})"},
@@ -166,7 +167,7 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
       {[](Json& json) { json["ops"][1]["attributes"]["weights"] = "normal"; },
        "the attribute 'weights' is not one of constant truncated_normal uniform"},
       {[](Json& json) { json["ops"][1]["attributes"]["l2_factor"] = 1e300; },
-       "the attribute 'l2_factor' is not finite"},
+       "the attribute 'l2_factor' is outside the range of float32"},
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = Json::object(); }, "'units' has no known type"},
       {[](Json& json) { json["ops"][1]["name"] = "a\nb"; }, "the name of an op is empty, too long, or has control"},
       {[](Json& json) { json["ops"] = 5; }, "the description of the network is damaged"},

@@ -69,7 +69,8 @@ class AttributeWriter {
   Attributes& attributes_;
 };
 
-/// Reads the fields of a params struct. Errors: data (a value of another type or out of range).
+/// Reads the fields of a params struct. Each function reads what the function of AttributeWriter with the same name and
+/// type writes, and keeps the field if the attribute is absent. Errors: data (a value of another type or out of range).
 class AttributeReader {
  public:
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}

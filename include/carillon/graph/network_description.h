@@ -51,9 +51,10 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
 /// errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
-/// Whether the network has an op of this type, for example "attention".
-bool has_op(const NetworkDescription& network, std::string_view type);
+/// Whether the network has an op of this type, for example attention_op.
+bool has_op(const NetworkDescription& network, const OpType& type);
 
+/// The JSON text. Errors: failed (a name is not UTF-8).
 std::string description_text(const NetworkDescription& network);
 /// Reads the JSON text. `types`: all known op types. Errors: data (not a description in this format; an unknown op
 /// type).

@@ -3,6 +3,7 @@
 
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/single_process_main.h"
+#include "kernels/attention/attention.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
 #include "src/cli/commands/model_help.h"
@@ -183,7 +184,7 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (!is_weight_file(checkpoint.init_from)) return;
   const ImageShape& image = options.data.record_form.schema.image_shape;
-  if (!has_op(options.model.make({.image = image, .outputs = 1}), "attention")) return;
+  if (!has_op(options.model.make({.image = image, .outputs = 1}), attention_op)) return;
   const bool resumes = !checkpoint.fresh && !list_checkpoints(checkpoint.train_dir).empty();
   if (resumes) return;
   print_warning(

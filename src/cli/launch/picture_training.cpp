@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "kernels/attention/attention.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/cli/launch/machine_speed.h"
@@ -216,7 +217,7 @@ void PictureTraining::read_weights() {
   given_network_ = given.network;
   given_preprocessing_ = given.preprocessing;
   if (given.preprocessing.empty() && !request_.given.has_preprocessing &&
-      has_op(network_of({given.network, 64}), "attention")) {
+      has_op(network_of({given.network, 64}), attention_op)) {
     say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
   }
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "carillon/core/error.h"
+#include "kernels/scale_input/scale_input.h"
 #include "kernels/shared/op_types.h"
 #include "src/core/text.h"
 #include "src/data/decode/dataset_info.h"
@@ -139,7 +140,7 @@ Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpTyp
 
 void set_pixel_scale(Network& network, float scale) {
   for (OpDescription& op : network.ops) {
-    if (op.type->name == "scale_input") op.attributes.set("scale", scale);
+    if (op.type == &scale_input_op) op.attributes.set("scale", scale);
   }
 }
 

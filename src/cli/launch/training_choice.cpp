@@ -8,6 +8,8 @@
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
 #include "carillon/models/network.h"
+#include "kernels/attention/attention.h"
+#include "kernels/layer_norm/layer_norm.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/launch/resolve_training.h"
 #include "src/cli/launch/saved_network.h"
@@ -28,7 +30,7 @@ constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_sec
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
 
 /// Networks with layer norms are trained with adamw.
-bool has_layer_norms(const Candidate& candidate) { return has_op(network_of(candidate), "layer_norm"); }
+bool has_layer_norms(const Candidate& candidate) { return has_op(network_of(candidate), layer_norm_op); }
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   std::vector<Candidate> candidates = training_candidates();
@@ -152,7 +154,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("min-crop-area", 0.5);
   if (!choice.preprocessing.empty()) {
     set("preprocessing", choice.preprocessing);
-  } else if (has_op(network_of(choice.candidate), "attention")) {
+  } else if (has_op(network_of(choice.candidate), attention_op)) {
     set("preprocessing", "inception");
   }
   if (has_layer_norms(choice.candidate)) {
