@@ -14,6 +14,7 @@
 set -euo pipefail
 
 cudnn_frontend_version=1.32.0  # the tested version; the interface still changes between releases
+onnxruntime_version=1.22.1     # runs the exported models in the tests; its wheels support the Python of both systems
 
 libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
@@ -51,14 +52,24 @@ has_module_systems() {
   done
 }
 
+# Debian and Ubuntu have no package of onnxruntime either. tests/acceptance/onnx_run.py looks in the same folders.
+has_onnxruntime() {
+  [[ -d $module_folder/onnxruntime || -d $HOME/.local/share/carillon-tests/onnxruntime ]]
+}
+
 wants_cudnn_frontend=false
 wants_module_systems=false
+wants_onnxruntime=false
 for argument in "$@"; do
   case $argument in
     --tests)
       packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base man-db doxygen)
       packages+=(tcl8.6 lua5.3 lua-filesystem lua-json lua-posix lua-term)  # of Environment Modules and Lmod
       if ! has_module_systems; then wants_module_systems=true; fi
+      if ! has_onnxruntime; then
+        wants_onnxruntime=true
+        packages+=(python3-pip)
+      fi
       ;;
     --fuzz) packages+=(clang-16 libclang-rt-16-dev libomp-16-dev) ;;
     --lint) packages+=(git clang-format-14) ;;
@@ -132,10 +143,22 @@ unpack_module_systems() (
   done
 )
 
+# Installs the Python package from PyPI into its own folder.
+install_onnxruntime() {
+  local folder=$module_folder
+  find_root || folder=$HOME/.local/share/carillon-tests
+  echo "install_deps: installing onnxruntime $onnxruntime_version in $folder"
+  "${as_root[@]}" rm -rf "$folder/.onnxruntime"
+  "${as_root[@]}" /usr/bin/python3 -m pip install --quiet --no-deps --root-user-action ignore \
+    --target "$folder/.onnxruntime" "onnxruntime==$onnxruntime_version"
+  "${as_root[@]}" mv "$folder/.onnxruntime" "$folder/onnxruntime"
+}
+
 # Installs what is not a package of the list.
 install_others() {
   if $wants_cudnn_frontend; then install_cudnn_frontend; fi
   if $wants_module_systems; then unpack_module_systems; fi
+  if $wants_onnxruntime; then install_onnxruntime; fi
 }
 
 mapfile -t missing < <(missing_packages)

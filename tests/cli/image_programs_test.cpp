@@ -205,7 +205,7 @@ TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
   expect_other_variables("seed1", "seed2");
 }
 
-/// numpy runs the exported model and computes the probabilities that carillon_predict prints.
+/// onnxruntime runs the exported model and computes the probabilities that carillon_predict prints.
 TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   expect_done(train("exported", "--max-steps 2"));
   expect_done("checkpoint_tool export --onnx " + at("model.onnx") + " " + at("exported"));
@@ -217,8 +217,8 @@ TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   EXPECT_EQ(seen[0].shape, (std::vector<std::int64_t>{2, 3, 16, 16}));
   const ListedArray listed{.name = "image", .array = &seen[0]};
   write_npz(at("image.npz"), {&listed, 1});
-  const std::string command = "/usr/bin/python3 " + sample_path("../../acceptance/onnx_numpy.py") + " " +
-                              at("model.onnx") + " " + at("image.npz") + " " + at("outputs.npz");
+  const std::string command = sample_path("../../acceptance/onnx_run.py") + " " + at("model.onnx") + " " +
+                              at("image.npz") + " " + at("outputs.npz");
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   const std::vector<NamedArray> outputs = read_npz(at("outputs.npz"), 1 << 20);
   const auto probabilities = std::ranges::find(outputs, "probabilities", &NamedArray::name);
