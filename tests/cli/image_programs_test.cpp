@@ -10,12 +10,13 @@
 #include "src/checkpoint/npz.h"
 #include "tests/cli/image_programs.h"
 #include "tests/cli/predictions.h"
+#include "tests/support/io_fixtures.h"
 
 namespace carillon {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   expect_done(train("learnt", "--max-steps 30"));
@@ -209,6 +210,9 @@ TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
 TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   expect_done(train("exported", "--max-steps 2"));
   expect_done("checkpoint_tool export --onnx " + at("model.onnx") + " " + at("exported"));
+  const std::string model = testing::read_text(root_ / "model.onnx");
+  EXPECT_THAT(model, HasSubstr(R"(["blue","red"])"));
+  EXPECT_THAT(model, HasSubstr(R"-("resize":"bilinear, antialiased (Pillow)","shorter_side":18,)-"));
   const std::vector<nlohmann::json> predicted =
       predictions("--checkpoint " + at("exported") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg") + " " +
                   at("in/red/01.jpg"));

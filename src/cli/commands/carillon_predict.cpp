@@ -88,11 +88,6 @@ std::vector<std::string> output_names(const TrainedTarget& target) {
   return names;
 }
 
-PictureDecoding decoding_of(const LoadedCheckpoint& loaded, const Network& network) {
-  if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) return evaluation_decoding(*pictures);
-  return {.shorter = std::max(network.image.height, network.image.width)};
-}
-
 /// Builds the network and checks that a batch of pictures fits into the memory. Errors: usage.
 const Network& fitting(const Network& network, const PredictorSettings& settings, const Device& device) {
   const auto batch_size = static_cast<std::int64_t>(settings.batch_size);
@@ -105,7 +100,7 @@ const Network& fitting(const Network& network, const PredictorSettings& settings
 PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, const PredictorSettings& settings, Device& device)
     : network_(network_of(loaded)),
       settings_(settings),
-      decoding_(decoding_of(loaded, network_)),
+      decoding_(trained_decoding(loaded, network_.image)),
       target_(trained_target(loaded)),
       class_names_(output_names(target_)),
       evaluator_(fitting(network_, settings, device),

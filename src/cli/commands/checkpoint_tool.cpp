@@ -52,25 +52,35 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// The metadata of an ONNX model, for programs that run the model.
-std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool averages) {
-  const ImageShape& image = network.image;
-  const nlohmann::json input{{"layout", "NCHW"},
-                             {"type", "float32"},
-                             {"range", {0, 255}},
-                             {"height", image.height},
-                             {"width", image.width},
-                             {"channels", image.channels},
-                             {"colours", image.channels == 3 ? "RGB" : "grey"}};
-  return {{"model", state.model},
-          {"global_step", std::to_string(state.global_step)},
-          {"values", averages ? "moving averages" : "variables"},
-          {"preprocessing", input.dump()}};
+/// How a program turns a picture into the input of an ONNX model.
+nlohmann::json preprocessing_of(const LoadedCheckpoint& loaded, const ImageShape& image) {
+  const PictureDecoding decoding = trained_decoding(loaded, image);
+  const bool is_antialiased = decoding.resampling == Resampling::antialiased;
+  return {{"layout", "NCHW"},
+          {"type", "float32"},
+          {"range", {0, 255}},
+          {"height", image.height},
+          {"width", image.width},
+          {"channels", image.channels},
+          {"colours", image.channels == 3 ? "RGB" : "grey"},
+          {"shorter_side", decoding.shorter},
+          {"resize", is_antialiased ? "bilinear, antialiased (Pillow)" : "bilinear, top left aligned (TensorFlow 1)"},
+          {"crop", "centre"},
+          {"background", {decoding.background.red, decoding.background.green, decoding.background.blue}}};
 }
 
-OnnxTarget target_of(const LoadedCheckpoint& loaded) {
-  TrainedTarget target = trained_target(loaded);
-  return {target.kind, std::move(target.scales)};
+/// The metadata of an ONNX model, for programs that run the model.
+std::map<std::string, std::string> metadata_of(const LoadedCheckpoint& loaded, const ImageShape& image,
+                                               const TrainedTarget& target, bool averages) {
+  const auto text = [](const nlohmann::json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::map<std::string, std::string> metadata{{"model", loaded.state.model},
+                                              {"global_step", std::to_string(loaded.state.global_step)},
+                                              {"values", averages ? "moving averages" : "variables"},
+                                              {"preprocessing", text(preprocessing_of(loaded, image))}};
+  if (!target.names.empty()) metadata.emplace("names", text(target.names));
+  return metadata;
 }
 
 const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, const Arguments& given) {
@@ -92,10 +102,10 @@ std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given
   const CheckpointState& state = loaded.state;
   const Network network = network_of(loaded);
   const bool averages = !given.raw_weights && has_moving_averages(loaded);
-  const OnnxTarget target = target_of(loaded);
+  const TrainedTarget target = trained_target(loaded);
   const std::string model = naming_checkpoint(loaded, [&] {
-    return onnx_model(network, target, exported_values(loaded, given), state.buffers,
-                      metadata_of(state, network, averages));
+    return onnx_model(network, {target.kind, target.scales}, exported_values(loaded, given), state.buffers,
+                      metadata_of(loaded, network.image, target, averages));
   });
   write_file_atomically(given.onnx, std::as_bytes(std::span(model)));
   return model.size();

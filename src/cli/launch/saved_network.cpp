@@ -148,6 +148,11 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded) {
   return naming_file(loaded, [&] { return described_pictures(loaded.state.options_json); });
 }
 
+PictureDecoding trained_decoding(const LoadedCheckpoint& loaded, const ImageShape& image) {
+  if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) return evaluation_decoding(*pictures);
+  return {.shorter = std::max(image.height, image.width)};
+}
+
 TrainedTarget trained_target(const LoadedCheckpoint& loaded) {
   if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) {
     return {pictures->target(), pictures->classes, pictures->class_names, pictures->scales};

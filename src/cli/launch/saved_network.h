@@ -38,6 +38,9 @@ void set_pixel_scale(Network& network, float scale);
 
 /// The picture options of the training; nothing if image_train did not train the network. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
+/// How evaluations and predictions turn a picture into an image. `image`: the shape of an evaluation's image. Errors:
+/// data.
+PictureDecoding trained_decoding(const LoadedCheckpoint& loaded, const ImageShape& image);
 
 /// The meaning of a network's outputs.
 struct TrainedTarget {
