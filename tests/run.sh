@@ -31,11 +31,11 @@ if ! /usr/bin/python3 tests/faults/hosts.py 2>/dev/null; then
   excluded='gpu|slurm|hosts'
 fi
 
-# build_into DIRECTORY ON|OFF
+# build_into DIRECTORY ON|OFF TARGET
 build_into() {
   echo "tests: building into $1, GPU tower $2"
   cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCARILLON_TESTS=ON -DCARILLON_WARNINGS_AS_ERRORS=ON -DCARILLON_CUDA="$2"
-  cmake --build "$1"
+  cmake --build "$1" --target "$3"
 }
 
 # build_fuzz_targets DIRECTORY
@@ -54,7 +54,7 @@ run_tests() {
   ctest --test-dir "$directory" --output-on-failure --parallel "$cores" "$@"
 }
 
-build_into "$build" OFF
+build_into "$build" OFF all
 if $is_daily; then
   run_tests "$build" --label-exclude "$excluded" --label-regex daily "$@"
   exit
@@ -81,7 +81,7 @@ set -m  # a separate process group, so that the trap below can end all of it
   set -e
   renice -n 19 "$BASHPID" >/dev/null
   for other in "${others[@]}"; do
-    if [[ $other == fuzz ]]; then build_fuzz_targets "$build-fuzz"; else build_into "$build-cuda" ON; fi
+    if [[ $other == fuzz ]]; then build_fuzz_targets "$build-fuzz"; else build_into "$build-cuda" ON differing_tests; fi
   done
 ) >"$log" 2>&1 &
 builder=$!
