@@ -1,10 +1,12 @@
-# Chooses the program to start. Other job scripts source this file; they set `root` first.
+# Chooses the program to start, and starts it. Other job scripts source this file; they set `root` first.
 #
 #   choose_program NAME DEFAULT "$@"   sets `program` and `options`
+#   launch NAME [OPTION...] -- COMMAND...   replaces this script by `carillon launch`, which runs COMMAND
 #
 # `program` is the first word if that is not an option, else DEFAULT. `options` are the remaining words. A program
 # name without a slash is looked up in this tree's build, in the installation of these scripts, or in PATH. If there is
 # no such program, the script NAME ends with exit code 66.
+# shellcheck disable=SC2034  # the scripts use `options`
 choose_program() {
   local name=$1
   program=$2
@@ -22,4 +24,17 @@ choose_program() {
       "cmake -S . -B build -G Ninja -DCARILLON_TESTS=OFF && cmake --build build" >&2
     exit 66
   fi
+}
+
+# carillon is in the folder of `program`, in this tree's build, in the installation of these scripts, or in PATH.
+launch() {
+  local name=$1 place carillon=carillon
+  shift
+  for place in "$(dirname "$(command -v "$program")")" "$root/build/bin" "$root/../../bin"; do
+    if [[ -x $place/carillon ]]; then
+      carillon=$place/carillon
+      break
+    fi
+  done
+  exec "$carillon" launch --name "$name" --program "$program" "$@"
 }

@@ -30,8 +30,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # If a rank ends, the others have twice this time in seconds to save. The script restarts after that time, too.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-10}
 source "$root/jobs/mpi_env.sh"
-source "$root/jobs/forward_signals.sh"
-source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 if (($# == 0)) || [[ $1 == -* ]]; then
@@ -45,8 +43,6 @@ if [[ ! -r $hosts ]]; then
   exit 66
 fi
 choose_program multi_node_mpirun mnist_train "$@"
-
-check_restarts multi_node_mpirun
 
 # Prints "NAME SLOTS" for each host of the host file $1.
 slots_of_hosts() {
@@ -68,6 +64,13 @@ if ((ranks > slots)); then
   exit 64
 fi
 
+# `carillon launch` calls this script again for each start, with its number in CARILLON_START.
+if [[ -z ${CARILLON_START-} ]]; then
+  launch multi_node_mpirun --on-other-hosts -- "$root/jobs/multi_node_mpirun.sh" "$hosts" "$program" "${options[@]}"
+fi
+start=$CARILLON_START
+unset CARILLON_START
+
 settings=()
 if [[ -n ${CORES_PER_RANK-} ]]; then
   settings+=(--map-by "slot:PE=$CORES_PER_RANK" --bind-to core)
@@ -79,8 +82,7 @@ if [[ -n ${INTERFACES-} ]]; then
 fi
 while IFS= read -r name; do
   settings+=(-x "$name")
-done < <(compgen -e CARILLON_ | grep -vx CARILLON_ERROR_FILE || true)
-settings+=(-x CARILLON_ERROR_FILE)  # forward_signals sets it
+done < <(compgen -e CARILLON_ || true)
 
 # Whether mpirun can start processes on the host $1.
 answers() {
@@ -100,16 +102,17 @@ answering_hosts() {
   wait
 }
 
-# Starts the program with the given options. After the first start, only on the hosts that answer.
-starts=0
-usable=$hosts
-used=$ranks
-start() {
-  if ((starts++ > 0)); then choose_hosts "$@" || return; fi
-  local launch=(mpirun -np "$used" --hostfile "$usable" "${settings[@]}")
-  if ((starts == 1)); then echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2; fi
-  # setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
-  forward_signals setsid "${launch[@]}" "$program" "$@"
+# Whether an option, the environment or a configuration file sets --global-batch.
+has_global_batch() {
+  local i config=${CARILLON_CONFIG-}
+  for i in "${!options[@]}"; do
+    case ${options[i]} in
+      --global[-_]batch | --global[-_]batch=*) return 0 ;;
+      --config) config=${options[i + 1]-} ;;
+      --config=*) config=${options[i]#*=} ;;
+    esac
+  done
+  [[ -n ${CARILLON_GLOBAL_BATCH-} ]] || grep -qsE '^[[:space:]]*global[-_]batch[[:space:]]*=' "$config"
 }
 
 # Sets `usable` and `used` to a host file of the hosts that answer, and to the number of their ranks.
@@ -117,29 +120,27 @@ choose_hosts() {
   local answering lost available change=''
   answering=$(answering_hosts)
   lost=$(slots_of_hosts "$hosts" | grep -vxFf <(printf '%s\n' "$answering") | cut -d ' ' -f 1 | paste -s -d ' ' || true)
-  usable=$hosts
-  used=$ranks
-  if ((stop_count > 0)); then return 75; fi
-  if [[ -z $lost ]]; then return 0; fi
+  if [[ -z $lost ]]; then return; fi
   if [[ -z $answering ]]; then
     echo "multi_node_mpirun: no host of $hosts answers: $lost" >&2
-    error_line=
-    return 70
+    exit 70
   fi
-  usable=$folder/hosts
+  usable=$(dirname "$CARILLON_ERROR_FILE")/hosts  # a folder that `carillon launch` removes
   slots_of_hosts "$hosts" | grep -xFf <(printf '%s\n' "$answering") | sed 's/ / slots=/' >"$usable"
   available=$(total <<<"$answering")
   if ((used > available)); then used=$available; fi
   if ((used != ranks)); then
     change="; $used ranks instead of $ranks"
-    if [[ -z $(option_value global-batch "$@") ]]; then
+    if ! has_global_batch; then
       change+=", and the global batch changes in proportion (--global-batch N would keep it)"
     fi
   fi
   echo "multi_node_mpirun: no answer, left out: $lost$change" >&2
 }
 
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-keep_stderr=1
-with_restarts multi_node_mpirun start "${options[@]}"
+usable=$hosts
+used=$ranks
+if ((start > 1)); then choose_hosts; fi
+mpirun=(mpirun -np "$used" --hostfile "$usable" "${settings[@]}" "$program" "${options[@]}")
+if ((start == 1)); then echo "multi_node_mpirun: $ranks ranks on $slots slots: ${mpirun[*]:0:${#mpirun[@]}-${#options[@]}}" >&2; fi
+exec "${mpirun[@]}"

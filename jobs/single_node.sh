@@ -16,8 +16,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # If a rank ends, the others have twice this time in seconds to save. If they end before, so does mpirun.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-15}
 source "$root/jobs/mpi_env.sh"
-source "$root/jobs/forward_signals.sh"
-source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 choose_program single_node mnist_train "$@"
@@ -39,14 +37,9 @@ if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
   exit 64
 fi
 
-check_restarts single_node
-
 # In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
 export OMPI_MCA_ras=^slurm,tm,lsf,gridengine OMPI_MCA_plm=^slurm,tm,lsf
 
-mapfile -t launch < <(mpirun_on "$ranks")
-echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
-own_ranks=1
-# setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
-start() { forward_signals setsid "${launch[@]}" "$program" "$@"; }
-with_restarts single_node start "${options[@]}"
+mapfile -t mpirun < <(mpirun_on "$ranks")
+echo "single_node: $gpu_count GPUs, $cores cores: ${mpirun[*]} $program" >&2
+launch single_node -- "${mpirun[@]}" "$program" "${options[@]}"

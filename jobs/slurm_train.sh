@@ -12,12 +12,9 @@
 # job.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-source "$root/jobs/forward_signals.sh"
-source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 choose_program slurm_train "$@"
-check_restarts slurm_train
 # Open MPI runs as root only if both variables are set.
 if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -38,25 +35,8 @@ fi
 job=$SLURM_JOB_ID
 # One task of an array has the array's own ID, which squeue takes for all tasks.
 if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-# After scancel the state is not RUNNING.
-is_running_job() { [[ $(squeue --noheader --job "$job" --format=%T) == RUNNING ]]; }
-# shellcheck disable=SC2317  # with_restarts calls it
-may_restart() { is_running_job; }
-# shellcheck disable=SC2317  # with_restarts calls it
-start() {
-  forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@"
-}
-keep_stderr=1
-code=0
-with_restarts slurm_train start "${options[@]}" || code=$?
-
-# USR1 kills a training program that has not installed its signal handler yet. Nothing was done then, so requeue.
-if ((code == 128 + $(kill -l USR1) && SECONDS < 60)) && [[ $program == *_train ]]; then
-  code=75
-fi
-# A cancelled job must not be requeued.
-if ((code == 75)) && is_running_job; then
-  echo "slurm_train: stopped after a checkpoint; requeueing job $job"
-  scontrol requeue "$job"
-fi
-exit "$code"
+# A cancelled job must be neither restarted nor requeued. Its state is not RUNNING.
+is_running="[[ \$(squeue --noheader --job $job --format=%T) == RUNNING ]]"
+requeue="echo 'slurm_train: stopped after a checkpoint; requeueing job $job'; scontrol requeue $job"
+launch slurm_train --on-other-hosts --restart-if "$is_running" --after-stop "$is_running && { $requeue; }" -- \
+  srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "${options[@]}"

@@ -36,6 +36,7 @@ int report(std::string_view name, ExitCode code, std::string_view what) {
 
 int single_process_main(std::string_view name, const std::function<int()>& body) {
   open_standard_descriptors();
+  ignore_file_size_signal();
   try {
     const int code = body();
     if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));

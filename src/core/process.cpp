@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -54,6 +58,7 @@ namespace {
 struct ProcessState {
   char letter = '\0';  ///< 0: unknown
   int threads = 0;
+  std::string start;  ///< time of the start, since the boot of the host
 };
 
 ProcessState state_of(int process) {
@@ -67,7 +72,7 @@ ProcessState state_of(int process) {
   constexpr int fields_between = 16;
   std::string skipped;
   for (int field = 0; field < fields_between; ++field) fields >> skipped;
-  fields >> state.threads;
+  fields >> state.threads >> skipped >> state.start;
   return state;
 }
 
@@ -83,6 +88,49 @@ bool process_has_ended(int process) {
   const ProcessState state = state_of(process);
   return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;  // other threads may end later
 }
+
+int running_children(int process) {
+  int count = 0;
+  std::error_code ended;
+  for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), ended)) {
+    std::ifstream children(thread.path() / "children");
+    for (int child = 0; children >> child;) count += process_has_ended(child) ? 0 : 1;
+  }
+  return count;
+}
+
+namespace {
+
+/// Text that is equal for all processes that use the same process numbers: ":NAMESPACE:BOOT".
+std::string process_space() {
+  struct stat status {};
+  if (stat("/proc/self/ns/pid", &status) != 0) return {};
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return fmt::format(":{}:{}", status.st_ino, boot);
+}
+
+}  // namespace
+
+std::string process_identity(int process) {
+  const ProcessState state = process > 0 ? state_of(process) : ProcessState{};
+  return state.letter == '\0' ? "" : fmt::format("{}:{}{}", process, state.start, process_space());
+}
+
+bool identified_process_has_ended(const std::string& identity) {
+  const int process = std::atoi(identity.c_str());
+  if (process <= 0 || !identity.ends_with(process_space())) return false;
+  return process_has_ended(process) || process_identity(process) != identity;
+}
+
+void exit_after(double seconds, int code) {
+  std::thread([seconds, code] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    std::_Exit(code);
+  }).detach();
+}
+
+void ignore_file_size_signal() { std::signal(SIGXFSZ, SIG_IGN); }
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -30,6 +30,23 @@ bool is_stopped(int process);
 /// True if all threads of the process have ended, even if its parent has not yet fetched its exit code.
 bool process_has_ended(int process);
 
+/// The number of child processes of `process` that have not ended.
+int running_children(int process);
+
+/// Text that identifies a running process, also if its number is used again later: number, start time, PID namespace
+/// and boot of the host. Empty if there is no such process.
+std::string process_identity(int process);
+/// Whether the process with this identity has ended. False if unknown: the text is empty, or the process belongs to
+/// another host or container.
+bool identified_process_has_ended(const std::string& identity);
+
+/// Ends this process with `code` after `seconds`, if it still runs then. For calls of an error path that may not
+/// return.
+void exit_after(double seconds, int code);
+
+/// Makes a write above the file size limit (ulimit -f) an error in place of a signal. Every program calls it.
+void ignore_file_size_signal();
+
 /// The result of gethostname, or "localhost" if it fails.
 std::string host_name();
 

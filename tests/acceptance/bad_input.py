@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from programs import TIMEOUT, Result, checkpoints
 from tfrecords import crc32c, example, frame
 
-USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO, STOPPED = 64, 65, 66, 69, 70, 74, 75
+USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, LOST, IO, STOPPED = 64, 65, 66, 69, 70, 71, 74, 75
 BAD_RECORD = 7  # index of the damaged record in each damaged file
 
 

@@ -11,7 +11,7 @@ import signal
 import time
 
 import programs
-from bad_input import FAILED
+from bad_input import LOST
 from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
@@ -57,7 +57,7 @@ def _stopped_rank(context, data):
         expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
         # mpirun continues the stopped rank before it kills it. If it is in an update, it completes the update and saves the step.
         first, *others = [*done.lines, ""]
-        wrong = "" if done.code == FAILED and re.search(expected, first) else done.explain()
+        wrong = "" if done.code == LOST and re.search(expected, first) else done.explain()
         wrong = wrong or "".join(line for line in others if line and ": another rank ended the run; saved step" not in line)
         limit = STALL if re.search(r"in (data|compute) of", first) else 4 * STALL
         if not wrong and not STALL - 0.5 < passed < 2 * limit + MPIRUN_SECONDS:
@@ -98,7 +98,7 @@ def _evaluation(context, data):
         if not any("in start of" in line for line in done.lines):
             break
     wrong = done.complaint(
-        FAILED, ["mnist_eval: rank 0 on ", "rank 1 hangs, stopped by a signal: it has been in evaluation of"]
+        LOST, ["mnist_eval: rank 0 on ", "rank 1 hangs, stopped by a signal: it has been in evaluation of"]
     )
     yield Result("stalls: a stopped rank of an evaluation is named", not wrong, wrong or done.lines[0])
 
@@ -135,7 +135,7 @@ def _alone(context, data):
     first = done.lines[0] if done.lines else ""
     named = re.match(r"mnist_train: rank 0 on \S+: hangs: it has been in (checkpoint|finish) of step 20 for \d+ s", first)
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
-    wrong = "" if done.code == FAILED and named and has_stack else done.explain()
+    wrong = "" if done.code == LOST and named and has_stack else done.explain()
     wrong = wrong or ("" if error_file.read_text() == first + "\n" else "the launcher does not know the error line")
     # The limit of these phases is four times --stall-timeout, and a quarter more so that other ranks can report first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")

@@ -50,15 +50,15 @@ TEST(CrashSignal, IsNoStopSignal) {
   }
 }
 
-TEST(ExitCodeOf, IsThatOfTheChildOr70) {
+TEST(ExitCodeOf, IsThatOfTheChildOr71) {
   EXPECT_EQ(exit_code_of({.exit_code = 65}, "child"), 65);
   EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGTERM}, "child"), 128 + SIGTERM);
   EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGPIPE}, "child"), 128 + SIGPIPE);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL, .error_line = "lost"}, "child"), 70);
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL, .error_line = "lost"}, "child"), 71);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "the child's own line says more";
   testing::internal::CaptureStderr();
-  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL}, "child"), 70);
+  EXPECT_EQ(exit_code_of({.exit_code = 128 + SIGKILL}, "child"), 71);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "cli_test: signal 9 (Killed) ended child\n");
 }
 

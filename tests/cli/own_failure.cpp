@@ -1,5 +1,5 @@
-// An MPI program in which only the last rank fails while the others wait for it, or all ranks fail: own_failure
-// alone|together.
+// An MPI program in which only the last rank fails while the others wait for it (alone), all ranks know that the last
+// rank fails (together), or every rank fails and knows no other (each): own_failure alone|together|each.
 #include <string_view>
 
 #include "src/cli/launch/mpi_main.h"
@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   const std::string_view how = argv[1];
   return mpi_main("own_failure", argc, argv, [&](const Mpi& mpi) {
     return abort_on_own_error(mpi, "own_failure", [&] {
-      const bool fails = mpi.rank() == mpi.size() - 1;
+      const bool fails = how == "each" || mpi.rank() == mpi.size() - 1;
       const auto part = [&] {
         if (fails) fail(ExitCode::data, "a record is damaged");
       };

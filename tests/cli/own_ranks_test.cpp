@@ -23,6 +23,8 @@ class OwnRanks : public ProgramFixture {
     return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
            " --train-dir " + path(run) + " " + more;
   }
+  /// The first lines of a script in place of mpirun.
+  static constexpr const char* stub = "#!/bin/sh\n[ \"$1\" != --version ] || exit 1\n";
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
 };
 
@@ -102,13 +104,13 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
 }
 
 /// As if all ranks were killed at once, or one of them: then the others have their say.
-TEST_F(OwnRanks, EndWith70IfASignalEndedARank) {
+TEST_F(OwnRanks, EndWith71IfASignalEndedARank) {
   for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
                                    std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
-    std::filesystem::permissions(write("mpirun", std::string("#!/bin/sh\n") + says + "kill -9 $$\n"),
+    std::filesystem::permissions(write("mpirun", std::string(stub) + says + "kill -9 $$\n"),
                                  std::filesystem::perms::owner_all);
     const Outcome outcome = run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH ");
-    EXPECT_EQ(outcome.code, 70) << outcome.output;
+    EXPECT_EQ(outcome.code, 71) << outcome.output;
     EXPECT_THAT(outcome.output, EndsWith(std::string(line) + "\n"));
   }
 }
@@ -124,7 +126,7 @@ TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
 /// As if a run was stopped while its data were copied: the ranks know, and mpirun prints nothing after their line.
 TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
   const std::string as_ranks =
-      "#!/bin/sh\necho said >&2\necho said >>$CARILLON_ERROR_FILE\necho stopped >>$CARILLON_STOP_FILE\n";
+      std::string(stub) + "echo said >&2\necho said >>$CARILLON_ERROR_FILE\necho 75 >>$CARILLON_CODE_FILE\n";
   std::filesystem::permissions(write("mpirun", as_ranks), std::filesystem::perms::owner_all);
   expect_one_line(run(train("run", "--ranks 2"), "PATH=" + path("") + ":$PATH "), ExitCode::stopped, "said");
 }
@@ -132,7 +134,7 @@ TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
 TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
                   "mnist_train: --ranks 2: mpirun is not in PATH");
-  std::filesystem::permissions(write("mpirun", "#!/bin/sh\nexit 3\n"), std::filesystem::perms::owner_all);
+  std::filesystem::permissions(write("mpirun", std::string(stub) + "exit 3\n"), std::filesystem::perms::owner_all);
   const std::string instead = "PATH=" + path("") + ":$PATH ";
   EXPECT_EQ(run(train("run", "--ranks 2"), instead).code, 3);
   const Outcome one = run(train("run", "--ranks 1"), instead);

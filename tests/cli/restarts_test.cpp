@@ -1,4 +1,4 @@
-#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/restarts.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/cli/launch/child_process.h"
+#include "src/cli/launch/ranks.h"
 
 namespace carillon {
 namespace {
@@ -17,42 +18,38 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-const std::string ended =
-    "mnist_train: rank 0 on n1: the process of rank 2 has ended in compute of step 8; saved step 8";
-
-TEST(HasLostRank, ByCodeAndLine) {
-  const Words lost{
-      ended,
-      "mnist_train: rank 0 on n1: rank 2 hangs: it has been in compute of step 7 for 61 s",
-      "mnist_train: rank 0 on n1: rank 2 hangs, stopped by a signal: it has been in data of step 7 for 6 s",
-      "mnist_train: rank 1 on n1: hangs: it has been in data of step 7 for 61 s",
-      "mnist_train: rank 0 on n1: waited 92 s for rank 2 on n2 in averaging without a response; saved",
-      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging while the launcher ended the run",
-      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging while the launcher ended the run",
-      "mnist_train: rank 0 on n1: another rank ended the run; saved step 8 in runs/mnist/model.ckpt-8.h5"};
-  for (const std::string& line : lost) {
-    EXPECT_TRUE(has_lost_rank(70, line)) << line;
-    EXPECT_TRUE(has_lost_rank(137, line)) << line;
-    EXPECT_TRUE(has_lost_rank(128 + SIGTERM, line)) << line;
-    for (const int code : {0, 1, 64, 65, 66, 69, 74, 75}) EXPECT_FALSE(has_lost_rank(code, line)) << code;
-  }
-  for (const char* const line : {"mnist_train: rank 0 on n1: Model diverged with loss = NaN at step 1",
-                                 "mnist_train: rank 0 on n1: variables differ between ranks 0 and 1 at step 1"}) {
-    EXPECT_FALSE(has_lost_rank(70, line)) << line;
-    EXPECT_FALSE(has_lost_rank(137, line)) << line;
-  }
+TEST(HasLostRank, ByTheExitCode) {
+  for (const int code : {71, 205, 128 + SIGKILL, 128 + SIGSEGV}) EXPECT_TRUE(has_lost_rank(code)) << code;
+  for (const int code : {0, 1, 64, 65, 66, 69, 70, 74, 75}) EXPECT_FALSE(has_lost_rank(code)) << code;
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) EXPECT_FALSE(has_lost_rank(128 + signal));
 }
 
-TEST(HasLostRank, WithoutALineOnlyIfASignalKilledAllRanks) {
-  EXPECT_TRUE(has_lost_rank(128 + SIGKILL, ""));
-  EXPECT_TRUE(has_lost_rank(128 + SIGSEGV, ""));
-  EXPECT_FALSE(has_lost_rank(70, ""));
-  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) EXPECT_FALSE(has_lost_rank(128 + signal, ""));
+TEST(Resuming, OmitsTheOptionsThatStartOver) {
+  EXPECT_EQ(resuming({"--resume", "never", "--data", "a", "b", "--fresh"}), (Words{"--data", "a", "b"}));
+  EXPECT_EQ(resuming({"--fresh", "True", "--resume", "require", "--resume-from", "x"}),
+            (Words{"--resume", "require", "--resume-from", "x"}));
+  EXPECT_EQ(resuming({"--fresh=1", "--resume=never"}), Words{});
+  setenv("CARILLON_FRESH", "true", 1);
+  setenv("CARILLON_RESUME", "never", 1);
+  EXPECT_EQ(resuming({"--seed", "3"}), (Words{"--seed", "3", "--fresh=false", "--resume=auto"}));
+  unsetenv("CARILLON_FRESH");
+  unsetenv("CARILLON_RESUME");
 }
 
-TEST(Resuming, ReplacesTheOptionsThatStartOver) {
-  EXPECT_EQ(resuming({"mpirun", "-np", "2", "image_train", "--resume", "never", "--data", "a", "b", "--fresh"}),
-            (Words{"mpirun", "-np", "2", "image_train", "--data", "a", "b", "--fresh=false", "--resume=auto"}));
+TEST(OptionValue, IsThatOfTheWordsTheFileOrTheEnvironment) {
+  const fs::path config = fs::path(testing::TempDir()) / ("option_" + std::to_string(getpid()) + ".cfg");
+  std::ofstream(config) << "seed = 3\n train_dir = runs/of file # a comment\n";
+  const Words with_config{"--config", config.string()};
+  EXPECT_EQ(option_value({"--train_dir", "a", "--seed", "1"}, "train-dir"), "a");
+  EXPECT_EQ(option_value({"--train-dir=b"}, "train-dir"), "b");
+  EXPECT_EQ(option_value(with_config, "train-dir"), "runs/of file");
+  setenv("CARILLON_TRAIN_DIR", "c", 1);
+  EXPECT_EQ(option_value(with_config, "train-dir"), "runs/of file");
+  EXPECT_EQ(option_value({}, "train-dir"), "c");
+  unsetenv("CARILLON_TRAIN_DIR");
+  EXPECT_EQ(option_value({"--seed", "1"}, "train-dir"), "");
+  EXPECT_EQ(train_directory("bin/mnist_train", {}), "runs/mnist");
+  fs::remove(config);
 }
 
 /// A train directory, and a program that fails in its first starts.
@@ -67,10 +64,13 @@ class RunWithRestarts : public testing::Test {
 
   /// The exit code of the training. The shell script gets the number of the start in `n`.
   int run(const std::string& script, std::int64_t restarts) {
-    const std::string text = "echo \"$@\" >>" + log_.string() + "; n=$(wc -l <" + log_.string() + "); cd " +
-                             directory_.string() + "; lost() { echo '" + ended +
-                             "' >>$CARILLON_ERROR_FILE; exit 70; }; " + script;
-    return run_with_restarts(Launch{}, {"bash", "-c", text, "image_train", "--resume", "never"}, directory_, restarts)
+    const std::string text = "echo \"$3 $4\" >>" + log_.string() + "; n=$(wc -l <" + log_.string() + "); cd " +
+                             directory_.string() + "; lost() { echo 71 >>$CARILLON_CODE_FILE; exit 137; }; " + script;
+    return run_with_restarts({.launcher = {"bash", "-c", text},
+                              .program = {"image_train", "--train-dir", directory_.string(), "--resume", "never"},
+                              .restarts = restarts,
+                              .run = [](const Words& command, int /*start*/) { return Launch{}.run(command); },
+                              .report = [](const std::string& /*line*/) {}})
         .exit_code;
   }
 
@@ -86,7 +86,7 @@ class RunWithRestarts : public testing::Test {
 
 TEST_F(RunWithRestarts, StartsAgainAndResumes) {
   EXPECT_EQ(run("[ $n -gt 1 ] || lost", 3), 0);
-  EXPECT_EQ(starts(), (Words{"--resume never", "--fresh=false --resume=auto"}));
+  EXPECT_EQ(starts(), (Words{"--resume never", " "}));
 }
 
 TEST_F(RunWithRestarts, GivesUpWithoutANewCheckpoint) {
@@ -102,8 +102,10 @@ TEST_F(RunWithRestarts, ANewCheckpointBeginsTheCountAgain) {
 TEST_F(RunWithRestarts, ReturnsTheCodeWithoutRestarts) {
   EXPECT_EQ(run("kill -9 $$", 0), 137);
   EXPECT_EQ(run("exit 65", 3), 65);
-  EXPECT_EQ(run("echo 'Model diverged' >>$CARILLON_ERROR_FILE; exit 70", 3), 70);
-  EXPECT_EQ(starts().size(), 3U);
+  EXPECT_EQ(run("echo 70 >>$CARILLON_CODE_FILE; kill -9 $$", 3), 70) << "the loss was not finite";
+  EXPECT_EQ(run("echo 65 >>$CARILLON_CODE_FILE; lost", 3), 65) << "the first error is the cause";
+  EXPECT_EQ(run("lost", 0), 71);
+  EXPECT_EQ(starts().size(), 5U);
 }
 
 volatile std::sig_atomic_t signals_seen = 0;

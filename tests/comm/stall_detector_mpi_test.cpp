@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
+#include "src/core/lost_rank.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
@@ -50,7 +51,7 @@ class StallDetectorTest : public ::testing::Test {
     try {
       repeat_for(longest, [&](double seconds) { stall_detector.still_waiting("averaging", ranks, seconds); });
     } catch (const Error& error) {
-      return error.code() == ExitCode::failed ? error.what() : "another exit code";
+      return error.code() == lost_rank ? error.what() : "another exit code";
     }
     return "";
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 namespace carillon::testing {
@@ -35,6 +36,41 @@ TEST(ProcessState, AProcessStillRunsAfterItsMainThreadHasEnded) {
   EXPECT_FALSE(process_has_ended(child));
   kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
+}
+
+TEST(ProcessIdentity, DistinguishesAProcessFromALaterOneWithItsNumber) {
+  const std::string own = process_identity(getpid());
+  EXPECT_FALSE(identified_process_has_ended(own));
+  const std::string number = std::to_string(getpid()) + ":";
+  ASSERT_TRUE(own.starts_with(number));
+  EXPECT_TRUE(identified_process_has_ended(number + "1" + own.substr(own.find(':', number.size()))));
+}
+
+TEST(ProcessIdentity, OfAnEndedProcess) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    pause();
+    std::_Exit(0);
+  }
+  const std::string identity = process_identity(child);
+  EXPECT_FALSE(identified_process_has_ended(identity));
+  kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(identified_process_has_ended(identity));
+}
+
+TEST(ProcessIdentity, OfAnotherHostOrNoProcessIsUnknown) {
+  EXPECT_FALSE(identified_process_has_ended(""));
+  EXPECT_FALSE(identified_process_has_ended("999999999:1:4026531836:another-boot"));
+  EXPECT_EQ(process_identity(0), "");
+}
+
+TEST(ExitAfter, EndsTheProcessInACallThatDoesNotReturn) {
+  const auto hang = [] {
+    exit_after(0.05, 65);
+    while (true) pause();
+  };
+  EXPECT_EXIT(hang(), ::testing::ExitedWithCode(65), "");
 }
 
 constexpr int kept[] = {SIGTERM, SIGINT, SIGHUP, SIGXCPU, SIGCONT, SIGUSR1, SIGUSR2};

@@ -11,7 +11,7 @@ from hosts import CONTROL, MESSAGES, TwoHosts
 
 import check_kills
 import programs
-from bad_input import FAILED, STOPPED
+from bad_input import LOST, STOPPED
 from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
@@ -170,7 +170,7 @@ def _cut_messages(context, data, hosts, ranks):
     passed = time.monotonic() - start
     # Each host may report the other.
     expected = rf"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response{SAVED}$"
-    wrong = "" if done.code == FAILED else done.explain()
+    wrong = "" if done.code == LOST else done.explain()
     lines = _last_messages(run)
     if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
         wrong = f"{len(lines)} messages: {' | '.join(lines)}"
@@ -209,7 +209,7 @@ def _stopped(context, data, hosts):
     passed = time.monotonic() - start
     lines = _last_messages(run)
     expected = rf"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response{SAVED}$"
-    wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
+    wrong = "" if done.code == LOST and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
     title = "two hosts: a stopped rank that is alone on its host is named"
     return Result(title, not wrong, wrong or f"after {passed:.1f} s: {lines[0]}")

@@ -1,4 +1,5 @@
-"""Outputs that are not plain files: device nodes and FIFOs are never replaced, and of a link only the target is."""
+"""Outputs that are not plain files: device nodes and FIFOs are never replaced, and of a link only the target is. Outputs
+above the file size limit."""
 
 import os
 import pathlib
@@ -20,7 +21,7 @@ PLOT = pathlib.Path(__file__).resolve().parents[2] / "jobs/plot_runs.py"
 
 def check(context):
     """outputs"""
-    yield from results(context, (_named_outputs, _train_directory, _records))
+    yield from results(context, (_named_outputs, _train_directory, _records, _file_size_limit))
 
 
 def _make_fifo(path):
@@ -123,6 +124,23 @@ def _records(context, data):
         done = context.run("tfrecord_convert", "mnist", "--input", source, "--output", target, expect=None)
         wrong = "" if _identity(output) == before else "it was replaced"
         yield judge(f"a record file's name is a {kind}", done, IO, [output.name], wrong)
+
+
+def _file_size_limit(context, data):
+    """outputs above the file size limit (ulimit -f)"""
+    limited = ["bash", "-c", 'ulimit -f 0; exec "$0" "$@"']
+    run = trained(context, data, 20)
+    commands = _commands(context, data, run)
+    convert = lambda out: context.command("tfrecord_convert", "mnist", "--input", context.work / "idx-1000-100", "--output", out)
+    for name, command in {**commands, "tfrecord_convert": convert}.items():
+        if name in ("--report", "--predictions", "--mistakes", "plot_runs.py"):  # MPI itself needs files
+            continue
+        folder = context.directory("outputs")
+        folder.mkdir()
+        output = folder / "out.json"
+        done = context.run_command([*limited, *map(str, command(output))], TIMEOUT)
+        left = [path.name for path in folder.rglob("*") if path.is_file()]
+        yield judge(f"{name} above the file size limit", done, IO, [output.name], f"left {left}" if left else "")
 
 
 if __name__ == "__main__":

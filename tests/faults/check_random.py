@@ -30,7 +30,7 @@ START_SECONDS = 1.2
 END_SECONDS = 0.5  # after the last step
 WAIT_SECONDS = 60  # timeout of the wait for a fault's moment; the fault is omitted after it
 ALONE_SECONDS = 20  # seconds that mpirun may run without ranks, before their start and after their end
-FAILED, STOPPED = 70, 75
+LOST, STOPPED = 71, 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
@@ -228,7 +228,7 @@ class Disturbed:
         logged = self._logged()
         if done.code == 0:
             return " | ".join(done.lines[:3])
-        failed = done.code in range(64, STOPPED) and not (done.code == FAILED and signal.SIGKILL in sent)
+        failed = done.code in range(64, STOPPED) and not (done.code == LOST and signal.SIGKILL in sent)
         if not sent & ENDING or failed or (done.code == STOPPED and not sent & STOPPING):
             return done.explain()
         said = re.search(r"^stopped by a signal at step (\d+)", done.output, re.MULTILINE)

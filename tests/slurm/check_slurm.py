@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "acceptance"))
 import numpy as np
 
 import programs
-from bad_input import FAILED
+from bad_input import LOST, USAGE
 from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
@@ -108,6 +108,7 @@ def check(context):
         yield _array(context, data)
         yield _pictures(context)
         yield _short_limit(context, data)
+        yield from _alone(context, data)
 
 
 def _train(context, data, run, sbatch=(), options=()):
@@ -167,7 +168,7 @@ def _cut_off(context, data, whole):
     codes = [job.finish()]
     if codes[0] != 0:
         codes.append(_train(context, data, run).finish())
-    wrong = "" if names and codes in ([0], [FAILED, 0]) else f"codes {codes}: {job.text()}"
+    wrong = "" if names and codes in ([0], [LOST, 0]) else f"codes {codes}: {job.text()}"
     wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
     title = "slurm: a disconnected node is named, and the job ends like an undisturbed one"
     return Result(title, not wrong, wrong or f"named after {passed:.0f} s; {job.requeues()} requeues, codes {codes}")
@@ -187,13 +188,20 @@ def _array(context, data):
     return Result("slurm: an array trains once for each line of a file", not wrong, wrong or "2 tasks")
 
 
-def _pictures(context):
-    """jobs/images.sbatch with copies on each node's local disk; here that is its own /dev/shm."""
-    folder, records, run = (context.directory(name) for name in ("pictures", "records", "pictures-run"))
-    for number in range(16):
+def _picture_folders(context, count):
+    """A folder with `count` pictures of two classes."""
+    folder = context.directory("pictures")
+    for number in range(count):
         path = folder / f"class{number % 2}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(png(np.full((40, 40, 3), number * 15, np.uint8)))
+    return folder
+
+
+def _pictures(context):
+    """jobs/images.sbatch with copies on each node's local disk; here that is its own /dev/shm."""
+    records, run = (context.directory(name) for name in ("records", "pictures-run"))
+    folder = _picture_folders(context, 16)
     context.run("tfrecord_convert", "images", "--input", folder, "--output", records, "--shards", 4)
     output = context.directory("pictures").with_suffix(".out")
     job = Job(
@@ -214,6 +222,31 @@ def _short_limit(context, data):
     said = "limit of 60 s leaves no time before the signal" in job.text()
     _slurm("scancel", job.number)
     return Result("slurm: warns of a limit that is shorter than the signal's lead", said, job.text().splitlines()[0])
+
+
+def _alone(context, data):
+    """Programs that train alone in a step of srun: without PMIx, and twice in one task with PMIx."""
+    carillon, pictures = context.binaries / "carillon", _picture_folders(context, 16)
+    options = ("--data", data / "train-*", "--max-steps", 3, "--device", "cpu", *SCALED)
+    step = lambda mpi, tasks, *command: context.run_command(
+        [str(word) for word in ("srun", f"--mpi={mpi}", f"--ntasks={tasks}", *command)], TIMEOUT
+    )
+    for mpi in ("none", "pmix"):
+        runs = [context.directory("alone") for _ in range(3)]
+        train = lambda run: " ".join(map(str, (context.binaries / "mnist_train", *options, "--train-dir", run)))
+        done = step(mpi, 1, "bash", "-c", f"{train(runs[0])} && {train(runs[1])}")
+        wrong = done.complaint(0) or ("" if all(checkpoint(run, 3).exists() for run in runs[:2]) else "a run is missing")
+        yield Result(f"slurm: two trainings in one task, --mpi={mpi}", not wrong, wrong or "3 steps each")
+        chosen = ("--model", "resnet9", "--image-size", 16, "--max-steps", 3, "--global-batch", 4, "--device", "cpu")
+        places = ("--data-dir", context.directory("alone-data"), "--train-dir", runs[2])
+        done = step(mpi, 1, carillon, "train", pictures, *chosen, *places, "--ranks", 2)
+        wrong = "" if done.code == 0 and checkpoint(runs[2], 3).exists() else done.explain()
+        yield Result(f"slurm: carillon train in one task, --mpi={mpi}", not wrong, wrong or "3 steps")
+    done = step("none", 2, context.binaries / "mnist_train", *options, "--train-dir", context.directory("alone"))
+    lines = [line for line in done.lines if not line.startswith("srun: ")]
+    wrong = "" if done.code == USAGE and len(lines) == 1 else done.explain()
+    wrong = wrong or ("" if "Slurm started 2 tasks, but MPI sees only this one: use srun --mpi=pmix" in lines[0] else lines[0])
+    yield Result("slurm: two tasks without PMIx are refused in one line", not wrong, wrong or lines[0])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ const std::array commands{
     Command{"export", "RUN --onnx FILE", "writes the network for other programs", "checkpoint_tool", export_command},
     Command{"report", "RUN", "prints the evaluations, the accuracy by class, and confused classes",
             "image_eval, mnist_eval, cifar10_eval", report_command},
+    Command{"launch", "--program PROGRAM -- COMMAND...", "runs mpirun or srun for the job scripts, with restarts",
+            "any program", launch_command},
     Command{"doctor", "[OPTION...]", "prints versions and paths, and checks this machine", "image_train --preflight",
             doctor_command}};
 
@@ -125,6 +127,7 @@ Manual manual() {
                                   {66, "input missing"},
                                   {69, "requested device absent"},
                                   {70, "the training failed"},
+                                  {71, "a rank was lost or hangs: the same command continues"},
                                   {74, "I/O error"},
                                   {75, "stopped after a checkpoint: the same command continues"}}};
   for (const Command& command : commands) {
@@ -156,7 +159,8 @@ int carillon_main(int argc, char** argv) {
          printable(words.front()));
   }
   const bool asks_help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
-  if (asks_help && found->run != train_command) {
+  const bool has_own_help = found->run == train_command || found->run == launch_command;
+  if (asks_help && !has_own_help) {
     fmt::print("{}", command_help(*found));
     return 0;
   }

@@ -46,6 +46,8 @@ int inspect_command(const std::vector<std::string>& words);
 int export_command(const std::vector<std::string>& words);
 /// Summarises a run: its length, evaluations, and the classes that it confuses.
 int report_command(const std::vector<std::string>& words);
+/// Runs a program under mpirun or srun for the job scripts, and restarts it after a lost rank.
+int launch_command(const std::vector<std::string>& words);
 /// Prints versions and paths, and checks this machine.
 int doctor_command(const std::vector<std::string>& words);
 

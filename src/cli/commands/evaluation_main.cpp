@@ -18,6 +18,7 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/training_state.h"
 #include "src/train/control/agreement.h"
+#include "src/train/control/launcher_watch.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/training_setup.h"
@@ -244,6 +245,7 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
     if (options.device.precision) set_precision(options.device, *options.device.precision, *device, isas, mpi);
   });
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
+  finish_start();
   return abort_on_own_error(mpi, program, stall_detector, [&] {
     return evaluate_checkpoint(program, options, program_spec, isas, *device, stall_detector, mpi);
   });

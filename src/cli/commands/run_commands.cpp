@@ -14,6 +14,7 @@
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/saved_network.h"
+#include "src/comm/mpi/launcher.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
 #include "src/data/convert/picture_list.h"
@@ -150,12 +151,14 @@ int export_command(const std::vector<std::string>& words) {
 
 int doctor_command(const std::vector<std::string>& words) {
   hold_stop_signals();
+  leave_launcher();  // the ranks have their own launcher
   fmt::print("programs: {}\n", printable(programs_folder().string()));
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) {
     fmt::print("mpirun: not in PATH: install Open MPI (package openmpi-bin)\n");
     return static_cast<int>(ExitCode::no_input);
   }
+  check_mpirun();
   fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};

@@ -13,9 +13,11 @@
 #include "src/cli/launch/passed_options.h"
 #include "src/cli/launch/picture_training.h"
 #include "src/cli/launch/ranks.h"
+#include "src/cli/launch/restarts.h"
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
+#include "src/comm/mpi/launcher.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -123,6 +125,16 @@ void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
   std::fflush(stdout);
 }
 
+/// Runs a command that launch.command made for image_train.
+ChildResult train_with_restarts(const Launch& launch, const std::vector<std::string>& command, std::int64_t restarts) {
+  const auto program = std::ranges::find(command, program_as_called("image_train"));
+  return run_with_restarts({.launcher = {command.begin(), program},
+                            .program = {program, command.end()},
+                            .restarts = restarts,
+                            .run = [&](const auto& words, int /*start*/) { return launch.run(words); },
+                            .report = say});
+}
+
 int train(const fs::path& folder, const TrainingRequest& request, const Execution& execution) {
   const auto started = PictureTraining::Clock::now();
   PictureTraining training(folder, request, started);
@@ -148,8 +160,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   if (execution.is_dry) return 0;
   if (stop_requested()) return stopped_early(continues);
   const Launch launch = training.launch(*plan);
-  const ChildResult trained =
-      run_with_restarts(launch, training.training_command(*plan), training.train_dir(), execution.restarts);
+  const ChildResult trained = train_with_restarts(launch, training.training_command(*plan), execution.restarts);
   constexpr int stopped = static_cast<int>(ExitCode::stopped);
   if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
     say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
@@ -241,6 +252,11 @@ int train_command(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
   }
   check_passed(set, line);
+  if (const LaunchedProcesses launched = launched_processes(); launched.count > 1) {
+    fail(ExitCode::usage, "train: {} processes were started ({}): start one, which starts its own ranks (--ranks)",
+         launched.count, launched.variable);
+  }
+  leave_launcher();  // the ranks have their own launcher
   TrainingRequest& request = line.request;
   request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });
   request.given = given_options(set, line);

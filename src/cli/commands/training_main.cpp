@@ -14,6 +14,7 @@
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
+#include "src/comm/mpi/launcher.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
 #include "src/report/console.h"
@@ -21,6 +22,7 @@
 #include "src/tasks/class_weights.h"
 #include "src/train/checkpointing/torch_weights.h"
 #include "src/train/control/agreement.h"
+#include "src/train/control/launcher_watch.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/loop/trainer.h"
 #include "src/train/loop/training_setup.h"
@@ -273,6 +275,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   resolve_summaries(set, *device, options.logging);
   warn_of_micro_batches(options.data, mpi, device->kind() == DeviceKind::cpu ? cpu.thread_count : 1);
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
+  finish_start();
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));

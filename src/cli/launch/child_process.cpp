@@ -20,8 +20,10 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/lost_rank.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
+#include "src/train/control/launcher_watch.h"
 
 namespace carillon {
 namespace {
@@ -106,7 +108,9 @@ pid_t start_child(const std::vector<std::string>& command, const ChildSettings& 
   if (pipe2(ends, O_CLOEXEC) != 0) fail(ExitCode::failed, "cannot create a pipe: {}", errno_text(errno));
   const Descriptor failure_read(ends[0]);
   Descriptor failure_write(ends[1]);
-  const std::vector<std::string> environment = environment_with(settings.environment);
+  std::vector<std::string> own = settings.environment;
+  own.push_back(fmt::format("{}={}", launcher_variable_name, process_identity(getpid())));
+  const std::vector<std::string> environment = environment_with(own);
   const Start start{
       pointers(command),  pointers(environment), settings, getpid(), settings.output.empty() ? -1 : output.get(),
       failure_write.get()};
@@ -198,7 +202,7 @@ int exit_code_of(const ChildResult& result, const std::string& name) {
     print_text(STDERR_FILENO, fmt::format("{}: signal {} ({}) ended {}\n", program_invocation_short_name, signal,
                                           strsignal(signal), name));
   }
-  return static_cast<int>(ExitCode::failed);
+  return static_cast<int>(lost_rank);
 }
 
 std::string shell_line(const std::vector<std::string>& command) {
@@ -217,18 +221,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int signals_per_pause = 20;  ///< signals CHLD that end a pause of 15 s; each shortens it by up to 1 s
-
-bool has_running_child(pid_t process) {
-  std::error_code ended;
-  for (const fs::directory_entry& thread :
-       fs::directory_iterator("/proc/" + std::to_string(process) + "/task", ended)) {
-    std::ifstream children(thread.path() / "children");
-    for (int child = 0; children >> child;) {
-      if (!process_has_ended(child)) return true;
-    }
-  }
-  return false;
-}
 
 bool has_running_member(pid_t session) {
   std::error_code ignored;
@@ -253,7 +245,7 @@ void send_child_signals(pid_t mpirun, int count) {
 void RankWatch::poll() {
   constexpr milliseconds before_signals(300);
   constexpr seconds before_kill(30);
-  if (has_running_child(mpirun_)) {
+  if (running_children(mpirun_) > 0) {
     has_seen_ranks_ = true;
     idle_since_.reset();
     return;

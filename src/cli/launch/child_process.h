@@ -35,7 +35,7 @@ struct ChildSettings {
 struct ChildResult {
   int exit_code = 0;            ///< 75 if the stop signal ended the child; 128 + signal if another signal did
   bool stopped = false;         ///< a stop signal arrived while the child ran
-  std::string error_line = {};  ///< last error line of the ranks, if Launch::run ran them; empty: none
+  std::string error_line = {};  ///< last error line of the ranks, if run_launcher ran them; empty: none
 };
 
 /// Runs `command` in its own session, with an empty standard input, and waits for its end. Terminal signals such as
@@ -46,7 +46,7 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
 /// The signal, other than a stop signal, that ended the process with this exit code; 0: none.
 int crash_signal(int exit_code);
 
-/// The exit code for a program that must end in the same way as its child `name`: the exit code of the child, or 70 if
+/// The exit code for a program that must end in the same way as its child `name`: the exit code of the child, or 71 if
 /// a crash_signal ended the child. If a crash_signal ended the child and the child printed no error line, this function
 /// prints one. SIGPIPE does not count as a crash.
 int exit_code_of(const ChildResult& result, const std::string& name);
@@ -57,8 +57,7 @@ std::string shell_line(const std::vector<std::string>& command);
 // RankWatch: ends mpirun soon after all its ranks have ended.
 //
 // If a rank fails, Open MPI 4.1's mpirun pauses twice for odls_base_sigkill_timeout seconds, so that the other ranks
-// can save. mpirun pauses even if no rank is left, and it can hang when it exits. jobs/forward_signals.sh does the same
-// in Bash.
+// can save. mpirun pauses even if no rank is left, and it can hang when it exits.
 
 class RankWatch {
  public:

@@ -10,9 +10,9 @@
 
 namespace carillon {
 
-/// Prints "<program>: rank R on HOST: <message>" to stderr, without rank and host if `mpi` is null, and keeps the line
-/// for the job scripts, which print it again after mpirun's own messages.
-void print_error(std::string_view program, const Mpi* mpi, std::string_view message);
+/// Prints "<program>: rank R on HOST: <message>" to stderr, without rank and host if `mpi` is null. Reports the line
+/// and the exit code `code` of this rank to the launcher (ranks.h).
+void print_error(std::string_view program, const Mpi* mpi, std::string_view message, ExitCode code);
 
 /// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
 /// "<program>: rank R on HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes

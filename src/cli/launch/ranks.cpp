@@ -15,10 +15,10 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/cli/launch/child_process.h"
 #include "src/cli/launch/passed_options.h"
 #include "src/comm/mpi/cpu_share.h"
+#include "src/comm/mpi/launcher.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
 
@@ -42,18 +42,19 @@ int usable_cores() {
   return std::max(1, topology.core_count(topology.allowed_cpus()));
 }
 
-std::string launcher_variable() {
-  const auto first_of = [](std::initializer_list<const char*> names) -> std::string {
-    for (const char* const name : names) {
-      if (std::getenv(name) != nullptr) return name;
-    }
-    return {};
-  };
-  // A shell of srun --pty has the variables of a Slurm step, although no MPI launcher started the program.
-  if (std::getenv("SLURM_PTY_PORT") != nullptr) return first_of({"OMPI_COMM_WORLD_SIZE"});
-  return first_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",
-                   "PMI_FD", "MV2_COMM_WORLD_SIZE"});
+namespace {
+
+/// The first line that `program --version` prints; empty if it fails or prints nothing.
+std::string first_line_of(const fs::path& program) {
+  const std::string command = shell_word(program.string()) + " --version 2>/dev/null </dev/null";
+  FILE* const pipe = popen(command.c_str(), "re");
+  if (pipe == nullptr) return {};
+  std::string text;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  return pclose(pipe) == 0 ? text.substr(0, text.find('\n')) : "";
 }
+
+}  // namespace
 
 fs::path find_in_path(const std::string& name) {
   const char* const path = std::getenv("PATH");
@@ -64,6 +65,18 @@ fs::path find_in_path(const std::string& name) {
     if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) return file;
   }
   return {};
+}
+
+void check_mpirun() {
+  const fs::path mpirun = find_in_path("mpirun");
+  if (mpirun.empty()) return;
+  const std::string version = first_line_of(mpirun), library = comm_libraries().front().version;
+  if (version.empty()) return;  // it cannot say: then its own error says more
+  const std::string major = library.substr(0, library.find('.') + 1);
+  if (version.find("(Open MPI) " + major) != std::string::npos) return;
+  fail(ExitCode::usage,
+       "{} ({}) is not the mpirun of Open MPI {}, which this program uses: put the folder of that mpirun first in PATH",
+       mpirun.string(), version, library);
 }
 
 std::vector<std::string> Launch::command(const std::string& program, const std::vector<std::string>& options) const {
@@ -94,30 +107,99 @@ ChildSettings Launch::settings() const {
   return settings;
 }
 
+namespace {
+
+/// Files with which the ranks on this machine report to their launcher. They are removed at the end of the run.
+class ReportFiles {
+ public:
+  ReportFiles() {
+    std::error_code unknown;
+    std::string path = (fs::temp_directory_path(unknown) / "carillon-launch-XXXXXX").string();
+    if (unknown || mkdtemp(path.data()) == nullptr) return;
+    folder_ = path;
+    for (const fs::path& file : {errors(), codes()}) std::ofstream{file};
+  }
+  ~ReportFiles() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  ReportFiles(const ReportFiles&) = delete;
+  ReportFiles& operator=(const ReportFiles&) = delete;
+
+  bool exist() const { return !folder_.empty(); }
+  fs::path errors() const { return folder_ / "errors"; }
+  fs::path codes() const { return folder_ / "codes"; }
+
+ private:
+  fs::path folder_;  ///< empty: it could not be made
+};
+
+/// The folder for Open MPI's shared memory files, which remain if mpirun is killed. It is removed at the end of the
+/// run.
+class MessageFolder {
+ public:
+  MessageFolder() {
+    std::string path = "/dev/shm/carillon-XXXXXX";
+    if (std::getenv(variable) == nullptr && mkdtemp(path.data()) != nullptr) folder_ = path;
+  }
+  ~MessageFolder() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  MessageFolder(const MessageFolder&) = delete;
+  MessageFolder& operator=(const MessageFolder&) = delete;
+
+  void add_to(std::vector<std::string>& environment) const {
+    if (!folder_.empty()) environment.push_back(std::string(variable) + "=" + folder_.string());
+  }
+
+ private:
+  static constexpr const char* variable = "OMPI_MCA_btl_vader_backing_directory";
+  fs::path folder_;
+};
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The exit code of the run. `reported`: the exit codes that ranks reported, in this order. The first error is the
+/// cause. mpirun may hang after its ranks have ended; then run_child ends it by a signal.
+int code_of_run(int exit_code, const std::vector<std::string>& reported) {
+  const std::string stopped = std::to_string(static_cast<int>(ExitCode::stopped));
+  const auto error = std::ranges::find_if(reported, [&](const std::string& code) { return code != stopped; });
+  if (exit_code != 0 && error != reported.end()) return std::atoi(error->c_str());
+  const bool has_ended_well = exit_code == 0 || crash_signal(exit_code) != 0;
+  return has_ended_well && !reported.empty() ? std::atoi(reported.front().c_str()) : exit_code;
+}
+
+}  // namespace
+
+ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings) {
+  const ReportFiles files;
+  if (files.exist()) {
+    settings.environment.push_back(fmt::format("{}={}", error_file_variable, files.errors().string()));
+    settings.environment.push_back(fmt::format("{}={}", code_file_variable, files.codes().string()));
+  }
+  const MessageFolder messages;
+  if (settings.is_mpirun) messages.add_to(settings.environment);
+  ChildResult result = run_child(words, settings);
+  const std::vector<std::string> errors = lines_of(files.errors());
+  if (!errors.empty()) result.error_line = errors.back();
+  result.exit_code = code_of_run(result.exit_code, lines_of(files.codes()));
+  return result;
+}
+
+void repeat_error(const ChildResult& result) {
+  if (result.exit_code == 0 || result.exit_code == static_cast<int>(ExitCode::stopped)) return;
+  if (!result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
+}
+
 ChildResult Launch::run(const std::vector<std::string>& words) const {
-  ChildSettings with_error = settings();
-  std::error_code unknown;
-  const fs::path folder = fs::temp_directory_path(unknown);
-  std::string path = (folder / "carillon-error-XXXXXX").string();
-  const Descriptor file(unknown ? -1 : mkostemp(path.data(), O_CLOEXEC));
-  if (!file) return run_child(words, with_error);  // without repeating the error at the end
-  const RemovedAtEnd removed(path);
-  with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
-  if (ranks > 1) with_error.environment.push_back("CARILLON_STOP_FILE=" + path);
-  ChildResult result = run_child(words, with_error);
-  bool has_stopped = false;
-  std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_stop = line + '\n' == stopped_line;
-    has_stopped = has_stopped || is_stop;
-    if (!is_stop) result.error_line = line;
-  }
-  // mpirun may hang after its ranks have ended; in this case, run_child ends it by a signal.
-  if (has_stopped && (result.exit_code == 0 || crash_signal(result.exit_code) != 0)) {
-    result.exit_code = static_cast<int>(ExitCode::stopped);
-  }
-  const bool is_buried = ranks > 1 && result.exit_code != 0 && !has_stopped;  // mpirun's own lines hide the error line
-  if (is_buried && !result.error_line.empty()) print_text(STDERR_FILENO, result.error_line + "\n");
+  ChildResult result = run_launcher(words, settings());
+  if (ranks > 1) repeat_error(result);  // mpirun's own lines hide it
   return result;
 }
 
@@ -137,67 +219,13 @@ int run_ranks(const std::string& program, int ranks, const std::vector<std::stri
   if (find_in_path("mpirun").empty()) {
     fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)", ranks);
   }
+  check_mpirun();
   hold_stop_signals();
   const Launch launch{.ranks = ranks, .cores = usable_cores()};
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe"), link = own.parent_path() / program;
   std::error_code absent;
   const std::string start = std::filesystem::equivalent(link, own, absent) ? link.string() : own.string();
   return exit_code_of(launch.run(launch.command(start, words)), "a rank or mpirun");
-}
-
-namespace {
-
-/// The step of the newest checkpoint; -1: there is no checkpoint.
-std::int64_t newest_step(const std::filesystem::path& train_dir) {
-  const auto checkpoints = list_checkpoints(train_dir);
-  return checkpoints.empty() ? -1 : checkpoints.front();
-}
-
-}  // namespace
-
-bool has_lost_rank(int exit_code, const std::string& error_line) {
-  constexpr std::array<std::string_view, 6> causes{
-      ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
-      "while the launcher ended the run", ": another rank ended the run; "};
-  constexpr int signal_base = 128;  // offset of the exit code of a process that a signal ended
-  // If there is no error line, all ranks were killed at the same time, for example because memory was exhausted.
-  if (error_line.empty()) return crash_signal(exit_code) != 0;
-  if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
-  return std::ranges::any_of(causes,
-                             [&](std::string_view cause) { return error_line.find(cause) != std::string::npos; });
-}
-
-std::vector<std::string> resuming(const std::vector<std::string>& command) {
-  return joined(without(command, {"resume", "fresh"}), {"--fresh=false", "--resume=auto"});
-}
-
-ChildResult run_with_restarts(const Launch& launch, const std::vector<std::string>& command,
-                              const std::filesystem::path& train_dir, std::int64_t restarts) {
-  std::vector<std::string> words = command;
-  for (std::int64_t count = 0;;) {
-    const std::int64_t before = newest_step(train_dir);
-    ChildResult result = launch.run(words);
-    if (!has_lost_rank(result.exit_code, result.error_line)) return result;
-    if (result.stopped || stop_requested()) {
-      result.stopped = true;
-      if (!result.error_line.empty()) result.exit_code = static_cast<int>(ExitCode::stopped);
-      return result;
-    }
-    if (restarts == 0) return result;
-    const std::int64_t newest = newest_step(train_dir);
-    if (newest > before) count = 0;
-    if (count == restarts) {
-      say(fmt::format("a rank was lost again; no restart is left: {} without a new checkpoint",
-                      count_text(restarts, "restart")));
-      result.exit_code = static_cast<int>(ExitCode::failed);
-      return result;
-    }
-    ++count;
-    const std::string place = newest < 0 ? "the beginning" : fmt::format("step {}", newest);
-    say(fmt::format("a rank was lost; restarting from {} (restart {} of {} without a new checkpoint)", place, count,
-                    restarts));
-    words = resuming(command);
-  }
 }
 
 void say(const std::string& line) {

@@ -1,4 +1,4 @@
-// Ranks: starts a program with several ranks on this machine, under mpirun, and restarts it if a rank is lost.
+// Ranks: starts a program with several ranks on this machine, under mpirun.
 //
 // `carillon` starts its trainings in this way, and each training program starts its own ranks in this way (--ranks).
 #pragma once
@@ -25,15 +25,25 @@ std::string program_as_called(const std::string& program);
 /// The number of physical cores that this process may use.
 int usable_cores();
 
-/// The environment variable that shows that mpirun, srun or another launcher of MPI programs started this process.
-/// Empty if there is none. The shell of `srun --pty` does not count.
-std::string launcher_variable();
-
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.
 std::filesystem::path find_in_path(const std::string& name);
 
-/// The line that a rank that stopped after a checkpoint appends to the file that CARILLON_STOP_FILE names.
-inline constexpr std::string_view stopped_line = "stopped\n";
+/// Checks that mpirun in PATH, if there is one, belongs to the MPI library of this program. Errors: usage.
+void check_mpirun();
+
+/// The environment variable with the name of a file to which ranks append their error lines.
+inline constexpr const char* error_file_variable = "CARILLON_ERROR_FILE";
+/// The environment variable with the name of a file to which each rank that fails or is stopped appends its exit code,
+/// as a line. A stopped rank then exits with 0, so that mpirun prints nothing.
+inline constexpr const char* code_file_variable = "CARILLON_CODE_FILE";
+
+/// Runs a launcher of ranks, such as mpirun, until its end. Sets error_line of the result. The exit code is the code of
+/// the first rank of this machine that failed, or 75 if the ranks were stopped after a checkpoint, otherwise that of
+/// the launcher. Errors: as run_child.
+ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings);
+
+/// Prints the error line of a failed run again, after the lines of mpirun.
+void repeat_error(const ChildResult& result);
 
 /// How a training or an evaluation starts.
 struct Launch {
@@ -47,16 +57,15 @@ struct Launch {
   /// ranks can save. If a rank ends, mpirun gives the other ranks 30 s to save, unless the environment sets another
   /// time. The program does not receive CARILLON_RANKS.
   ChildSettings settings() const;
-  /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
-  /// program's own error line. Ranks that stop after a checkpoint write stopped_line and exit with 0, so that mpirun
-  /// prints nothing; the result then has the exit code 75. Errors: as run_child.
+  /// Runs a command that `command` made, with run_launcher. If there are several ranks, also calls repeat_error.
+  /// Errors: as run_child.
   ChildResult run(const std::vector<std::string>& words) const;
 };
 
 // --ranks: a training program that starts itself under mpirun, once per rank. No rank has the option.
 
-/// `launcher`: the value of launcher_variable at the start of the program, because MPI_Init also sets such variables.
-/// Errors: usage (--ranks, although a launcher started this process).
+/// `launcher`: the value of launcher_variable (launcher.h) at the start of the program, because MPI_Init also sets such
+/// variables. Errors: usage (--ranks, although a launcher started this process).
 void check_ranks(const DeviceOptions& options, const std::string& launcher);
 
 /// The words after the program's name for each rank: `words` without --ranks. A configuration file or the environment
@@ -66,24 +75,8 @@ std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 /// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. `program`: its name. If a
 /// link of this name is in the folder of the program's file, the ranks start through this link. Signals act as
 /// described in child_process.h: the first stop signal lets the run save and end with 75. Errors: no_input (no mpirun
-/// in PATH), those of Launch::run.
+/// in PATH), those of check_mpirun and Launch::run.
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words);
-
-// Restarts: starts a training again if one of its ranks was killed, crashed or hung. jobs/restarts.sh does the same for
-// the job scripts.
-
-/// Whether a training ended because a rank ended, hung or did not respond. The function decides by the exit code and
-/// the last error line (empty: the training printed none).
-bool has_lost_rank(int exit_code, const std::string& error_line);
-
-/// Returns the command of a training without the options that would start the training from the beginning.
-std::vector<std::string> resuming(const std::vector<std::string>& command);
-
-/// Runs a command that launch.command made. Repeats it while has_lost_rank returns true and no stop signal has arrived,
-/// at most `restarts` times in a row without a newer checkpoint in the train directory. If no restart is left, the exit
-/// code is 70. With 0 restarts, it is the exit code of the training. Errors: as run_child.
-ChildResult run_with_restarts(const Launch& launch, const std::vector<std::string>& command,
-                              const std::filesystem::path& train_dir, std::int64_t restarts);
 
 /// Prints "carillon: <line>" to stdout at once.
 void say(const std::string& line);

@@ -173,6 +173,7 @@ const std::vector<ExitStatus>& exit_statuses() {
       {66, "input file missing"},
       {69, "requested device absent"},
       {70, "the run failed, e.g. the loss is not finite"},
+      {71, "the process of a rank has ended, or a rank hangs: the same command resumes the run"},
       {74, "I/O error"},
       {75, "stopped by a signal or time limit, with a checkpoint: the same command resumes the run"}};
   return all;

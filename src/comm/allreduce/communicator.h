@@ -8,7 +8,7 @@
 // same GPUs.
 //
 // Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
-// on all ranks; finish(); read. Errors: failed if a peer or link is lost or a wait exceeds its limit (wait_limit.h).
+// on all ranks; finish(); read. Errors: lost_rank if a peer or link is lost or a wait exceeds its limit (wait_limit.h).
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,7 @@ class Communicator {
   /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
   virtual bool capturable() const { return false; }
 
-  /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device. If it
+  /// Throws lost_rank if a peer is known to be lost. The main thread polls it while it waits for a device. If it
   /// throws, enqueued work has been cut short, and the results of this work are undefined.
   virtual void check_peers() {}
 };

@@ -25,6 +25,7 @@
 #include "src/comm/allreduce/side_work.h"
 #include "src/comm/stall/bounded_wait.h"
 #include "src/comm/transport/group.h"
+#include "src/core/lost_rank.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -168,7 +169,7 @@ class NcclCommunicator final : public Communicator {
       // another thread calls it.
       abort_ = std::thread([this] { static_cast<void>(ncclCommAbort(nccl_)); });
     }
-    fail(ExitCode::failed, "{}", loss_);
+    fail(lost_rank, "{}", loss_);
   }
 
  private:

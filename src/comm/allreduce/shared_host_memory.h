@@ -36,7 +36,7 @@ class SharedHostMemory {
   /// once, before the functions below. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
-  /// Errors: failed if the communicator's limit passes first.
+  /// Errors: lost_rank if the communicator's limit passes first.
   virtual void meet() = 0;
   /// As meet(), but tolerates ranks whose process has ended since the previous meeting. The lowest live rank calls
   /// finish(rank) for each of them and counts that rank as arrived. If the lowest rank ends in `finish`, the next rank

@@ -66,7 +66,7 @@ class PointToPoint {
   /// `to` must be as long as the message that `from` sends.
   void receive(std::span<std::byte> to, int from);
 
-  /// Returns when all messages are sent and received. Errors: failed if the limit of the members passes first.
+  /// Returns when all messages are sent and received. Errors: lost_rank if the limit of the members passes first.
   void wait(std::string_view operation);
   /// True if no message is in flight.
   bool over() const { return messages_.empty(); }

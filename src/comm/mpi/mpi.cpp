@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "src/comm/allreduce/communicators.h"
+#include "src/comm/mpi/launcher.h"
 #include "src/comm/mpi/members.h"
 #include "src/core/has_cuda.h"
 #include "src/core/process.h"
@@ -21,39 +22,6 @@ std::string library_text() {
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   const std::string_view whole(text.data(), static_cast<std::size_t>(length));
   return std::string(whole.substr(0, whole.find_first_of(",\n")));
-}
-
-/// Compares the number of processes that the launcher states with the number that MPI states. Under srun without a
-/// matching PMI, or under the mpirun of another MPI, every process is rank 0 of 1 and would train alone on the same
-/// files. Errors: usage (the launcher started several processes, and MPI sees one).
-void check_that_ranks_are_connected(int size) {
-  if (size > 1) return;
-  const auto count_in = [](const char* variable) {
-    const char* const text = std::getenv(variable);
-    return text != nullptr ? std::atoi(text) : 0;
-  };
-  const auto refuse = [&](const char* variable) {
-    fail(ExitCode::usage,
-         "{} processes were started ({}), but MPI sees only this one: the launcher belongs to another MPI than {}; use "
-         "the "
-         "mpirun of that MPI",
-         count_in(variable), variable, library_text());
-  };
-  // Another launcher may have started Open MPI's mpirun.
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
-    if (count_in("OMPI_COMM_WORLD_SIZE") > 1) refuse("OMPI_COMM_WORLD_SIZE");
-    return;
-  }
-  const bool in_a_shell = std::getenv("SLURM_PTY_PORT") != nullptr;  // srun --pty sets all variables of its step
-  if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !in_a_shell) {
-    fail(ExitCode::usage,
-         "Slurm started {} tasks, but MPI sees only this one: use srun --mpi=pmix (or env -u "
-         "SLURM_STEP_NUM_TASKS if each task runs alone)",
-         tasks);
-  }
-  for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    if (count_in(variable) > 1 && !in_a_shell) refuse(variable);
-  }
 }
 
 /// [ranks] The lowest rank on the same host. Collective.
@@ -84,6 +52,7 @@ std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
 }  // namespace
 
 Mpi::Mpi(int* argc, char*** argv) {
+  check_launcher();
   int provided = 0;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -96,7 +65,7 @@ Mpi::Mpi(int* argc, char*** argv) {
   local_size_ = local.size();
   ranks_ = std::make_unique<Ranks>(std::move(all), std::move(local));
   host_ = host_name();
-  check_that_ranks_are_connected(size_);
+  check_that_ranks_are_connected(size_, library_text());
 }
 
 std::vector<LibraryVersion> comm_libraries() {
@@ -179,6 +148,9 @@ void Mpi::run_on_all(const std::function<void()>& part) const {
 }
 
 void Mpi::abort(ExitCode code) const {
+  // MPI_Abort of Open MPI 4.1 hangs if several ranks call it at the same time.
+  constexpr double abort_seconds = 1.5;
+  exit_after(abort_seconds, static_cast<int>(code));
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   std::_Exit(static_cast<int>(code));
 }

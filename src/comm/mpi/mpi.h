@@ -52,7 +52,7 @@ class Mpi {
   /// [size()] The host number of each rank. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// Limits the waits of the functions below on this rank. They throw ExitCode::failed if a wait exceeds the limit.
+  /// Limits the waits of the functions below on this rank. They throw lost_rank if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
   /// The text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. Texts may

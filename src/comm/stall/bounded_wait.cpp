@@ -7,6 +7,7 @@
 #include <string>
 
 #include "carillon/core/error.h"
+#include "src/core/lost_rank.h"
 
 namespace carillon {
 
@@ -23,7 +24,7 @@ std::string rank_list(std::vector<int> ranks) {
 
 void BoundedWait::give_up(std::string_view operation, const std::vector<int>& members) const {
   if (members.empty()) return;
-  fail(ExitCode::failed, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
+  fail(lost_rank, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
 }
 
 void BoundedWait::observe(std::string_view operation, const std::vector<int>& members, double seconds) const {

@@ -35,8 +35,8 @@ class BoundedWait {
   const std::vector<int>& ranks() const { return ranks_; }
 
   /// Returns as soon as `arrived()` is true. Polls `spins` times before it yields the core. `missing()` returns the
-  /// members that have not arrived. Errors: failed if the limit passes first; the message names the missing members and
-  /// the operation.
+  /// members that have not arrived. Errors: lost_rank if the limit passes first; the message names the missing members
+  /// and the operation.
   template <typename Arrived, typename Missing>
   void wait(std::string_view operation, int spins, const Arrived& arrived, const Missing& missing) const {
     if (arrived()) return;

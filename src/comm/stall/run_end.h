@@ -46,10 +46,10 @@ class RunEnd {
   /// exits. If nothing is saved by then, the lowest rank saves and exits, and the others return.
   void follow() const;
   /// Ends the run if a rank of this host that the wait is for has ended, or if the launcher ends the run. Errors:
-  /// failed (only without StallDetectorSettings::print).
+  /// lost_rank (only without StallDetectorSettings::print).
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds);
   // Main thread.
-  /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: failed, with the line.
+  /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: lost_rank (the line).
   [[noreturn]] void end(const std::string& line);
 
   // Second thread, a few times per second.

@@ -63,7 +63,7 @@ struct StallDetectorSettings {
   /// never.
   std::function<bool(double waited)> should_save_alone = nullptr;
   /// Prints the error line, either about a hang of this rank or about a rank with an ended process. Then this process
-  /// exits with `failed`, which tells the launcher that the run ends. Any thread may call it; it makes no MPI calls.
+  /// exits with `lost_rank`, which tells the launcher that the run ends. Any thread may call it; it makes no MPI calls.
   /// Null: a hang is written to stderr, and for an ended process `still_waiting` throws.
   std::function<void(const std::string& line)> print = nullptr;
 };
@@ -97,7 +97,7 @@ class StallDetector final : public WaitObserver {
   /// The states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
-  /// Errors: failed if a rank has stalled or its process has ended; names the rank, its phase and its step.
+  /// Errors: lost_rank if a rank has stalled or its process has ended; names the rank, its phase and its step.
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
   bool has_ended(int rank) const override;

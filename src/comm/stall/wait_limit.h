@@ -22,8 +22,8 @@ class WaitObserver {
 };
 
 /// The limit applies to every wait for other ranks, except waits inside NCCL, which have no limit. A longer wait throws
-/// Error(failed) with the missing ranks: "waited 30 s for rank 2 in averaging". Shared memory and messages are unusable
-/// afterwards, so the run must end.
+/// Error(lost_rank) with the missing ranks: "waited 30 s for rank 2 in averaging". Shared memory and messages are
+/// unusable afterwards, so the run must end.
 struct WaitLimit {
   double seconds = std::numeric_limits<double>::infinity();
   WaitObserver* observer = nullptr;  ///< outlives the waits; may be null

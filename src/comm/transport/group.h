@@ -3,7 +3,7 @@
 // Every call is collective: all members make the same calls in the same order, with the same number of values and the
 // same root. Every element is summed in rank order, ((v0 + v1) + v2) + ..., by every transport, so the bits are equal
 // everywhere. A message group can also sum as a binary tree (core/sum_in_order.h).
-// Errors: failed if MPI fails or a wait exceeds the group's limit (wait_limit.h).
+// Errors: failed if MPI fails, lost_rank if a wait exceeds the group's limit (wait_limit.h).
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,7 @@ class SharedArrays {
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }
-  /// Errors: failed if the limit of the members passes first.
+  /// Errors: lost_rank if the limit of the members passes first.
   void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
     wait_for(rank, rank + 1, counter, goal, operation);
   }

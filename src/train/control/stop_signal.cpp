@@ -75,6 +75,7 @@ constexpr double other_patience = 20.0;
 /// that the others have ended.
 constexpr double least_patience = 0.2;
 
+bool has_handlers = false;
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
 
 // Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
@@ -82,6 +83,7 @@ std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
 std::atomic<std::int64_t> ending_since =
     0;  ///< time of the first TERM, or of the first signal by which mpirun ends the run, as caught_at
+std::atomic<bool> mpirun_has_signalled = false;  ///< by a signal by which mpirun ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
 std::int64_t now() {
@@ -193,6 +195,7 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
   const int own_errno = errno;
   const bool from_launcher = info->si_code == SI_USER && launcher.process != 0 && info->si_pid == launcher.process;
   if (signal == SIGCONT && (!from_launcher || launcher.forwards_cont)) return;
+  if (from_launcher && signal != SIGUSR1) mpirun_has_signalled = true;
   if (signal == SIGTERM || (from_launcher && signal != SIGUSR1)) {
     std::int64_t none = 0;
     ending_since.compare_exchange_strong(none, now());
@@ -211,9 +214,12 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
 
 }  // namespace
 
-void catch_stop_signals() {
+namespace {
+
+void catch_signals(std::initializer_list<int> signals) {
   launcher = find_launcher();
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXCPU, SIGCONT}) {
+  has_handlers = true;
+  for (const int signal : signals) {
     struct sigaction before {
     }, action{};
     sigaction(signal, nullptr, &before);
@@ -225,6 +231,18 @@ void catch_stop_signals() {
     sigaction(signal, &action, nullptr);
   }
 }
+
+}  // namespace
+
+void catch_stop_signals() { catch_signals({SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXCPU, SIGCONT}); }
+
+void catch_end_of_run() {
+  if (!has_handlers) catch_signals({SIGCONT});
+}
+
+int mpirun_process() { return launcher.process; }
+
+bool mpirun_ends_run() { return mpirun_has_signalled; }
 
 bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 0; }
 

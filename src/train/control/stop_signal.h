@@ -17,6 +17,15 @@ namespace carillon {
 /// start (nohup), it stays ignored.
 void catch_stop_signals();
 
+/// Installs only the handler of CONT, for mpirun_ends_run. Does nothing after catch_stop_signals.
+void catch_end_of_run();
+
+/// The process number of the mpirun, or its daemon on this host, that started this process. 0: there is none.
+int mpirun_process();
+
+/// Whether mpirun has begun to end the run, because it received a stop signal or a rank has ended.
+bool mpirun_ends_run();
+
 /// Whether this process has been asked to stop.
 bool stop_signal_caught();
 

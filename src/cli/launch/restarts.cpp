@@ -1,0 +1,164 @@
+#include "src/cli/launch/restarts.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/launch/passed_options.h"
+#include "src/core/csv.h"
+#include "src/core/lost_rank.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+/// The exit code of Open MPI's mpirun if the connection to a host is lost.
+constexpr int lost_host_code = 205;
+
+/// The step of the newest checkpoint; -1: there is no checkpoint.
+std::int64_t newest_step(const fs::path& train_dir) {
+  if (train_dir.empty()) return -1;
+  const auto checkpoints = list_checkpoints(train_dir);
+  return checkpoints.empty() ? -1 : checkpoints.front();
+}
+
+using FileIdentity = std::tuple<std::string, ino_t, time_t>;  ///< name, inode, time of the last change
+
+std::set<FileIdentity> checkpoint_files(const fs::path& train_dir) {
+  std::set<FileIdentity> files;
+  if (train_dir.empty()) return files;
+  for (const std::int64_t step : list_checkpoints(train_dir)) {
+    const std::string path = checkpoint_path(train_dir, step);
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0) files.emplace(path, status.st_ino, status.st_mtime);
+  }
+  return files;
+}
+
+/// The value of the option in a configuration file.
+std::optional<std::string> value_in_file(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    std::string key(csv_trimmed(std::string_view(line).substr(0, equals)));
+    std::ranges::replace(key, '_', '-');
+    if (key == name) return std::string(csv_trimmed(std::string_view(line).substr(equals + 1)));
+  }
+  return std::nullopt;
+}
+
+bool is_truth_value(std::string word) {
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::array<std::string_view, 8> values{"true", "false", "1", "0", "yes", "no", "on", "off"};
+  return std::ranges::find(values, word) != values.end();
+}
+
+}  // namespace
+
+bool has_lost_rank(int exit_code) {
+  return exit_code == static_cast<int>(lost_rank) || exit_code == lost_host_code || crash_signal(exit_code) != 0;
+}
+
+std::string option_value(const Words& words, const std::string& name) {
+  const auto in_words = [&](const std::string& option) -> std::optional<std::string> {
+    const Words found = only(words, {option});
+    if (found.empty()) return std::nullopt;
+    const std::size_t equals = found.front().find('=');
+    if (equals != std::string::npos) return found.front().substr(equals + 1);
+    return found.size() > 1 && !found[1].starts_with("--") ? found[1] : "";
+  };
+  if (const auto value = in_words(name)) return *value;
+  const char* const default_config = std::getenv("CARILLON_CONFIG");
+  const std::string config = in_words("config").value_or(default_config == nullptr ? "" : default_config);
+  if (const auto value = value_in_file(config, name)) return *value;
+  std::string variable = "CARILLON_" + name;
+  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
+  const char* const value = std::getenv(variable.c_str());
+  return value == nullptr ? "" : value;
+}
+
+fs::path train_directory(const fs::path& program, const Words& options) {
+  const std::string given = option_value(options, "train-dir");
+  if (!given.empty()) return given;
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> defaults{
+      {{"mnist_train", "runs/mnist"}, {"cifar10_train", "runs/cifar10"}, {"image_train", "runs/images"}}};
+  for (const auto& [name, directory] : defaults) {
+    if (program.filename() == name) return directory;
+  }
+  return {};
+}
+
+Words resuming(const Words& options) {
+  Words words;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const std::string& word = options[i];
+    const std::string next = i + 1 < options.size() ? options[i + 1] : "";
+    if (word == "--fresh") {
+      if (is_truth_value(next)) ++i;
+    } else if (word == "--resume" && next == "never") {
+      ++i;
+    } else if (!word.starts_with("--fresh=") && word != "--resume=never") {
+      words.push_back(word);
+    }
+  }
+  const bool is_fresh = !option_value(words, "fresh").empty(), never = option_value(words, "resume") == "never";
+  if (is_fresh) words.emplace_back("--fresh=false");
+  if (never) words.emplace_back("--resume=auto");
+  return words;
+}
+
+ChildResult run_with_restarts(const RestartedTraining& training) {
+  const fs::path program = training.program.front();
+  const Words options(training.program.begin() + 1, training.program.end());
+  const fs::path train_dir = train_directory(program, options);
+  const std::set<FileIdentity> earlier = checkpoint_files(train_dir);
+  const auto command = [&](const Words& with) {
+    return joined(joined(training.launcher, {training.program.front()}), with);
+  };
+  Words words = command(options);
+  std::int64_t count = 0;
+  for (int start = 1;; ++start) {
+    const std::int64_t before = newest_step(train_dir);
+    ChildResult result = training.run(words, start);
+    if (!has_lost_rank(result.exit_code)) return result;
+    if (result.stopped || stop_requested()) {
+      result.stopped = true;
+      if (result.exit_code == static_cast<int>(lost_rank)) result.exit_code = static_cast<int>(ExitCode::stopped);
+      return result;
+    }
+    if (training.restarts == 0 || !training.may_restart()) return result;
+    const std::int64_t newest = newest_step(train_dir);
+    if (newest > before) count = 0;
+    if (count == training.restarts) {
+      training.report(
+          fmt::format("a rank was lost again; no restart is left: {} without a new checkpoint", training.restarts));
+      result.exit_code = static_cast<int>(ExitCode::failed);
+      return result;
+    }
+    ++count;
+    const std::set<FileIdentity> files = checkpoint_files(train_dir);
+    const bool keeps_earlier = std::ranges::any_of(files, [&](const auto& file) { return earlier.contains(file); });
+    if (!keeps_earlier) words = command(resuming(options));
+    const std::string place = newest < 0 ? "the beginning" : fmt::format("step {}", newest);
+    training.report(fmt::format("a rank was lost; restarting from {} (restart {} of {} without a new checkpoint)",
+                                place, count, training.restarts));
+  }
+}
+
+}  // namespace carillon

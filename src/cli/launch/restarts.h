@@ -1,0 +1,47 @@
+// Restarts: starts a training again if one of its ranks was killed, crashed or hung. `carillon train` and
+// `carillon launch` use it; the job scripts call `carillon launch`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/cli/launch/child_process.h"
+
+namespace carillon {
+
+/// Whether a run with this exit code lost a rank: a rank reported lost_rank, a signal other than a stop signal
+/// ended all ranks, or mpirun lost the connection to a host.
+bool has_lost_rank(int exit_code);
+
+/// The value of the option `name` for a training with these words: from the words, from the configuration file that
+/// they or CARILLON_CONFIG name, or from the environment. Empty if no source has the option.
+std::string option_value(const std::vector<std::string>& words, const std::string& name);
+
+/// The train directory of a training program with these options. Empty if it is unknown.
+std::filesystem::path train_directory(const std::filesystem::path& program, const std::vector<std::string>& options);
+
+/// `options` without --fresh and --resume never, which would start the training from the beginning. If another source
+/// sets them, the result overrides it.
+std::vector<std::string> resuming(const std::vector<std::string>& options);
+
+/// A training that is started again after a lost rank.
+struct RestartedTraining {
+  std::vector<std::string> launcher = {};  ///< the words before the program: "mpirun", "-np", "2"; may be empty
+  std::vector<std::string> program = {};   ///< the program and its options
+  std::int64_t restarts = 0;               ///< largest number of restarts in a row without a newer checkpoint
+  std::function<ChildResult(const std::vector<std::string>& command, int start)> run = {};  ///< `start`: 1, 2, ...
+  std::function<bool()> may_restart = [] { return true; };
+  std::function<void(const std::string& line)> report = {};
+};
+
+/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true, at
+/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart resumes; exception: it
+/// repeats --fresh while one of the checkpoints that existed before the first start still exists. If no restart is
+/// left, the exit code is 70. With 0 restarts, it is the exit code of the training. If a rank was lost after a stop
+/// signal, the exit code is 75. Errors: as run_child.
+ChildResult run_with_restarts(const RestartedTraining& training);
+
+}  // namespace carillon

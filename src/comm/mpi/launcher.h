@@ -1,0 +1,35 @@
+// Launcher: what mpirun, srun or another launcher of MPI programs tells a process by environment variables.
+//
+// All descendants of a rank inherit these variables, also programs that are no ranks. MPI_Init of such a program would
+// try to join the ranks and end the program.
+#pragma once
+
+#include <string>
+
+namespace carillon {
+
+/// The environment variable that shows that mpirun, srun or another launcher of MPI programs started this process.
+/// Empty if there is none. The shell of `srun --pty` does not count.
+std::string launcher_variable();
+
+/// The processes that the launcher started.
+struct LaunchedProcesses {
+  int count = 0;              ///< 0: there is no launcher, or it does not state a number
+  std::string variable = {};  ///< the environment variable with the count
+};
+LaunchedProcesses launched_processes();
+
+/// Removes the variables of launchers from the environment of this process, so that this process and the programs that
+/// it starts do not count as ranks. Call it before other threads run.
+void leave_launcher();
+
+/// Before MPI_Init. If the launcher started only this process, leaves the launcher. Errors: usage (Slurm started
+/// several tasks without a PMI, so that no task could find the others).
+void check_launcher();
+
+/// After MPI_Init. `size`: the number of processes that MPI states; `library`: the version of MPI. With a launcher of
+/// another MPI, every process is rank 0 of 1 and would train alone on the same files. Errors: usage (the launcher
+/// started several processes, and MPI sees one).
+void check_that_ranks_are_connected(int size, const std::string& library);
+
+}  // namespace carillon
