@@ -16,12 +16,11 @@ class BatchNormDefinition final : public OpDefinition {
   std::optional<int> gradient_shares_output(int input) const override {
     return input == (form_.has_addend ? 1 : 0) ? std::optional(0) : std::nullopt;
   }
-  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
-    const ActivationKind kind = activation_named(activation);
-    if (form_.activation != ActivationKind::none || kind == ActivationKind::none) return nullptr;
-    if (form_.has_addend && kind != ActivationKind::relu) return nullptr;  // backward computes f' from y
+  std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
+    if (form_.activation != ActivationKind::none) return nullptr;
+    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // backward computes f' from y
     BatchNormForm activated = form_;
-    activated.activation = kind;
+    activated.activation = activation;
     return std::make_shared<BatchNormDefinition>(activated);
   }
   std::shared_ptr<const OpDefinition> with_addend() const {

@@ -28,13 +28,14 @@ const OpTraits cifar_distort_traits{.pads_channels = true};
 const OpType cifar_distort_op{
     .name = "cifar_distort",
     .input_count = 0,
+    .reads_records = true,
     .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
       auto params = params_of<CifarDistortParams>(attributes);
       const GraphContext& context = graph.context();
       params.source = {context.image.channels, context.image.height, context.image.width};
       params.distort = context.distort && context.training;
       params.seed = context.seed;
-      return cifar_distort(graph, name, params);
+      return outputs_of(cifar_distort(graph, name, params));
     }};
 
 Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortParams& params) {

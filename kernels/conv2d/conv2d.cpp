@@ -11,8 +11,8 @@ class Conv2dDefinition final : public OpDefinition {
   const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
-  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
-    if (activation != "relu" || !has_biases_)
+  std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
+    if (activation != ActivationKind::relu || !has_biases_)
       return nullptr;  // networks add a batch norm to convolutions without biases
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;

@@ -10,8 +10,8 @@ class DenseDefinition final : public OpDefinition {
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
-  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
-    if (activation != "relu" || !has_biases_) return nullptr;
+  std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
+    if (activation != ActivationKind::relu || !has_biases_) return nullptr;
     DenseForm form = form_;
     form.relu = true;
     return std::make_shared<DenseDefinition>(form, true);

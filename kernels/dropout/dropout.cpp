@@ -46,12 +46,12 @@ DropoutParams read_params(const Graph& graph, const Attributes& attributes) {
 const OpType dropout_op{
     .name = "dropout",
     .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
-      return dropout(graph, name, inputs[0], read_params(graph, attributes));
+      return outputs_of(dropout(graph, name, inputs[0], read_params(graph, attributes)));
     }};
 const OpType drop_path_op{
     .name = "drop_path",
     .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
-      return drop_path(graph, name, inputs[0], read_params(graph, attributes));
+      return outputs_of(drop_path(graph, name, inputs[0], read_params(graph, attributes)));
     }};
 
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {

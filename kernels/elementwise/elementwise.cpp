@@ -1,5 +1,6 @@
 #include "kernels/elementwise/elementwise.h"
 
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/backend.h"
 #include "src/core/has_cuda.h"
@@ -91,11 +92,12 @@ template <typename F>
 Value add_unary(Graph& graph, const std::string& name, Value x, const OpType& type, const F& function,
                 const Attributes& attributes = {}) {
   using Definition = UnaryDefinition<F>;
-  constexpr bool is_activation = !std::is_same_v<F, Scale>;
+  ActivationKind activation = ActivationKind::none;
+  if constexpr (requires { F::activation; }) activation = F::activation;
   return graph.add_op({.name = name,
                        .definition = std::make_shared<Definition>(function),
                        .inputs = {x},
-                       .traits = {.activation = is_activation ? F::type : std::string_view(),
+                       .traits = {.activation = activation,
                                   .sums_input_gradient = &Definition::sums_input_gradient,
                                   .samples_are_independent = Definition::reads_input},
                        .type = &type,
@@ -109,8 +111,8 @@ class AddDefinition final : public OpDefinition {
       : with_relu_(with_relu), shares_gradients_(shares_gradients) {}
   std::string_view type() const override { return "add"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = with_relu_}; }
-  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
-    return !with_relu_ && activation == Relu::type ? std::make_shared<AddDefinition>(true) : nullptr;
+  std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
+    return !with_relu_ && activation == ActivationKind::relu ? std::make_shared<AddDefinition>(true) : nullptr;
   }
   std::shared_ptr<const OpDefinition> sharing_gradients() const {
     return std::make_shared<AddDefinition>(with_relu_, true);
@@ -152,6 +154,20 @@ class ForkDefinition final : public OpDefinition {
   }
 };
 
+class ParameterSumDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "parameter_sum"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    Maps maps;
+    for (const Tensor& gradient : tensors.output_gradients) {
+      const Tensor& sum = tensors.parameter_gradients.at(0);
+      if (gradient) maps.backward.push_back({Sum{}, sum, gradient, sum});
+    }
+    return make_op(context, maps);
+  }
+};
+
 }  // namespace
 
 const OpType relu_op = op_type<relu>(Relu::type);
@@ -160,7 +176,7 @@ const OpType silu_op = op_type<silu>(Silu::type);
 const OpType scale_op{
     .name = Scale::type,
     .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
-      return scale(graph, name, inputs[0], params_of<ScaleParams>(attributes).factor);
+      return outputs_of(scale(graph, name, inputs[0], params_of<ScaleParams>(attributes).factor));
     }};
 const OpType add_op = op_type<add>("add");
 
@@ -173,9 +189,7 @@ Value scale(Graph& graph, const std::string& name, Value x, float factor) {
 
 Value add(Graph& graph, const std::string& name, Value a, Value b) {
   const Shape shape = graph.shape(a);
-  if (shape != graph.shape(b)) {
-    fail(ExitCode::failed, "add {}: the shapes {} and {} differ", name, shape.text(), graph.shape(b).text());
-  }
+  if (shape != graph.shape(b)) return add_broadcast(graph, name, a, b, add_op);
   return graph.add_op({.name = name,
                        .definition = std::make_shared<AddDefinition>(),
                        .inputs = {a, b},
@@ -190,11 +204,8 @@ Graph::NewOp fork_op() {
   return {.name = {}, .definition = std::make_shared<ForkDefinition>(), .inputs = {}, .traits = {}};
 }
 
-ActivationKind activation_named(std::string_view type) {
-  if (type == Relu::type) return ActivationKind::relu;
-  if (type == Gelu::type) return ActivationKind::gelu;
-  if (type == Silu::type) return ActivationKind::silu;
-  return ActivationKind::none;
+Graph::NewOp parameter_sum_op() {
+  return {.name = {}, .definition = std::make_shared<ParameterSumDefinition>(), .inputs = {}, .traits = {}};
 }
 
 }  // namespace carillon

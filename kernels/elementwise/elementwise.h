@@ -7,6 +7,8 @@
 //   scale   y = factor x                                                       dx = factor dy
 //   add     y = a + b                                                          da = dy, db = dy
 //   fork    y_k = x, k = 0 ... readers - 1, in x's memory                      dx = dy_0 + dy_1 + ..., in this order
+//   parameter_sum   computes nothing in forward                                dw = dw + dy_0 + dy_1 + ..., in this
+//   order
 //
 // All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
 // accurate to a relative error of 4e-7. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
@@ -23,7 +25,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "carillon/graph/graph.h"
 
@@ -33,7 +34,8 @@ Value relu(Graph& graph, const std::string& name, Value x);
 Value gelu(Graph& graph, const std::string& name, Value x);
 Value silu(Graph& graph, const std::string& name, Value x);
 Value scale(Graph& graph, const std::string& name, Value x, float factor);
-/// Errors: failed (a and b have different shapes).
+/// If the shapes differ, the op broadcasts (kernels/broadcast/broadcast.h), and no pass fuses it. Errors: failed (the
+/// shapes cannot be broadcast).
 Value add(Graph& graph, const std::string& name, Value a, Value b);
 /// The attributes of scale_op; the other ops have none.
 struct ScaleParams {
@@ -48,11 +50,7 @@ extern const OpType relu_op, gelu_op, silu_op, scale_op, add_op;
 
 /// The op that insert_forks (src/graph/gradient_passes.h) inserts after a value with several readers.
 Graph::NewOp fork_op();
-
-/// An activation that another op applies to its output.
-enum class ActivationKind { none, relu, gelu, silu };
-
-/// The activation of an op of this type, for example "gelu"; none if the type is not an activation.
-ActivationKind activation_named(std::string_view type);
+/// The op that sum_parameter_gradients inserts.
+Graph::NewOp parameter_sum_op();
 
 }  // namespace carillon

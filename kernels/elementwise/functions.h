@@ -1,6 +1,7 @@
 // The element-wise functions of one input, one functor per op for the CPU loop and the CUDA kernel:
 //
 //   static constexpr std::string_view type;                       OpDefinition::type
+//   static constexpr ActivationKind activation;                   optional: OpTraits::activation
 //   static constexpr BackwardReads backward_reads;
 //   static constexpr bool is_expensive;                           costs several times the memory access of an element
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
@@ -39,6 +40,7 @@ struct Identity {
 /// y > 0 exactly if x > 0, so `gradient` accepts x or y. NaN stays NaN.
 struct Relu {
   static constexpr std::string_view type = "relu";
+  static constexpr ActivationKind activation = ActivationKind::relu;
   static constexpr BackwardReads backward_reads = BackwardReads::output;
   static constexpr bool is_expensive = false;
   CARILLON_HOST_DEVICE static float value(float x) { return x < 0.0f ? 0.0f : x; }
@@ -51,6 +53,7 @@ struct GeluForBf16;
 /// 3e-8 on [0, 13.5]. Above 13, Phi(-a) is below 1e-38 and counts as 0.
 struct Gelu {
   static constexpr std::string_view type = "gelu";
+  static constexpr ActivationKind activation = ActivationKind::gelu;
   using ForBf16 = GeluForBf16;
   static constexpr BackwardReads backward_reads = BackwardReads::input;
   static constexpr bool is_expensive = true;
@@ -127,6 +130,7 @@ struct GeluForBf16 {
 
 struct Silu {
   static constexpr std::string_view type = "silu";
+  static constexpr ActivationKind activation = ActivationKind::silu;
   static constexpr BackwardReads backward_reads = BackwardReads::input;
   static constexpr bool is_expensive = true;
   CARILLON_HOST_DEVICE static float value(float x) { return x * sigmoid(x).of_x; }

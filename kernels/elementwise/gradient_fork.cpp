@@ -1,5 +1,7 @@
 #include "kernels/elementwise/gradient_fork.h"
 
+#include "kernels/elementwise/elementwise.h"
+
 namespace carillon {
 namespace {
 
@@ -24,6 +26,10 @@ class GradientForkDefinition final : public OpDefinition {
 
 Graph::NewOp gradient_fork_op() {
   return {.name = {}, .definition = std::make_shared<GradientForkDefinition>(), .inputs = {}};
+}
+
+GradientOps gradient_ops() {
+  return {.fork = fork_op(), .gradient_fork = gradient_fork_op(), .parameter_sum = parameter_sum_op()};
 }
 
 }  // namespace carillon

@@ -8,10 +8,13 @@
 #pragma once
 
 #include "carillon/graph/graph.h"
+#include "src/graph/gradient_passes.h"
 
 namespace carillon {
 
 /// The op that sum_gradients_in_producers (src/graph/gradient_passes.h) inserts.
 Graph::NewOp gradient_fork_op();
+/// The ops of give_values_one_reader.
+GradientOps gradient_ops();
 
 }  // namespace carillon

@@ -32,6 +32,7 @@ const OpTraits normalize_images_traits{.pads_channels = true};
 const OpType normalize_images_op{
     .name = "normalize_images",
     .input_count = 0,
+    .reads_records = true,
     .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
       auto params = params_of<NormalizeImagesParams>(attributes);
       const GraphContext& context = graph.context();
@@ -39,7 +40,7 @@ const OpType normalize_images_op{
       params.record_count = context.record_count;
       params.distort = context.distort && context.training;
       params.seed = context.seed;
-      return normalize_images(graph, name, params);
+      return outputs_of(normalize_images(graph, name, params));
     }};
 
 Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params) {

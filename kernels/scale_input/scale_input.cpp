@@ -25,11 +25,12 @@ class ScaleInputDefinition final : public OpDefinition {
 const OpType scale_input_op{
     .name = "scale_input",
     .input_count = 0,
+    .reads_records = true,
     .build = [](Graph& graph, const std::string& name, std::span<const Value>, const Attributes& attributes) {
       auto params = params_of<ScaleInputParams>(attributes);
       const ImageShape& image = graph.context().image;
       params.sample = {image.height, image.width, image.channels};
-      return scale_input(graph, name, params);
+      return outputs_of(scale_input(graph, name, params));
     }};
 
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params) {

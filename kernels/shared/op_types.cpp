@@ -3,7 +3,9 @@
 #include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
@@ -15,16 +17,38 @@
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 
 namespace carillon {
 
 std::span<const OpType* const> op_types() {
-  static constexpr const OpType* all[] = {
-      &add_op,   &attention_op,        &avg_pool_op,    &batch_norm_op, &cifar_distort_op, &conv2d_op,
-      &dense_op, &depthwise_conv2d_op, &drop_path_op,   &dropout_op,    &embed_tokens_op,  &first_token_op,
-      &gelu_op,  &global_avg_pool_op,  &layer_norm_op,  &lrn_op,        &max_pool_op,      &normalize_images_op,
-      &relu_op,  &scale_channels_op,   &scale_input_op, &scale_op,      &silu_op};
+  static constexpr const OpType* all[] = {&add_op,
+                                          &attention_op,
+                                          &avg_pool_op,
+                                          &batch_norm_op,
+                                          &cifar_distort_op,
+                                          &constant_op,
+                                          &conv2d_op,
+                                          &dense_op,
+                                          &depthwise_conv2d_op,
+                                          &drop_path_op,
+                                          &dropout_op,
+                                          &embed_tokens_op,
+                                          &first_token_op,
+                                          &gelu_op,
+                                          &global_avg_pool_op,
+                                          &layer_norm_op,
+                                          &lrn_op,
+                                          &max_pool_op,
+                                          &multiply_op,
+                                          &normalize_images_op,
+                                          &relu_op,
+                                          &scale_channels_op,
+                                          &scale_input_op,
+                                          &scale_op,
+                                          &silu_op,
+                                          &split_op};
   return all;
 }
 

@@ -115,19 +115,32 @@ void AttributeReader::number_or_word(std::string_view name, std::int64_t& value,
   if (found != nullptr && value < 0) refuse(name, fmt::format("an integer from 0, or \"{}\"", word));
 }
 
-void AttributeReader::read_floats(std::string_view name, std::span<float> values) {
+void AttributeReader::operator()(std::string_view name, std::vector<std::int64_t>& values) {
   const Attributes::Value* const found = take(name);
   if (found == nullptr) return;
-  std::vector<float> read;
+  const auto* const read = std::get_if<std::vector<std::int64_t>>(found);
+  const auto is_in_range = [](std::int64_t value) { return value >= -max_attribute && value <= max_attribute; };
+  if (read == nullptr || !std::ranges::all_of(*read, is_in_range)) refuse(name, "a list of integers within 2^31");
+  values = *read;
+}
+
+void AttributeReader::operator()(std::string_view name, std::vector<float>& values) {
+  const Attributes::Value* const found = take(name);
+  if (found == nullptr) return;
   if (const auto* const integers = std::get_if<std::vector<std::int64_t>>(found)) {
-    for (const std::int64_t integer : *integers) read.push_back(static_cast<float>(integer));
+    values.assign(integers->begin(), integers->end());
   } else if (const auto* const floats = std::get_if<std::vector<float>>(found)) {
-    read = *floats;
+    values = *floats;
+  } else {
+    refuse(name, "a list of numbers");
   }
-  if (read.size() != values.size() || !std::ranges::all_of(read, [](float value) { return std::isfinite(value); })) {
-    refuse(name, fmt::format("a list of {} finite numbers", values.size()));
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+    refuse(name, "a list of finite numbers");
   }
-  std::ranges::copy(read, values.begin());
+}
+
+void AttributeReader::check_count(std::string_view name, std::size_t count, std::size_t expected) {
+  if (count != expected) refuse(name, fmt::format("a list of {} numbers", expected));
 }
 
 std::size_t AttributeReader::read_word(std::string_view name, std::size_t present,

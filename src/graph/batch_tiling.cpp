@@ -38,7 +38,8 @@ bool shares_memory(const Graph::Node& node) {
 }
 
 bool can_be_tiled(const Graph& graph, const Graph::Node& node) {
-  if (!node.traits.samples_are_independent || shares_memory(node)) return false;
+  // The gradients of tiles are summed in the flat array of gradients, and gradient_values are not part of it.
+  if (!node.traits.samples_are_independent || shares_memory(node) || !node.gradient_values.empty()) return false;
   check(node.buffers.empty(), "an op with independent samples must not have buffers");
   std::int64_t parameter_bytes = 0;
   for (const int parameter : node.parameters) {

@@ -21,16 +21,21 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// The producer's parameter for which the only reader of `value` computes the gradient; -1: none.
-int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value, DeviceKind kind) {
-  if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
+/// The position, in the producer's list, of the parameter for which the only reader of `value` computes the gradient.
+std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value,
+                                                      DeviceKind kind) {
+  if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;
+  if (value.gradient_of >= 0) return std::nullopt;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
-  if (&graph.values()[reader.inputs[0]] != &value) return -1;  // OpTensors::input_gradient_sums belongs to input 0
+  // OpTensors::input_gradient_sums belongs to input 0, and the biases to output 0.
+  if (&graph.values()[reader.inputs[0]] != &value) return std::nullopt;
+  if (&graph.values()[producer.outputs[0]] != &value) return std::nullopt;
   const auto column_summed_parameter = producer.traits.column_summed_parameter;
   const auto sums_input_gradient = reader.traits.sums_input_gradient;
-  if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return -1;
+  if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return std::nullopt;
   const std::optional<int> summed = column_summed_parameter(*producer.definition);
-  return summed && sums_input_gradient(kind, value.shape) ? producer.parameters.at(*summed) : -1;
+  if (!summed || !sums_input_gradient(kind, value.shape)) return std::nullopt;
+  return static_cast<std::size_t>(*summed);
 }
 
 }  // namespace
@@ -62,12 +67,12 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
     Backward& backward = backward_.emplace_back();
     for (int op = section.last; op-- > section.first;) {
       const Graph::Node& node = graph.nodes()[op];
-      backward.parameters.insert(backward.parameters.end(), node.parameters.rbegin(), node.parameters.rend());
       backward.runs.insert(backward.runs.begin(), training && std::ranges::any_of(node.outputs, [&](int value) {
                                                     return graph.values()[value].wants_gradient;
                                                   }));
     }
   }
+  order_parameters(graph, sections, context.parameters.layout());
   for (std::vector<Place>* places : {&values_, &gradients_}) {
     for (Place& place : *places) {
       if (place.per_worker) place.tensor.data = nullptr;  // nothing after the section may read it
@@ -76,6 +81,28 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
 }
 
 Executable::~Executable() = default;
+
+void Executable::order_parameters(const Graph& graph, const std::vector<TiledSection>& sections,
+                                  const ParameterLayout& layout) {
+  const std::size_t last = sections.size() - 1;
+  std::vector<std::size_t> section_of(graph.parameters().size(), last);
+  for (std::size_t i = sections.size(); i-- > 0;) {
+    for (int op = sections[i].first; op < sections[i].last; ++op) {
+      for (const int parameter : graph.nodes()[op].parameters) section_of[parameter] = i;
+    }
+  }
+  std::size_t section = last;
+  for (const int parameter : layout.order()) {
+    section = std::min(section, section_of[parameter]);  // the order of the layout
+    backward_[section].parameters.push_back(parameter);
+  }
+}
+
+Tensor Executable::parameter_gradient(const Graph::Node& node, std::size_t position,
+                                      const ParameterStore& parameters) const {
+  const int value = node.gradient_values.empty() ? -1 : node.gradient_values.at(position);
+  return value >= 0 ? gradients_[value].tensor : parameters.gradient(node.parameters.at(position));
+}
 
 void Executable::place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes) {
   const MemoryPlan plan = plan_memory(lifetimes);
@@ -101,13 +128,14 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
     tensors.outputs.push_back(part(values_[value]));
     if (training) tensors.output_gradients.push_back(part(gradients_[value]));
   }
-  for (const int parameter : node.parameters) {
+  for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+    const int parameter = node.parameters[i];
     tensors.parameters.push_back(context.parameters.value(parameter));
     if ((training || context.reads_compute_copies) && !context.parameters.compute_copies().empty()) {
       tensors.parameter_compute_copies.push_back(context.parameters.compute_copies().at(parameter).tensor);
     }
     if (!training) continue;
-    Tensor gradient = context.parameters.gradient(parameter);
+    Tensor gradient = parameter_gradient(node, i, context.parameters);
     if (tile.own_gradients != nullptr) {
       gradient.data = tile.own_gradients + (gradient.floats().data() - tile.gradients);
     }
@@ -120,15 +148,14 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
 void Executable::share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context,
                             OpTensors& tensors) {
   const DeviceKind kind = context.device.kind();
-  const auto summed_by_reader = [&](int value) {
-    return parameter_summed_by_reader(graph, graph.values()[value], kind);
-  };
   if (!node.inputs.empty()) {
-    const int summed = summed_by_reader(node.inputs[0]);
-    if (summed >= 0) tensors.input_gradient_sums = context.parameters.gradient(summed);
+    const Graph::ValueInfo& input = graph.values()[node.inputs[0]];
+    if (const auto summed = parameter_summed_by_reader(graph, input, kind)) {
+      tensors.input_gradient_sums = parameter_gradient(graph.nodes()[input.producer], *summed, context.parameters);
+    }
   }
-  for (std::size_t i = 0; i < node.parameters.size(); ++i) {
-    if (summed_by_reader(node.outputs[0]) == node.parameters[i]) tensors.parameter_gradients[i].data = nullptr;
+  if (const auto summed = parameter_summed_by_reader(graph, graph.values()[node.outputs[0]], kind)) {
+    tensors.parameter_gradients.at(*summed).data = nullptr;
   }
   if (context.loss.index >= 0 && node.outputs[0] == context.loss.index && node.traits.writes_step_sums != nullptr &&
       node.traits.writes_step_sums(kind)) {

@@ -62,6 +62,9 @@ class Executable {
   /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
   /// gradient, or if only one tiled section uses it.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
+  /// The gradient that a node of the graph computes for parameter number `position` of its list: a part of the
+  /// parameter's gradient if several ops share the parameter. `parameters`: the store of the context.
+  Tensor parameter_gradient(const Graph::Node& node, std::size_t position, const ParameterStore& parameters) const;
   /// Whether backward writes the step sums. If so, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }
   /// Bytes of activations and their gradients.
@@ -81,6 +84,8 @@ class Executable {
   void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
   OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
                        const TiledSection& section, const BatchTile& tile) const;
+  /// Sets Backward::parameters. A parameter is complete after the section of the first op that lists it.
+  void order_parameters(const Graph& graph, const std::vector<TiledSection>& sections, const ParameterLayout& layout);
   /// Adds to `tensors` the tensors that the op computes for other ops, and removes the tensors that other ops compute
   /// for this op. Training only.
   void share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context, OpTensors& tensors);

@@ -105,13 +105,49 @@ void share_gradients(Graph& graph) {
   graph.replace_nodes(std::move(nodes));
 }
 
-void give_values_one_reader(Graph& graph, DeviceKind device, const Graph::NewOp& fork,
-                            const Graph::NewOp& gradient_fork) {
+void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
+  std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
+  std::vector<int> first_ops(graph.parameters().size(), -1), sums(graph.parameters().size(), -1);
+  std::vector<Graph::Node> all_sums;
+  std::vector<std::vector<int>> sums_before(nodes.size());  // indices in all_sums, by node
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {
+      const int parameter = nodes[i].parameters[k];
+      if (first_ops[parameter] < 0) {
+        first_ops[parameter] = static_cast<int>(i);
+        continue;
+      }
+      if (sums[parameter] < 0) {
+        sums[parameter] = static_cast<int>(all_sums.size());
+        sums_before[first_ops[parameter]].push_back(sums[parameter]);
+        all_sums.push_back({.name = graph.parameters()[parameter].name + "/sum",
+                            .definition = parameter_sum.definition,
+                            .inputs = {},
+                            .outputs = {},
+                            .parameters = {parameter},
+                            .buffers = {},
+                            .traits = parameter_sum.traits});
+      }
+      const int value = graph.add_gradient_value(parameter).index;
+      all_sums[sums[parameter]].outputs.push_back(value);
+      nodes[i].gradient_values.resize(nodes[i].parameters.size(), -1);
+      nodes[i].gradient_values[k] = value;
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const int sum : sums_before[i]) with_sums.push_back(std::move(all_sums[sum]));
+    with_sums.push_back(std::move(nodes[i]));
+  }
+  graph.replace_nodes(std::move(with_sums));
+}
+
+void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& ops) {
   const bool is_gpu = device == DeviceKind::cuda, saves_passes = !is_gpu || !is_switched_off("shared_gradients");
   if (saves_passes) accumulate_input_gradients(graph, device);
-  if (saves_passes && is_gpu) sum_gradients_in_producers(graph, gradient_fork);
-  insert_forks(graph, fork);
+  if (saves_passes && is_gpu) sum_gradients_in_producers(graph, ops.gradient_fork);
+  insert_forks(graph, ops.fork);
   if (saves_passes && is_gpu) share_gradients(graph);
+  sum_parameter_gradients(graph, ops.parameter_sum);
 }
 
 }  // namespace carillon

@@ -10,6 +10,9 @@
 //   insert_forks                 A fork adds the gradients. This is always possible, and costs a pass over memory.
 //   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU it has
 //                                one memory, so that the addition copies nothing.
+//   sum_parameter_gradients      Several ops share a parameter. Each op has its own gradient of the parameter, and an
+//   op
+//                                adds the gradients.
 //
 // If the switch shared_gradients (src/device/cuda_backend.h) is off, only insert_forks runs on a GPU.
 #pragma once
@@ -18,10 +21,14 @@
 
 namespace carillon {
 
-/// For training: gives each value that wants a gradient one reader. `fork`, `gradient_fork`: see the passes. Call it
-/// after all passes that fuse ops: they assume one output.
-void give_values_one_reader(Graph& graph, DeviceKind device, const Graph::NewOp& fork,
-                            const Graph::NewOp& gradient_fork);
+/// The ops that the passes insert. Their names and inputs are ignored.
+struct GradientOps {
+  Graph::NewOp fork, gradient_fork, parameter_sum;  ///< see the passes
+};
+
+/// For training: gives each value that wants a gradient one reader, and each op its own gradients of parameters. Call
+/// it after all passes that fuse ops: they assume one output.
+void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& ops);
 
 /// If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets another output:
 /// the value, in the same memory. All later readers read that output. Backward runs the first reader last: the
@@ -37,6 +44,11 @@ void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork)
 /// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
 /// ignored.
 void insert_forks(Graph& graph, const Graph::NewOp& fork);
+
+/// If several ops share a parameter, the first op writes the parameter's gradient, and the others get values for their
+/// gradients (Node::gradient_values). A `parameter_sum` before the first op produces these values. In backward it runs
+/// after all ops of the parameter, and adds the gradients of the values to the parameter's gradient.
+void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum);
 
 /// Lets additions share their gradient with both inputs (OpTraits::sharing_gradients). Backward runs the producer of
 /// the later input first. Sharing is safe if that producer leaves the gradient unchanged

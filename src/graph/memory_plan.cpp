@@ -116,15 +116,17 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
     }
     const int last_reader = value.readers.empty() ? -1 : value.readers.back();
     Lifetime life{bytes, times[value.producer], times[std::max(value.producer, last_reader)]};
+    if (value.gradient_of >= 0) life = {bytes};
     Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
       const Graph::Node& producer = graph.nodes()[value.producer];
-      const bool is_written = &graph.values()[producer.outputs.front()] == &value;  // other outputs come from passes
-      if (is_written && producer.definition->backward_needs().outputs) life.last = backward_time(value.producer);
+      const bool is_first = &graph.values()[producer.outputs.front()] == &value;
+      if (is_first && producer.definition->backward_needs().outputs) life.last = backward_time(value.producer);
       if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }
     for (const int reader : value.readers) {
-      if (training && has_backward(graph, reader) && graph.nodes()[reader].definition->backward_needs().inputs) {
+      if (value.gradient_of < 0 && training && has_backward(graph, reader) &&
+          graph.nodes()[reader].definition->backward_needs().inputs) {
         life.last = std::max(life.last, backward_time(reader));
       }
     }

@@ -16,7 +16,6 @@ using Json = nlohmann::json;                 // sorts members, so that it finds 
 using OrderedJson = nlohmann::ordered_json;  // for texts
 
 // Bounds of what is written and read.
-constexpr std::string_view image_name = "image";
 constexpr std::size_t max_ops = 10'000, max_attributes = 100, max_name_bytes = 500;
 constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
 
@@ -36,9 +35,12 @@ void check_image(const ImageShape& image, ExitCode code) {
   }
 }
 
-void check_op(const OpDescription& op, ExitCode code) {
+void check_op(const OpDescription& op, std::string_view input, ExitCode code) {
   check_name(op.name, "an op", code);
-  if (op.name == image_name) fail(code, "an op is named '{}', which is the name of the network's input", image_name);
+  if (op.name == input) fail(code, "an op is named '{}', which is the name of the network's input", input);
+  if (op.shared.size() > max_attributes) {
+    fail(code, "the op '{}' shares more than {} variables", op.name, max_attributes);
+  }
   if (op.attributes.values().size() > max_attributes) {
     fail(code, "the op '{}' has more than {} attributes", op.name, max_attributes);
   }
@@ -64,10 +66,20 @@ void check_size(const Shape& shape, const std::string& name) {
   }
 }
 
-/// Adds one op and checks the sizes of the values, variables and buffers that the op adds.
-Value add_described(Graph& graph, const OpDescription& op, const std::map<std::string, Value, std::less<>>& values) {
+/// Adds one op and checks the sizes of the values, variables and buffers that the op adds. Returns its outputs.
+/// `values`: the outputs of the ops before it, by name.
+std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::string_view network_input,
+                                 const std::map<std::string, Value, std::less<>>& values) {
+  std::span<const std::string> names = op.inputs;
+  if (op.type->reads_records) {
+    if (names.empty() || names.front() != network_input) {
+      fail(ExitCode::data, "the op '{}' of type {} does not read the network's input '{}'", op.name, op.type->name,
+           network_input);
+    }
+    names = names.subspan(1);
+  }
   std::vector<Value> inputs;
-  for (const std::string& input : op.inputs) {
+  for (const std::string& input : names) {
     const auto found = values.find(input);
     if (found == values.end())
       fail(ExitCode::data, "the op '{}' reads '{}', which no op before it computes", op.name, input);
@@ -78,20 +90,24 @@ Value add_described(Graph& graph, const OpDescription& op, const std::map<std::s
          op.type->input_count);
   }
   const std::size_t first = graph.parameters().size();
-  Value output;
+  std::vector<Value> outputs;
   graph.set_block(op.block);
   try {
-    output = op.type->build(graph, op.name, inputs, op.attributes);
+    for (const auto& [own, shared] : op.shared) graph.share_parameter(own, shared);
+    outputs = op.type->build(graph, op.name, inputs, op.attributes);
   } catch (const Error& error) {
     fail(error.code(), "the op '{}' of type {}: {}", op.name, op.type->name, error.what());
   }
-  std::vector<std::int64_t> sample = graph.shape(output).extents();
-  sample.erase(sample.begin());  // users choose the batch size
-  check_size(Shape(std::move(sample)), op.name);
+  for (const Value output : outputs) {
+    std::vector<std::int64_t> sample = graph.shape(output).extents();
+    if (sample.empty()) fail(ExitCode::data, "the op '{}' of type {} computes a scalar", op.name, op.type->name);
+    sample.erase(sample.begin());  // users choose the batch size
+    check_size(Shape(std::move(sample)), op.name);
+  }
   for (std::size_t i = first; i < graph.parameters().size(); ++i) {
     check_size(graph.parameters()[i].shape, graph.parameters()[i].name);
   }
-  return output;
+  return outputs;
 }
 
 /// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149.
@@ -161,7 +177,7 @@ std::string name_in(const Json& value, std::string_view what) {
   return name;
 }
 
-OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
+OpDescription op_in(const Json& op, std::string_view network_input, std::span<const OpType* const> types) {
   OpDescription read{.name = name_in(op.at("name"), "an op"), .inputs = {}, .attributes = {}};
   const std::string type = name_in(op.at("type"), "an op type");
   const auto known = std::ranges::find(types, std::string_view(type), [](const OpType* of) { return of->name; });
@@ -170,11 +186,16 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
   }
   read.type = *known;
   const Json& inputs = op.at("inputs");
-  if (!inputs.is_array() || inputs.empty()) fail(ExitCode::data, "the op '{}' has no list of inputs", read.name);
+  if (!inputs.is_array()) fail(ExitCode::data, "the op '{}' has no list of inputs", read.name);
   for (const Json& input : inputs) read.inputs.push_back(name_in(input, "an input"));
-  if (read.inputs == std::vector<std::string>{std::string(image_name)}) read.inputs.clear();
   if (op.contains("block")) {
     read.block = static_cast<int>(size_in(op.at("block"), fmt::format("the block of '{}'", read.name), max_ops));
+  }
+  if (op.contains("shared")) {
+    for (const auto& [own, shared] : op.at("shared").items()) {
+      check_name(own, "a variable", ExitCode::data);
+      read.shared.emplace(own, name_in(shared, "a shared variable"));
+    }
   }
   if (op.contains("attributes")) {
     const Json& attributes = op.at("attributes");
@@ -186,7 +207,7 @@ OpDescription op_in(const Json& op, std::span<const OpType* const> types) {
       read.attributes.set(name, attribute_of(name, value));
     }
   }
-  check_op(read, ExitCode::data);
+  check_op(read, network_input, ExitCode::data);
   return read;
 }
 
@@ -202,7 +223,7 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
   NetworkDescription network{.name = name, .image = image, .ops = {}, .output = {}};
   const auto name_of = [&](int value) {
     check(value >= 0 && graph.values().at(value).producer >= 0, "no op of the network computes its output");
-    return graph.nodes()[graph.values()[value].producer].name;
+    return graph.values()[value].name;
   };
   check_op_count(graph.nodes().size(), ExitCode::failed);
   std::set<std::string_view> names;
@@ -212,10 +233,15 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
            node.definition->type());
     }
     if (!names.insert(node.name).second) fail(ExitCode::failed, "the network has two ops named '{}'", node.name);
-    OpDescription op{
-        .name = node.name, .type = node.type, .inputs = {}, .attributes = node.attributes, .block = node.block};
+    OpDescription op{.name = node.name,
+                     .type = node.type,
+                     .inputs = {},
+                     .attributes = node.attributes,
+                     .block = node.block,
+                     .shared = node.shared_parameters};
+    if (op.type->reads_records) op.inputs.push_back(network.input);
     for (const int input : node.inputs) op.inputs.push_back(name_of(input));
-    check_op(op, ExitCode::failed);
+    check_op(op, network.input, ExitCode::failed);
     network.ops.push_back(std::move(op));
   }
   network.output = name_of(output.index);
@@ -236,8 +262,11 @@ Value add_network(Graph& graph, const NetworkDescription& network) {
   check(graph.context().image == network.image, "the graph is for other images than the network");
   std::map<std::string, Value, std::less<>> values;
   for (const OpDescription& op : network.ops) {
-    const Value output = add_described(graph, op, values);
-    if (!values.emplace(op.name, output).second) fail(ExitCode::data, "the network has two ops named '{}'", op.name);
+    const std::vector<Value> outputs = add_described(graph, op, network.input, values);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::string name = output_name(op.name, i);
+      if (!values.emplace(name, outputs[i]).second) fail(ExitCode::data, "the network has two ops named '{}'", name);
+    }
   }
   graph.set_block(-1);
   const auto found = values.find(network.output);
@@ -257,16 +286,18 @@ std::string description_text(const NetworkDescription& network) {
     OrderedJson& text = ops.emplace_back();
     text["name"] = op.name;
     text["type"] = op.type->name;
-    text["inputs"] = op.inputs.empty() ? std::vector<std::string>{std::string(image_name)} : op.inputs;
+    text["inputs"] = op.inputs;
     if (op.block >= 0) text["block"] = op.block;
+    for (const auto& [own, shared] : op.shared) text["shared"][own] = shared;
     for (const auto& [name, value] : op.attributes.values()) text["attributes"][name] = json_of(value);
   }
   OrderedJson text;
   text["name"] = network.name;
   text["inputs"] = OrderedJson::array(
-      {{{"name", image_name}, {"type", "uint8"}, {"shape", {image.height, image.width, image.channels}}}});
+      {{{"name", network.input}, {"type", "uint8"}, {"shape", {image.height, image.width, image.channels}}}});
   text["ops"] = std::move(ops);
   text["outputs"] = OrderedJson::array({network.output});
+  if (!network.torch_names.empty()) text["torch_names"] = network.torch_names;
   try {
     return text.dump();
   } catch (const OrderedJson::exception& error) {
@@ -279,20 +310,27 @@ NetworkDescription read_description(const std::string& text, std::span<const OpT
     const Json json = Json::parse(text);
     const Json& input = json.at("inputs").at(0);
     const Json& shape = input.at("shape");
-    if (shape.size() != 3 || json.at("inputs").size() != 1 || input.at("name") != image_name ||
-        input.at("type") != "uint8" || json.at("outputs").size() != 1) {
+    if (shape.size() != 3 || json.at("inputs").size() != 1 || input.at("type") != "uint8" ||
+        json.at("outputs").size() != 1) {
       fail(ExitCode::data, "the network has other inputs than one uint8 image, or several outputs");
     }
     const auto extent = [&](std::size_t axis) {
       return size_in(shape.at(axis), "an extent of the image", max_image_bytes);
     };
     NetworkDescription network{.name = name_in(json.at("name"), "the network"),
+                               .input = name_in(input.at("name"), "the network's input"),
                                .image = {extent(0), extent(1), extent(2)},
                                .ops = {},
                                .output = name_in(json.at("outputs").at(0), "the output")};
     check_image(network.image, ExitCode::data);
     check_op_count(json.at("ops").size(), ExitCode::data);
-    for (const Json& op : json.at("ops")) network.ops.push_back(op_in(op, types));
+    if (json.contains("torch_names")) {
+      for (const auto& [own, torch] : json.at("torch_names").items()) {
+        check_name(own, "a variable", ExitCode::data);
+        network.torch_names.emplace(own, name_in(torch, "an array of PyTorch"));
+      }
+    }
+    for (const Json& op : json.at("ops")) network.ops.push_back(op_in(op, network.input, types));
     return network;
   } catch (const Json::exception& error) {
     fail(ExitCode::data, "the description of the network is damaged: {}", error.what());

@@ -1,7 +1,6 @@
 #include "src/graph/passes.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace carillon {
 namespace {
@@ -21,9 +20,12 @@ OpTraits::Definition with_relu_before(const Graph::Node& node) {
   return node.traits.with_relu_before ? node.traits.with_relu_before(*node.definition) : nullptr;
 }
 
-OpTraits::Definition with_activation(const Graph::Node& node, std::string_view activation) {
+OpTraits::Definition with_activation(const Graph::Node& node, ActivationKind activation) {
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
+
+/// Whether a pass may replace the outputs of the op: it has one.
+bool has_one_output(const Graph::Node& node) { return node.outputs.size() == 1; }
 
 bool have_parameters(std::span<const Graph::Node> nodes) {
   return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
@@ -38,7 +40,7 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
     if (graph.values()[value].is_input || only_reader(graph, value, results) < 0) continue;
     const std::size_t producer = static_cast<std::size_t>(graph.values()[value].producer);
     Graph::Node& before = nodes[producer];
-    if (before.definition == nullptr || before.traits.with_addend == nullptr) continue;
+    if (before.definition == nullptr || before.traits.with_addend == nullptr || !has_one_output(before)) continue;
     if (have_parameters(std::span(nodes).subspan(producer + 1, sum - producer - 1))) continue;
     auto with_addend = before.traits.with_addend(*before.definition);
     if (!with_addend) continue;
@@ -55,10 +57,10 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
 /// Fuses the activation `nodes[fused]` into a neighbouring op. Returns false if no neighbour can apply it. `nodes` are
 /// the nodes of the graph, some already changed or without a definition.
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
-  const std::string_view activation = nodes[fused].traits.activation;
+  const ActivationKind activation = nodes[fused].traits.activation;
   const int before = nodes[fused].inputs.front(), after = nodes[fused].outputs.front();
   if (graph.values()[before].is_input) return false;
-  if (const int reader = only_reader(graph, after, results); activation == "relu" && reader >= 0) {
+  if (const int reader = only_reader(graph, after, results); activation == ActivationKind::relu && reader >= 0) {
     if (auto with_relu = with_relu_before(nodes[reader])) {
       nodes[reader].definition = std::move(with_relu);
       std::replace(nodes[reader].inputs.begin(), nodes[reader].inputs.end(), after, before);
@@ -67,6 +69,7 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
   }
   Graph::Node& producer = nodes[graph.values()[before].producer];
   if (only_reader(graph, before, results) < 0 || producer.definition == nullptr) return false;
+  if (!has_one_output(producer)) return false;
   auto activated = with_activation(producer, activation);
   if (!activated) return false;
   producer.definition = std::move(activated);
@@ -103,7 +106,7 @@ void fuse_additions(Graph& graph, std::span<const Value> results) {
 void fuse_activations(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].traits.activation.empty()) continue;
+    if (nodes[i].traits.activation == ActivationKind::none) continue;
     if (fuse(graph, nodes, i, results)) nodes[i].definition = nullptr;
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });

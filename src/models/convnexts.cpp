@@ -32,6 +32,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "src/models/imagenet_resnet.h"
+#include "src/models/torch_names.h"
 
 namespace carillon {
 namespace {
@@ -94,6 +95,20 @@ Value convnext_stages(Graph& graph, Value x, const ConvNextForm& form, const Net
   return x;
 }
 
+constexpr TorchName torch_layers[] = {{"stem", "stem.0"},
+                                      {"stem/norm", "stem.1"},
+                                      {"downsample/norm", "downsample.0"},
+                                      {"downsample", "downsample.1"},
+                                      {"depthwise", "conv_dw"},
+                                      {"norm", "norm"},
+                                      {"expand", "mlp.fc1"},
+                                      {"project", "mlp.fc2"},
+                                      {"average/norm", "head.norm"},
+                                      {"logits", "head.fc"}};
+constexpr TorchName torch_arrays[] = {{"scale/gamma", "gamma"}};
+constexpr TorchFamily torch_family{
+    .stage = "stages.", .block = "blocks.", .layers = torch_layers, .arrays = torch_arrays};
+
 Network convnext(std::string_view name, const ConvNextForm& form, const NetworkSettings& settings) {
   const auto layers = [form, settings](Graph& graph) {
     Value x = imagenet_input(graph, settings);
@@ -105,7 +120,7 @@ Network convnext(std::string_view name, const ConvNextForm& form, const NetworkS
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
   };
   check_imagenet_images(name, settings);
-  return make_network(std::string(name), settings, layers);
+  return with_torch_names(make_network(std::string(name), settings, layers), torch_family);
 }
 
 }  // namespace

@@ -28,9 +28,23 @@
 #include "src/models/imagenet_resnet.h"
 #include "src/models/residual_stages.h"
 #include "src/models/resnet_blocks.h"
+#include "src/models/torch_names.h"
 
 namespace carillon {
 namespace {
+
+constexpr TorchName torch_layers[] = {{"stem", "conv1"},
+                                      {"stem/norm", "bn1"},
+                                      {"conv1", "conv1"},
+                                      {"conv1/norm", "bn1"},
+                                      {"conv2", "conv2"},
+                                      {"conv2/norm", "bn2"},
+                                      {"conv3", "conv3"},
+                                      {"conv3/norm", "bn3"},
+                                      {"projection", "downsample.0"},
+                                      {"projection/norm", "downsample.1"},
+                                      {"logits", "fc"}};
+constexpr TorchFamily torch_family{.stage = "layer", .first_stage = 1, .block = "", .layers = torch_layers};
 
 Network imagenet_resnet(std::string_view name, const NetworkSettings& settings) {
   const ResNetBlocks& blocks = *std::ranges::find(imagenet_resnets, name, &ResNetBlocks::network);
@@ -43,7 +57,7 @@ Network imagenet_resnet(std::string_view name, const NetworkSettings& settings) 
     return imagenet_logits(graph, residual_stages(graph, x, stages, settings), settings);
   };
   check_imagenet_images(name, settings);
-  return make_network(std::string(name), settings, layers);
+  return with_torch_names(make_network(std::string(name), settings, layers), torch_family);
 }
 
 }  // namespace

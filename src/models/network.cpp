@@ -19,7 +19,7 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
     if (node.parameters.empty()) continue;
     int output = node.outputs.front();
     const std::vector<int>& readers = graph.values()[output].readers;
-    if (readers.size() == 1 && graph.nodes()[readers.front()].traits.activation == "relu") {
+    if (readers.size() == 1 && graph.nodes()[readers.front()].traits.activation == ActivationKind::relu) {
       output = graph.nodes()[readers.front()].outputs.front();
     }
     layers.push_back({node.name, Value{output}});
@@ -27,13 +27,25 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
-/// The backward pass cannot start from a value without readers, because it has no gradient.
+/// The output of the op that reads the records. Errors: data (there is no such op).
+Value images_of(const Graph& graph, const Network& network) {
+  const auto reads_records = [](const Graph::Node& node) { return node.type != nullptr && node.type->reads_records; };
+  const auto found = std::ranges::find_if(graph.nodes(), reads_records);
+  if (found == graph.nodes().end()) {
+    fail(ExitCode::data, "no op of the network {} reads its input '{}'", network.name, network.input);
+  }
+  return {found->outputs.front()};
+}
+
+/// The backward pass cannot start from an op with outputs that nothing reads, because they have no gradients.
 void check_all_is_read(const Graph& graph, const std::vector<Value>& results) {
-  for (std::size_t i = 0; i < graph.values().size(); ++i) {
-    const Graph::ValueInfo& value = graph.values()[i];
-    const bool is_result = std::ranges::find(results, Value{static_cast<int>(i)}) != results.end();
-    if (value.readers.empty() && !is_result)
-      fail(ExitCode::failed, "no op of the network reads the value '{}'", value.name);
+  const auto is_read = [&](int value) {
+    const bool is_result = std::ranges::find(results, Value{value}) != results.end();
+    return !graph.values()[value].readers.empty() || is_result;
+  };
+  for (const Graph::Node& node : graph.nodes()) {
+    if (std::ranges::any_of(node.outputs, is_read)) continue;
+    fail(ExitCode::failed, "no op of the network reads the value '{}'", graph.values()[node.outputs.front()].name);
   }
 }
 
@@ -104,7 +116,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
                      .layers = {}};
   Graph& graph = built.graph;
   built.output = add_network(graph, network);
-  built.input = {graph.nodes().front().outputs.front()};
+  built.input = images_of(graph, network);
   if (settings.purpose != Purpose::evaluation) built.input = warp_input(graph, built.input, network.warp);
   const MixingParams mixing = mixing_of(network, graph.shape(built.input));
   if (mixing.mixes() && settings.purpose != Purpose::evaluation) built.input = mix_input(graph, built.input, mixing);
@@ -125,7 +137,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
   if (settings.purpose == Purpose::training) {
-    give_values_one_reader(graph, settings.device, fork_op(), gradient_fork_op());
+    give_values_one_reader(graph, settings.device, gradient_ops());
   } else {
     insert_forks(graph, fork_op());
   }
@@ -159,6 +171,7 @@ std::int64_t parameter_count(const Graph& graph) {
 
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node) {
   std::int64_t count = 0;
+  if (graph.values()[node.outputs.front()].gradient_of >= 0) return 0;
   const Shape& output = graph.values()[node.outputs.front()].shape;
   for (const int parameter : node.parameters) {
     const Shape& weights = graph.parameters()[parameter].shape;

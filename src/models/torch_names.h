@@ -1,35 +1,36 @@
-// PyTorch's names of variables and buffers, for the networks that Carillon shares with torchvision and timm. ResNets
-// have torchvision's names; ConvNeXts and vision transformers have timm's names.
+// PyTorch's names of variables and buffers, for the networks that Carillon shares with torchvision and timm. The
+// builders of these networks put the names into the description (NetworkDescription::torch_names).
 //
 //   resnet50               stage2/block1/conv1/norm/gamma    layer2.0.bn1.weight
 //   convnext_tiny          stage2/block1/expand/weights      stages.1.blocks.0.mlp.fc1.weight
 //   vit_tiny_patch16_224   block1/attention/qkv/weights      blocks.0.attn.qkv.weight
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
+
+#include "carillon/models/network.h"
 
 namespace carillon {
 
-/// Whether PyTorch's names of this network's arrays are known.
-bool has_torch_names(std::string_view network);
-/// The networks with known names: "resnet18, resnet34, ...".
-std::string networks_with_torch_names();
+/// A name in Carillon and in PyTorch.
+using TorchName = std::pair<std::string_view, std::string_view>;
 
-/// PyTorch's name of a variable or buffer. `network`: a network with known names. `array`: the name of an array of this
-/// network.
-std::string torch_name(std::string_view network, std::string_view array);
-
-/// An array of PyTorch.
-struct TorchArray {
-  std::string name;
-  std::vector<std::int64_t> shape;
+/// The names of a family of networks. Blocks, and stages of blocks, have numbers; Carillon's numbers start at 1:
+/// "stage1/block1/conv1".
+struct TorchFamily {
+  std::string_view stage;  ///< PyTorch's text before the number of a stage; empty: the blocks have no stages
+  int first_stage = 0;     ///< PyTorch's number of the first stage
+  std::string_view block;  ///< the text before the number of a block, which starts at 0
+  std::span<const TorchName> layers;
+  std::span<const TorchName> arrays = {};  ///< whole names of arrays, within a block if it has any
 };
 
-/// The network that has these arrays, identified by the number of its blocks and by one shape; empty: no known network.
-std::string torch_network(const std::vector<TorchArray>& arrays);
+/// Returns the network with PyTorch's names of all its variables and buffers. Errors: failed (an array has no name in
+/// the family).
+Network with_torch_names(Network network, const TorchFamily& family);
 
 /// True for PyTorch's batch counters, which Carillon ignores.
 bool is_only_torchs(std::string_view torch_name);

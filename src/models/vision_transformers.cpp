@@ -28,6 +28,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/tokens/tokens.h"
 #include "src/models/layers.h"
+#include "src/models/torch_names.h"
 
 namespace carillon {
 namespace {
@@ -82,6 +83,13 @@ void check_sides(std::string_view name, std::int64_t patch_side, const ImageShap
        patch_side, image.height, image.width);
 }
 
+constexpr TorchName torch_layers[] = {
+    {"patches", "patch_embed.proj"},    {"norm1", "norm1"}, {"attention/qkv", "attn.qkv"},
+    {"attention/project", "attn.proj"}, {"norm2", "norm2"}, {"mlp/expand", "mlp.fc1"},
+    {"mlp/project", "mlp.fc2"},         {"norm", "norm"},   {"logits", "head"}};
+constexpr TorchName torch_arrays[] = {{"tokens/class", "cls_token"}, {"tokens/positions", "pos_embed"}};
+constexpr TorchFamily torch_family{.stage = "", .block = "blocks.", .layers = torch_layers, .arrays = torch_arrays};
+
 Network vision_transformer(std::string_view name, const TransformerForm& form, const NetworkSettings& settings) {
   check_has_colours(name, settings);
   check_sides(name, form.patch_side, settings.image);
@@ -97,7 +105,7 @@ Network vision_transformer(std::string_view name, const TransformerForm& form, c
     return dense(graph, "logits", x,
                  {.units = settings.outputs, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization});
   };
-  return make_network(std::string(name), settings, layers);
+  return with_torch_names(make_network(std::string(name), settings, layers), torch_family);
 }
 
 }  // namespace

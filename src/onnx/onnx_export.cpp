@@ -32,8 +32,10 @@ Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, co
   return {.data = const_cast<float*>(found->values.data()), .shape = shape};
 }
 
-/// Adds the outputs of the model. `output`: name of the network's output, which has `count` elements per sample.
-void add_outputs(const OnnxTarget& target, const std::string& output, std::int64_t count, OnnxWriter& writer) {
+/// Adds the outputs of the model. `input`: name of the network's input. `output`: name of the network's output, which
+/// has `count` elements per sample.
+void add_outputs(const OnnxTarget& target, const std::string& input, const std::string& output, std::int64_t count,
+                 OnnxWriter& writer) {
   check(target.scales.empty() || static_cast<std::int64_t>(target.scales.size()) == count,
         "the network has another number of outputs than numbers");
   if (target.kind != TargetKind::numbers) {
@@ -48,7 +50,7 @@ void add_outputs(const OnnxTarget& target, const std::string& output, std::int64
   }
   std::string numbers = output;
   if (!target.scales.empty()) {
-    writer.begin("image");  // no op has this name
+    writer.begin(input);  // no op has this name
     numbers = writer.add("Mul", {numbers, writer.constant({count}, deviations)});
     numbers = writer.add("Add", {numbers, writer.constant({count}, means)});
   }
@@ -83,23 +85,27 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
   onnx::Graph& graph = *model.mutable_graph();
   graph.set_name(network.name);
   const ImageShape& image = network.image;
-  OnnxWriter::describe("image", {image.channels, image.height, image.width}, *graph.add_input());
+  OnnxWriter::describe(network.input, {image.channels, image.height, image.width}, *graph.add_input());
 
   Graph ops(1, Arithmetic::fp32, {.image = image, .training = false});
   const Value network_output = add_network(ops, network);
   OnnxWriter writer(graph);
   std::vector<std::string> names(ops.values().size());  // names of the values, by value index
   for (const Graph::Node& node : ops.nodes()) {
-    const bool reads_records = node.inputs.empty();
+    const bool reads_records = node.type->reads_records;
     ExportedOp op{.attributes = node.attributes,
                   .inputs = {},
                   .parameters = {},
                   .buffers = {},
-                  .input = reads_records ? Shape{1, image.height, image.width, image.channels}
-                                         : ops.values()[node.inputs.front()].shape,
+                  .input_shapes = {},
+                  .input = {1, image.height, image.width, image.channels},
                   .output = ops.values()[node.outputs.front()].shape};
-    for (const int value : node.inputs) op.inputs.push_back(names.at(value));
-    if (reads_records) op.inputs.emplace_back("image");
+    if (reads_records) op.inputs.push_back(network.input);
+    for (const int value : node.inputs) {
+      op.inputs.push_back(names.at(value));
+      op.input_shapes.push_back(ops.values()[value].shape);
+    }
+    if (!reads_records && !node.inputs.empty()) op.input = op.input_shapes.front();
     for (const int parameter : node.parameters) {
       const ParameterSpec& spec = ops.parameters()[parameter];
       op.parameters.push_back(tensor_of(variables, spec.name, spec.shape));
@@ -111,9 +117,10 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
     const WriteOperators write = onnx_operators(*node.type);
     if (write == nullptr) fail(ExitCode::failed, "the op type {} has no ONNX form", node.type->name);
     writer.begin(node.name);
-    names.at(node.outputs.front()) = write(writer, op);
+    const std::vector<std::string> outputs = write(writer, op);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) names.at(node.outputs[i]) = outputs.at(i);
   }
-  add_outputs(target, names.at(network_output.index), ops.shape(network_output)[1], writer);
+  add_outputs(target, network.input, names.at(network_output.index), ops.shape(network_output)[1], writer);
   return bytes_of(model);
 }
 

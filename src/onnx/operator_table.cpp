@@ -12,7 +12,9 @@
 #include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
@@ -23,6 +25,7 @@
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 
 namespace carillon {
@@ -199,6 +202,19 @@ std::string write_scale_channels(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Mul", {op.inputs.at(0), writer.constant(gamma)});
 }
 
+/// The axis of ONNX's tensor for an axis of a tensor of `rank` extents.
+std::int64_t onnx_axis(std::size_t axis, std::size_t rank) {
+  constexpr std::array<std::int64_t, 4> of_images{0, 2, 3, 1};
+  return rank == 4 ? of_images.at(axis) : static_cast<std::int64_t>(axis);
+}
+
+std::vector<std::string> write_split(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<SplitParams>(op.attributes);
+  const std::int64_t axis = onnx_axis(split_axis(params, op.input), op.input.rank());
+  return writer.add_with_outputs("Split", {op.inputs.at(0), writer.constant(params.sizes)}, {{"axis", axis}},
+                                 params.sizes.size());
+}
+
 // Transformers
 
 std::string write_attention(OnnxWriter& writer, const ExportedOp& op) {
@@ -258,8 +274,43 @@ std::string write_scale(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Mul", {op.inputs.at(0), writer.constant({}, {params_of<ScaleParams>(op.attributes).factor})});
 }
 
+/// Input number `number` with as many axes as the output of a broadcasting op. ONNX matches the axes from the last one,
+/// the batch included, and images have their channels first.
+std::string aligned_input(OnnxWriter& writer, const ExportedOp& op, std::size_t number) {
+  const Shape& shape = op.input_shapes.at(number);
+  if (shape.rank() == op.output.rank()) return op.inputs.at(number);
+  Extents extents{-1};  // the batch
+  extents.resize(1 + op.output.rank() - shape.rank(), 1);
+  extents.insert(extents.end(), shape.extents().begin() + 1, shape.extents().end());
+  const std::string x = shape.rank() == 4 ? to_channels_last(writer, op.inputs.at(number)) : op.inputs.at(number);
+  const std::string y = writer.add("Reshape", {x, writer.constant(extents)});
+  return op.output.rank() == 4 ? to_channels_first(writer, y) : y;
+}
+
 std::string write_add(OnnxWriter& writer, const ExportedOp& op) {
-  return writer.add("Add", {op.inputs.at(0), op.inputs.at(1)});
+  const std::string a = aligned_input(writer, op, 0);
+  return writer.add("Add", {a, aligned_input(writer, op, 1)});
+}
+
+std::string write_multiply(OnnxWriter& writer, const ExportedOp& op) {
+  const std::string a = aligned_input(writer, op, 0);
+  return writer.add("Mul", {a, aligned_input(writer, op, 1)});
+}
+
+/// One sample, which ONNX repeats for the batch.
+std::string write_constant(OnnxWriter& writer, const ExportedOp& op) {
+  std::vector<float> values = params_of<ConstantParams>(op.attributes).values;
+  values.resize(static_cast<std::size_t>(op.output.elements_per_sample()), values.front());
+  Extents extents = op.output.extents();
+  extents[0] = 1;
+  const std::string y = writer.constant(extents, values);
+  return op.output.rank() == 4 ? to_channels_first(writer, y) : y;
+}
+
+/// A function that returns the name of the only output, as WriteOperators.
+template <auto write>
+std::vector<std::string> write_one(OnnxWriter& writer, const ExportedOp& op) {
+  return {write(writer, op)};
 }
 
 struct Row {
@@ -267,27 +318,30 @@ struct Row {
   WriteOperators write;
 };
 
-constexpr std::array<Row, 21> table{{{&add_op, write_add},
-                                     {&attention_op, write_attention},
-                                     {&avg_pool_op, write_avg_pool},
-                                     {&batch_norm_op, write_batch_norm},
-                                     {&cifar_distort_op, write_cifar_distort},
-                                     {&conv2d_op, write_conv2d},
-                                     {&dense_op, write_dense},
-                                     {&depthwise_conv2d_op, write_depthwise_conv2d},
-                                     {&embed_tokens_op, write_embed_tokens},
-                                     {&first_token_op, write_first_token},
-                                     {&gelu_op, write_gelu},
-                                     {&global_avg_pool_op, write_global_avg_pool},
-                                     {&layer_norm_op, write_layer_norm},
-                                     {&lrn_op, write_lrn},
-                                     {&max_pool_op, write_max_pool},
-                                     {&normalize_images_op, write_normalize_images},
-                                     {&relu_op, write_relu},
-                                     {&scale_channels_op, write_scale_channels},
-                                     {&scale_input_op, write_scale_input},
-                                     {&scale_op, write_scale},
-                                     {&silu_op, write_silu}}};
+constexpr Row table[] = {{&add_op, write_one<write_add>},
+                         {&attention_op, write_one<write_attention>},
+                         {&avg_pool_op, write_one<write_avg_pool>},
+                         {&batch_norm_op, write_one<write_batch_norm>},
+                         {&cifar_distort_op, write_one<write_cifar_distort>},
+                         {&constant_op, write_one<write_constant>},
+                         {&multiply_op, write_one<write_multiply>},
+                         {&conv2d_op, write_one<write_conv2d>},
+                         {&dense_op, write_one<write_dense>},
+                         {&depthwise_conv2d_op, write_one<write_depthwise_conv2d>},
+                         {&embed_tokens_op, write_one<write_embed_tokens>},
+                         {&first_token_op, write_one<write_first_token>},
+                         {&gelu_op, write_one<write_gelu>},
+                         {&global_avg_pool_op, write_one<write_global_avg_pool>},
+                         {&layer_norm_op, write_one<write_layer_norm>},
+                         {&lrn_op, write_one<write_lrn>},
+                         {&max_pool_op, write_one<write_max_pool>},
+                         {&normalize_images_op, write_one<write_normalize_images>},
+                         {&relu_op, write_one<write_relu>},
+                         {&scale_op, write_one<write_scale>},
+                         {&scale_channels_op, write_one<write_scale_channels>},
+                         {&scale_input_op, write_one<write_scale_input>},
+                         {&silu_op, write_one<write_silu>},
+                         {&split_op, write_split}};
 
 }  // namespace
 
@@ -300,12 +354,18 @@ std::string OnnxWriter::next_name(std::string_view type) { return fmt::format("{
 
 std::string OnnxWriter::add(std::string_view type, std::vector<std::string> inputs,
                             const std::vector<OnnxAttribute>& attributes) {
+  return add_with_outputs(type, std::move(inputs), attributes, 1).front();
+}
+
+std::vector<std::string> OnnxWriter::add_with_outputs(std::string_view type, std::vector<std::string> inputs,
+                                                      const std::vector<OnnxAttribute>& attributes,
+                                                      std::size_t output_count) {
   const std::string name = next_name(type);
   onnx::Node& node = *graph_.add_node();
   node.set_name(name);
   node.set_op_type(std::string(type));
   for (std::string& input : inputs) node.add_input(std::move(input));
-  node.add_output(name);
+  for (std::size_t i = 0; i < output_count; ++i) node.add_output(output_name(name, i));
   for (const OnnxAttribute& attribute : attributes) {
     onnx::Attribute& written = *node.add_attribute();
     written.set_name(std::string(attribute.name));
@@ -320,7 +380,7 @@ std::string OnnxWriter::add(std::string_view type, std::vector<std::string> inpu
       for (const std::int64_t extent : std::get<Extents>(attribute.value)) written.add_ints(extent);
     }
   }
-  return name;
+  return {node.output().begin(), node.output().end()};
 }
 
 std::string OnnxWriter::constant(const Extents& shape, const std::vector<float>& values) {
@@ -365,8 +425,8 @@ void OnnxWriter::describe(const std::string& name, const Extents& extents, onnx:
 }
 
 WriteOperators onnx_operators(const OpType& type) {
-  const auto found = std::ranges::find(table, &type, &Row::type);
-  return found != table.end() ? found->write : nullptr;
+  const auto* const found = std::ranges::find(table, &type, &Row::type);
+  return found != std::end(table) ? found->write : nullptr;
 }
 
 }  // namespace carillon

@@ -36,6 +36,9 @@ class OnnxWriter {
   /// of outputs and constants.
   std::string add(std::string_view type, std::vector<std::string> inputs,
                   const std::vector<OnnxAttribute>& attributes = {});
+  /// As `add`, for an operator with `output_count` outputs.
+  std::vector<std::string> add_with_outputs(std::string_view type, std::vector<std::string> inputs,
+                                            const std::vector<OnnxAttribute>& attributes, std::size_t output_count);
   /// Adds a float32 tensor, row-major. Returns its name.
   std::string constant(const Extents& shape, const std::vector<float>& values);
   std::string constant(const Tensor& tensor);
@@ -59,11 +62,12 @@ struct ExportedOp {
   const Attributes& attributes;
   std::vector<std::string> inputs;          ///< names; the first op of a network gets the images, pixels from 0 to 255
   std::vector<Tensor> parameters, buffers;  ///< values, in host memory
-  Shape input, output;  ///< shapes of the first input (for the first op: the image) and of the output
+  std::vector<Shape> input_shapes;          ///< of the inputs that are values
+  Shape input, output;  ///< shapes of the first input (of the image, if the op reads the records) and of output 0
 };
 
-/// Adds the ONNX operators that compute the op. Returns the name of the ONNX output.
-using WriteOperators = std::string (*)(OnnxWriter& writer, const ExportedOp& op);
+/// Adds the ONNX operators that compute the op. Returns the names of the ONNX outputs, one for each output of the op.
+using WriteOperators = std::vector<std::string> (*)(OnnxWriter& writer, const ExportedOp& op);
 
 /// Returns the function that exports ops of this type. Null: the type has no ONNX form.
 WriteOperators onnx_operators(const OpType& type);

@@ -116,10 +116,7 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
     block = variable.block;
     layers.push_back(layer);
   }
-  if (layer == 0) {
-    fail(ExitCode::usage,
-         "--layer-decay requires a network with blocks (resnet18, convnext_tiny, vit_tiny_patch16_224)");
-  }
+  if (layer == 0) fail(ExitCode::usage, "--layer-decay: the network has no blocks (omit --layer-decay)");
   for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = std::pow(decay, layer - layers[i]);
   return rates;
 }

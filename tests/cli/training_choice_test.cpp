@@ -125,6 +125,17 @@ TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
   }
 }
 
+TEST(TrainingSettings, HaveAHighRateOfShiftsForNetworksWithoutTrainedScales) {
+  const auto settings_of = [](const Candidate& candidate) {
+    return training_settings({.candidate = candidate, .batch_size = 128}, 100);
+  };
+  for (const char* const line : {"\nlearning-rate = 0.6\n", "\ngroup = */beta: rate=64, decay=0.0000208\n"}) {
+    EXPECT_THAT(settings_of({"airbench94", 32}), HasSubstr(line));
+    EXPECT_THAT(settings_of({"airbench96", 32}), HasSubstr(line));
+    EXPECT_THAT(settings_of({"resnet18", 32}), ::testing::Not(HasSubstr(line)));
+  }
+}
+
 TEST(TrainingSettings, HaveTheSizeOfEvaluatedImages) {
   TrainingChoice choice{.candidate = {"airbench94", 32}, .batch_size = 64};
   EXPECT_THAT(training_settings(choice, 100), HasSubstr("\neval-image-size = 0\n"));

@@ -5,6 +5,7 @@
 #include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/split/split.h"
 
 namespace carillon::testing {
 namespace {
@@ -50,6 +51,25 @@ TEST(Graph, KnowsEveryReaderOfAValue) {
   dense(graph, "a", x, {.units = 2});
   dense(graph, "b", x, {.units = 2});
   EXPECT_EQ(graph.values()[x.index].readers, (std::vector<int>{1, 2}));
+}
+
+TEST(Graph, NamesEachOutputOfAnOp) {
+  Graph graph(1);
+  const std::vector<Value> parts =
+      split(graph, "parts", scale_input(graph, "input", {.sample = {6}}), {.sizes = {1, 2, 3}});
+  const auto expect_names = [&] {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Graph::ValueInfo& part = graph.values()[parts[i].index];
+      EXPECT_EQ(part.name, output_name("parts", i));
+      EXPECT_EQ(part.producer, 1);
+      EXPECT_EQ(part.shape, Shape({1, static_cast<std::int64_t>(i) + 1}));
+    }
+  };
+  expect_names();
+  graph.replace_nodes(graph.nodes());
+  expect_names();
+  EXPECT_EQ(output_name("parts", 0), "parts");
+  EXPECT_EQ(output_name("parts", 2), "parts:2");
 }
 
 TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {

@@ -291,9 +291,9 @@ TEST_F(Passes, ABatchNormWithTwoReadersReceivesBothGradients) {
   insert_forks(graph, fork_op());
   EXPECT_EQ(described(graph),
             (std::vector<std::string>{"scale_input input()", "conv2d stem(input)", "fork stem/fork(stem)",
-                                      "conv2d a(stem/fork)", "batch_norm norm(a, stem/fork)",
-                                      "gradient_fork norm/fork(norm, norm)", "conv2d b(norm/fork)",
-                                      "add next(b, norm/fork)"}));
+                                      "conv2d a(stem/fork)", "batch_norm norm(a, stem/fork:1)",
+                                      "gradient_fork norm/fork(norm, norm:1)", "conv2d b(norm/fork)",
+                                      "add next(b, norm/fork:1)"}));
   const Graph::Node &norm = graph.nodes()[4], &fork = graph.nodes()[5];
   EXPECT_EQ(fork.inputs, norm.outputs);
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
@@ -320,9 +320,9 @@ TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {
   const Value a = convolution("a", z);
   add(graph_, "sum", a, add(graph_, "twice", z, z));
   insert_forks(graph_, fork_op());
-  EXPECT_EQ(described(graph_),
-            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "fork conv/fork(conv)",
-                                      "conv2d a(conv/fork)", "add twice(conv/fork, conv/fork)", "add sum(a, twice)"}));
+  EXPECT_EQ(described(graph_), (std::vector<std::string>{"scale_input input()", "conv2d conv(input)",
+                                                         "fork conv/fork(conv)", "conv2d a(conv/fork)",
+                                                         "add twice(conv/fork:1, conv/fork:2)", "add sum(a, twice)"}));
   for (const Graph::ValueInfo& value : graph_.values()) {
     if (value.wants_gradient) {
       EXPECT_LE(value.readers.size(), 1u) << value.name;

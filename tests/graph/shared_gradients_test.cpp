@@ -43,10 +43,12 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
       complete[place_of(output)].clear();
     }
     std::set<int> written;
-    for (const int input : node.inputs) {
-      if (!is_used(input)) continue;
-      if (written.insert(place_of(input)).second) complete[place_of(input)].clear();
-      complete[place_of(input)].insert(input);
+    for (const std::vector<int>* values : {&node.inputs, &node.gradient_values}) {
+      for (const int value : *values) {
+        if (value < 0 || !is_used(value)) continue;
+        if (written.insert(place_of(value)).second) complete[place_of(value)].clear();
+        complete[place_of(value)].insert(value);
+      }
     }
   }
 }
@@ -60,7 +62,7 @@ class SharedGradients : public ::testing::Test {
 
   /// Whether each addition shares its gradient with both inputs, in forward order.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
-    give_values_one_reader(graph_, device, fork_op(), gradient_fork_op());
+    give_values_one_reader(graph_, device, gradient_ops());
     expect_gradients_are_read_before_they_are_overwritten(graph_);
     std::vector<bool> share;
     for (const Graph::Node& node : graph_.nodes()) {

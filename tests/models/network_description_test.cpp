@@ -42,6 +42,26 @@ TEST(NetworkDescription, HoldsNothingOfATraining) {
   EXPECT_EQ(description_text(plain), description_text(trained));
 }
 
+TEST(NetworkDescription, NamesOutputsOfOpsWithSeveral) {
+  const Json json = Json::parse(description_text(parted_network()));
+  EXPECT_EQ(json["ops"][2].dump(),
+            R"({"name":"channels","type":"split","inputs":["patches"],"attributes":{"sizes":[8,4,8]}})");
+  EXPECT_EQ(json["ops"][3]["inputs"].dump(), R"(["channels"])");
+  EXPECT_EQ(json["ops"][5]["inputs"].dump(), R"(["channels:2"])");
+}
+
+TEST(NetworkDescription, HasAnInputOfAnyName) {
+  Json json = Json::parse(description_text(mnist_network(mnist_images())));
+  json["inputs"][0]["name"] = "pixels";
+  json["ops"][0]["inputs"] = {"pixels"};
+  json["ops"][1]["name"] = "image";
+  json["ops"][2]["inputs"] = {"image"};
+  const NetworkDescription network = read_description(json.dump(), op_types());
+  EXPECT_EQ(network.input, "pixels");
+  EXPECT_EQ(description_text(network), json.dump());
+  EXPECT_EQ(build_network(Network{network}, {}).graph.parameters().at(0).name, "image/weights");
+}
+
 TEST(NetworkDescription, StatesTheOpsOfANetwork) {
   const Network network = mnist_network({.image = {28, 28, 1}, .outputs = 10, .pixel_scale = 0.1f});
   EXPECT_EQ(description_text(network),
@@ -63,10 +83,11 @@ std::string text_with(const OpType& type, const Json& attributes) {
     ops.push_back(op);
   };
   const bool is_attention = type.name == "attention";
-  if (type.input_count > 0) add("x", "scale_input", {"image"}, {});
+  if (!type.reads_records) add("x", "scale_input", {"image"}, {});
   if (is_attention) add("tokens", "embed_tokens", {"x"}, {});
-  const char* const before = is_attention ? "tokens" : type.input_count > 0 ? "x" : "image";
-  add("op", type.name, {before}, attributes);
+  const char* const before = is_attention ? "tokens" : type.reads_records ? "image" : "x";
+  const bool has_input = type.reads_records || type.input_count > 0;
+  add("op", type.name, has_input ? Json{before} : Json::array(), attributes);
   add("last", "dense", {"op"}, {{"units", 2}});
   const Json image = {{"name", "image"}, {"type", "uint8"}, {"shape", {24, 24, is_attention ? 18 : 3}}};
   const Json network = {{"name", "n"}, {"inputs", {image}}, {"ops", ops}, {"outputs", {"last"}}};
@@ -83,6 +104,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"attention", R"({"heads":6})"},
       {"avg_pool", R"({"stride":1,"padding":"same"})"},
       {"batch_norm", R"({"epsilon":1e-05,"momentum":0.1,"trains_scale":true,"initial_scale":1.0})"},
+      {"constant", R"({"shape":[]})"},
       {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
       {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,)" + weights + "}"},
       {"dense", R"({"input_density":1.0,"per_position":false,)" + weights + "}"},
@@ -99,13 +121,14 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
                            R"("mirroring":"random","cutout":0})"},
       {"scale", R"({"factor":1.0})"},
       {"scale_channels", R"({"initial_factor":1e-06})"},
-      {"scale_input", R"({"scale":1.0})"}};
-  const std::map<std::string, Json, std::less<>> required{{"avg_pool", {{"window", 2}}},
-                                                          {"conv2d", {{"filters", 2}, {"kernel", 3}}},
-                                                          {"dense", {{"units", 2}}},
-                                                          {"depthwise_conv2d", {{"kernel", 3}}},
-                                                          {"max_pool", {{"window", 2}}}};
-  const std::set<std::string_view> without_attributes{"add", "first_token", "gelu", "global_avg_pool", "relu", "silu"};
+      {"scale_input", R"({"scale":1.0})"},
+      {"split", R"({"axis":-1})"}};
+  const std::map<std::string, Json, std::less<>> required{
+      {"avg_pool", {{"window", 2}}}, {"constant", {{"values", {0.5}}}},     {"conv2d", {{"filters", 2}, {"kernel", 3}}},
+      {"dense", {{"units", 2}}},     {"depthwise_conv2d", {{"kernel", 3}}}, {"max_pool", {{"window", 2}}},
+      {"split", {{"sizes", {1, 2}}}}};
+  const std::set<std::string_view> without_attributes{"add",      "first_token", "gelu", "global_avg_pool",
+                                                      "multiply", "relu",        "silu"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
     SCOPED_TRACE(type->name);
@@ -177,7 +200,12 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
        },
        "the network has other inputs than one uint8 image"},
       {[](Json& json) { json["ops"][1]["block"] = -1; }, "the block of 'layer1' is no integer from 0"},
-      {[](Json& json) { json["ops"][1]["inputs"] = Json::array(); }, "the op 'layer1' has no list of inputs"},
+      {[](Json& json) { json["ops"][1]["inputs"] = "input"; }, "the op 'layer1' has no list of inputs"},
+      {[](Json& json) { json["ops"][1]["inputs"] = Json::array(); }, "has 0 inputs, expected 1"},
+      {[](Json& json) { json["ops"][0]["inputs"] = Json::array(); },
+       "the op 'input' of type scale_input does not read the network's input 'image'"},
+      {[](Json& json) { json["ops"][1]["inputs"] = {"image"}; }, "reads 'image', which no op before it computes"},
+      {[](Json& json) { json["ops"][1]["inputs"] = {"input:1"}; }, "reads 'input:1', which no op before it computes"},
       {[](Json& json) { json["ops"][1]["name"] = "image"; }, "an op is named 'image'"},
       {[](Json& json) {
          json["inputs"][0]["shape"] = {1 << 20, 1 << 20, 4};

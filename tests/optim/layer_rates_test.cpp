@@ -41,6 +41,7 @@ TEST(LayerRates, AreOneWithoutDecayAndRefuseANetworkWithoutBlocks) {
     ADD_FAILURE() << "a network without blocks was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_STREQ(error.what(), "--layer-decay: the network has no blocks (omit --layer-decay)");
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "src/comm/allreduce/side_work.h"
 #include "src/step/training_step.h"
@@ -64,7 +65,8 @@ class OrderChecker final : public Communicator {
     DeviceKind kind() const override { return DeviceKind::cpu; }
   };
 
-  /// An op with a backward that completes the gradients of its parameters; the loss completes the step sums in forward.
+  /// An op with a backward that completes the gradients of some parameters; the loss completes the step sums in
+  /// forward.
   struct Tracked final : OpDefinition {
     Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
     std::string_view type() const override { return "tracked"; }
@@ -102,7 +104,13 @@ class OrderChecker final : public Communicator {
 
   BuiltNetwork tracked(BuiltNetwork network) {
     std::vector<Graph::Node> nodes = network.graph.nodes();
-    for (Graph::Node& node : nodes) node.definition = std::make_shared<Tracked>(*this, node.parameters);
+    std::set<int> listed;  // the first op that lists a parameter completes its gradient
+    for (Graph::Node& node : nodes) {
+      std::vector<int> completes;
+      std::ranges::copy_if(node.parameters, std::back_inserter(completes),
+                           [&](int parameter) { return listed.insert(parameter).second; });
+      node.definition = std::make_shared<Tracked>(*this, std::move(completes));
+    }
     network.graph.replace_nodes(std::move(nodes));
     return network;
   }

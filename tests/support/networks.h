@@ -6,12 +6,15 @@
 #include "carillon/models/networks.h"
 #include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
+#include "kernels/broadcast/broadcast.h"
+#include "kernels/constant/constant.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 #include "src/models/layers.h"
 #include "src/tasks/classification.h"
@@ -88,6 +91,52 @@ inline Network attending_network() {
   });
 }
 
+/// Ops with several outputs, constants and broadcasting. No op reads one of the outputs.
+inline Network parted_network() {
+  return make_network("parted", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights = fan_in_uniform(16);
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "patches", x,
+               {.filters = 20, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+    const std::vector<Value> parts = split(graph, "channels", x, {.sizes = {8, 4, 8}});
+    const std::vector<Value> rows = split(graph, "rows", silu(graph, "silu", parts[0]), {.axis = 1, .sizes = {2, 2}});
+    const std::vector<Value> other_rows = split(graph, "other_rows", parts[2], {.axis = 1, .sizes = {2, 2}});
+    x = add(graph, "sum", add(graph, "first", rows[0], other_rows[1]), rows[1]);  // [2, 4, 8]
+    const Value gate = global_avg_pool(graph, "average", rows[1]);
+    x = multiply(graph, "gated", x, dense(graph, "gate", gate, {.units = 8, .weights = weights}));
+    const Value places = constant(graph, "places", {.shape = {4, 1}, .values = {-0.5f, 0.25f, 0.5f, 1.0f}});
+    x = add(graph, "shifted", x, multiply(graph, "factor", places, constant(graph, "two", {.values = {2.0f}})));
+    x = add(graph, "images", constant(graph, "offsets", {.shape = {2, 1, 8}, .values = std::vector(16, 0.125f)}), x);
+    return dense(graph, "logits", x, {.units = 10, .weights = weights});
+  });
+}
+
+/// Ops that share variables with earlier ops: weights only, or weights and biases.
+inline Network sharing_network() {
+  return make_network("sharing", {.image = {28, 28, 1}}, [](Graph& graph) {
+    const Initializer weights = fan_in_uniform(16);
+    const auto layer = [&](const std::string& name, Value x) {
+      return relu(graph, name + "/relu",
+                  dense(graph, name, x, {.units = 16, .weights = weights, .per_position = true}));
+    };
+    const auto conv = [&](const std::string& name, Value x) {
+      return gelu(graph, name + "/gelu", conv2d(graph, name, x, {.filters = 16, .kernel = 3, .weights = weights}));
+    };
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "patches", x,
+               {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
+    x = conv("conv1", layer("a", x));
+    graph.share_parameter("b/weights", "a/weights");
+    x = add(graph, "sum", layer("b", x), x);
+    graph.share_parameter("conv2/weights", "conv1/weights");
+    graph.share_parameter("conv2/biases", "conv1/biases");
+    x = conv("conv2", x);
+    graph.share_parameter("c/weights", "a/weights");
+    graph.share_parameter("c/biases", "b/biases");
+    return dense(graph, "logits", layer("c", x), {.units = 10, .weights = weights});
+  });
+}
+
 /// The branching network on samples that are warped and mixed.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
@@ -119,7 +168,9 @@ inline std::vector<Network> all_networks() {
           branching_network(),
           normalized_network(),
           attending_network(),
-          mixed_network()};
+          mixed_network(),
+          parted_network(),
+          sharing_network()};
 }
 
 }  // namespace carillon::testing

@@ -5,7 +5,9 @@
 #include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
@@ -19,6 +21,7 @@
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/graph/passes.h"
@@ -198,6 +201,40 @@ std::vector<OpCase> elementwise_ops() {
                        }});
     }
   }
+  for (const std::int64_t size : {3, 8}) {
+    cases.push_back({.name = "Split" + std::to_string(size),  // nothing reads the second part
+                     .batch = 5,
+                     .integers = true,
+                     .drops = true,
+                     .build = [=](OpHarness& h) {
+                       const std::vector<Value> parts = split(h.graph(), "split", h.input("x", {5, 3, 5 * size}),
+                                                              {.sizes = {size, 2 * size, size, size}});
+                       return add(h.graph(), "sum", parts[0], parts[3]);
+                     }});
+  }
+  for (const auto& [name, shape] : {std::pair("Channels", Shape{3, 16}), std::pair("Columns", Shape{3, 1, 5, 1}),
+                                    std::pair("All", Shape{3, 4, 5, 16}), std::pair("One", Shape{3, 1})}) {
+    cases.push_back({.name = std::string("MultiplyBy") + name, .batch = 3, .build = [shape = shape](OpHarness& h) {
+                       return multiply(h.graph(), "product", h.input("x", {3, 4, 5, 16}), h.input("y", shape));
+                     }});
+    cases.push_back({.name = std::string("Add") + name, .batch = 3, .build = [shape = shape](OpHarness& h) {
+                       return add(h.graph(), "sum", h.input("y", shape), h.input("x", {3, 4, 5, 16}));
+                     }});
+  }
+  cases.push_back({.name = "Constants", .batch = 3, .rounds_once = false, .build = [](OpHarness& h) {
+                     const Value scales = constant(h.graph(), "scales", {.shape = {4}, .values = {0.5f, -1, 2, 0.25f}});
+                     const Value shift = constant(h.graph(), "shift", {.shape = {7, 1}, .values = {0.75f}});
+                     const Value x = multiply(h.graph(), "product", h.input("x", {3, 7, 4}), scales);
+                     return add(h.graph(), "sum", x, shift);
+                   }});
+  cases.push_back(
+      {.name = "SharedVariables", .batch = 3, .integers = true, .rounds_once = false, .build = [](OpHarness& h) {
+         Graph& graph = h.graph();
+         const Value x = dense(graph, "a", h.input("x", {3, 8}), {.units = 8});
+         graph.share_parameter("b/weights", "a/weights");
+         graph.share_parameter("b/biases", "a/biases");
+         return dense(graph, "b", x, {.units = 8});
+       }});
   cases.push_back({.name = "BranchesThatJoin",  // a value with three readers, one of them the join itself
                    .batch = 3,
                    .integers = true,

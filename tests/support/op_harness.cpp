@@ -137,7 +137,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   fuse_additions(graph_, results);
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  give_values_one_reader(graph_, device_.kind(), fork_op(), gradient_fork_op());
+  give_values_one_reader(graph_, device_.kind(), gradient_ops());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});

@@ -69,7 +69,7 @@ std::vector<float> logits_of(const std::string& name, MakeNetwork make) {
   CpuDevice device(1);
   ParameterStore parameters(built.graph.parameters(), device, {});
   BufferStore buffers(built.graph.buffers(), device);
-  const CheckpointState state = read_weight_file(path, name, built.graph.parameters(), built.graph.buffers(), {});
+  const CheckpointState state = read_weight_file(path, network, built.graph.parameters(), built.graph.buffers(), {});
   const auto fill = [](const auto& specs, const std::vector<NamedArray>& from, const auto& tensor_of) {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const auto found = std::ranges::find(from, specs[i].name, &NamedArray::name);

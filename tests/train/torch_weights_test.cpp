@@ -28,7 +28,7 @@ class TorchWeights : public ::testing::Test {
 
   CheckpointState read(const std::vector<std::string>& excluded = {}) const {
     write_safetensors(path(), arrays_);
-    return read_weight_file(path(), "resnet18", variables_, buffers_, excluded);
+    return read_weight_file(path(), network_, variables_, buffers_, excluded);
   }
   void expect_refused(const std::string& text) const {
     const Error error = error_of([&] { read(); });
@@ -37,6 +37,8 @@ class TorchWeights : public ::testing::Test {
     EXPECT_THAT(error.what(), HasSubstr(text));
   }
 
+  const NetworkSettings settings_{.image = {.height = 32, .width = 32, .channels = 3}, .outputs = 2};
+  const Network network_ = resnet18_network(settings_);
   TemporaryDirectory directory_;
 };
 
@@ -54,7 +56,7 @@ TEST_F(TorchWeights, GetOurNamesAndLayout) {
 
 TEST_F(TorchWeights, AreWrittenAsTheyWereRead) {
   const CheckpointState state = read();
-  const std::vector<NamedArray> written = torch_arrays("resnet18", state.variables, state.buffers);
+  const std::vector<NamedArray> written = torch_arrays(network_, state.variables, state.buffers);
   ASSERT_EQ(written.size(), 3u);
   for (const NamedArray& array : written) {
     const auto original = std::ranges::find(arrays_, array.name, &NamedArray::name);
@@ -93,7 +95,7 @@ TEST_F(TorchWeights, PositionsAreResizedToTheImage) {
   write_safetensors(path(), std::vector<NamedArray>{{"pos_embed", {1, 2, 1}, {7, 3}}});
   const auto read_positions = [&](const Shape& shape) {
     const ParameterSpec positions{.name = "tokens/positions", .shape = shape, .initializer = {}, .is_embedding = true};
-    return read_weight_file(path(), "vit_tiny_patch16_224", {positions}, {}, {}).variables.at(0);
+    return read_weight_file(path(), vit_tiny_patch16_224_network(settings_), {positions}, {}, {}).variables.at(0);
   };
   const NamedArray resized = read_positions({1, 5, 1});
   EXPECT_THAT(resized.shape, ElementsAre(1, 5, 1));
@@ -103,8 +105,12 @@ TEST_F(TorchWeights, PositionsAreResizedToTheImage) {
 }
 
 TEST_F(TorchWeights, OfNetworksWithoutKnownNamesAreRefused) {
-  EXPECT_EQ(error_of([] { torch_arrays("mnist", {}, {}); }).code(), ExitCode::usage);
-  EXPECT_EQ(error_of([&] { read_weight_file(path(), "resnet9", variables_, buffers_, {}); }).code(), ExitCode::usage);
+  EXPECT_EQ(error_of([&] { torch_arrays(resnet9_network(settings_), {}, {}); }).code(), ExitCode::usage);
+  EXPECT_EQ(error_of([&] { read_weight_file(path(), resnet9_network(settings_), variables_, buffers_, {}); }).code(),
+            ExitCode::usage);
+  const std::vector<NamedArray> unknown{{"other/weights", {1}, {1}}};
+  EXPECT_THAT(error_of([&] { torch_arrays(network_, unknown, {}); }).what(),
+              HasSubstr("the description of resnet18 has no name of PyTorch for 'other/weights'"));
 }
 
 /// Zeros for all arrays of the graph.
@@ -126,13 +132,67 @@ TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
   const std::map<std::string, StateDict> expected = state_dicts();
   ASSERT_EQ(expected.size(), networks.size());
   for (const auto& [name, make] : networks) {
-    const Graph graph = build_network(make(settings), {.batch_size = 1}).graph;
+    const Network network = make(settings);
+    const Graph graph = build_network(network, {.batch_size = 1}).graph;
     StateDict found;
-    for (const NamedArray& array : torch_arrays(name, zeros_of(graph.parameters()), zeros_of(graph.buffers()))) {
+    for (const NamedArray& array : torch_arrays(network, zeros_of(graph.parameters()), zeros_of(graph.buffers()))) {
       found[array.name] = array.shape;
     }
     EXPECT_EQ(found, expected.at(name)) << name;
   }
+}
+
+/// Networks with PyTorch's names, for images of another size than state_dicts().
+std::vector<Network> networks_of_torch() {
+  std::vector<Network> networks;
+  for (const MakeNetwork make :
+       {resnet18_network, resnet34_network, resnet50_network, resnet101_network, resnet152_network,
+        convnext_tiny_network, convnext_small_network, convnext_base_network, vit_tiny_patch16_224_network,
+        vit_small_patch16_224_network, vit_base_patch16_224_network, vit_tiny_patch4_32_network}) {
+    networks.push_back(make({.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1}));
+  }
+  return networks;
+}
+
+std::vector<TorchArray> arrays_of(const StateDict& dict) {
+  std::vector<TorchArray> arrays;
+  for (const auto& [array, shape] : dict) arrays.push_back({array, shape});
+  return arrays;
+}
+
+TEST(NetworkWith, IsTheNetworkOfTheArrays) {
+  const std::vector<Network> networks = networks_of_torch();
+  for (const auto& [name, dict] : state_dicts()) {
+    const Network* const found = network_with(arrays_of(dict), networks);
+    ASSERT_NE(found, nullptr) << name;
+    EXPECT_EQ(found->name, name);
+  }
+  for (const Network& network : networks) {
+    const Graph graph = build_network(network, {}).graph;
+    std::vector<TorchArray> arrays;
+    const auto add_arrays = [&](const auto& specs) {
+      for (const auto& spec : specs) {
+        arrays.push_back({network.torch_names.at(spec.name), torch_shape(spec.shape.extents())});
+      }
+    };
+    add_arrays(graph.parameters());
+    add_arrays(graph.buffers());
+    arrays.erase(arrays.begin() + 3);
+    arrays.push_back({"an.array.of.another", {1}});
+    EXPECT_EQ(network_with(arrays, networks)->name, network.name);
+  }
+}
+
+TEST(NetworkWith, IsNoneForOtherArrays) {
+  const std::vector<Network> networks = networks_of_torch();
+  EXPECT_EQ(network_with({}, networks), nullptr);
+  StateDict wide = state_dicts().at("resnet50");  // wide_resnet50_2
+  for (auto& [name, shape] : wide) {
+    const auto has = [&](const char* part) { return name.find("layer") == 0 && name.find(part) != name.npos; };
+    const bool is_wider = has("conv1") || has("conv2") || has("conv3") || has("bn1") || has("bn2");
+    if (is_wider && !shape.empty()) shape[0] *= 2;
+  }
+  EXPECT_EQ(network_with(arrays_of(wide), networks), nullptr);
 }
 
 TEST(WeightFile, IsRecognisedByItsName) {

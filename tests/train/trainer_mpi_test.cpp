@@ -43,6 +43,29 @@ TEST_F(TrainerTest, EpochsCountTheRecordsOfAllRanks) {
   EXPECT_THAT(list_checkpoints(train_dir()), ::testing::Contains((180 + 4 * mpi_.size() - 1) / (4 * mpi_.size())));
 }
 
+TEST_F(TrainerTest, SharedVariablesAreSavedOnceAndResumed) {
+  options_.model.make = [](const NetworkSettings&) { return sharing_network(); };
+  options_.optimizer.update.rule = "adamw";
+  options_.optimizer.max_steps = 8;
+  EXPECT_EQ(train(), ExitCode::done);
+  TrainOptions other = options_;
+  other.checkpoint.train_dir = (directory_ / "other").string();
+  other.optimizer.max_steps = 3;
+  EXPECT_EQ(train(other), ExitCode::done);
+  other.optimizer.max_steps = 8;
+  EXPECT_EQ(train(other), ExitCode::done);
+  mpi_.barrier();
+  const CheckpointState whole = saved(8), resumed = read_checkpoint(checkpoint_path(directory_ / "other", 8));
+  EXPECT_TRUE(resumed.variables == whole.variables);
+  EXPECT_TRUE(resumed.moving_averages == whole.moving_averages);
+  std::vector<std::string> names;
+  for (const NamedArray& array : whole.variables) names.push_back(array.name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("patches/weights", "patches/biases", "a/weights", "a/biases",
+                                                     "conv1/weights", "conv1/biases", "b/biases", "logits/weights",
+                                                     "logits/biases"));
+  EXPECT_THAT(whole.network, HasSubstr(R"("shared":{"b/weights":"a/weights"})"));
+}
+
 /// Biases computed from the number of images and from the first pixels of the first and the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);

@@ -5,6 +5,7 @@
 // values that equal the defaults.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,8 @@ class AttributeWriter {
   void operator()(std::string_view name, float value) { attributes_.set(name, value); }
   void operator()(std::string_view name, const Initializer& value);
   void operator()(std::string_view name, const std::optional<Initializer>& value);
+  void operator()(std::string_view name, const std::vector<std::int64_t>& values) { attributes_.set(name, values); }
+  void operator()(std::string_view name, const std::vector<float>& values) { attributes_.set(name, values); }
   template <std::size_t count>
   void operator()(std::string_view name, const std::array<float, count>& values) {
     attributes_.set(name, std::vector<float>(values.begin(), values.end()));
@@ -81,9 +84,14 @@ class AttributeReader {
   void operator()(std::string_view name, float& value);
   void operator()(std::string_view name, Initializer& value);
   void operator()(std::string_view name, std::optional<Initializer>& value);
+  void operator()(std::string_view name, std::vector<std::int64_t>& values);
+  void operator()(std::string_view name, std::vector<float>& values);
   template <std::size_t count>
   void operator()(std::string_view name, std::array<float, count>& values) {
-    read_floats(name, values);
+    std::vector<float> read(values.begin(), values.end());
+    (*this)(name, read);
+    check_count(name, read.size(), count);
+    std::copy_n(read.begin(), count, values.begin());
   }
   template <typename Enum>
   void one_of(std::string_view name, Enum& value, std::initializer_list<std::string_view> names) {
@@ -95,7 +103,8 @@ class AttributeReader {
 
  private:
   const Attributes::Value* take(std::string_view name);
-  void read_floats(std::string_view name, std::span<float> values);
+  /// Errors: data (a list of `count` numbers instead of `expected`).
+  static void check_count(std::string_view name, std::size_t count, std::size_t expected);
   std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
 
   const Attributes& attributes_;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -31,6 +32,9 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+/// The name of an output of an op: output 0 has the name of the op, and the others are "split:1", "split:2", ...
+std::string output_name(const std::string& op, std::size_t output);
+
 struct OpType;
 
 /// The facts of a training or an evaluation that some ops read. Ops do not store them as attributes, so trainings and
@@ -53,6 +57,9 @@ class Graph {
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on a parameter that trains
     bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
+    /// A parameter index: no op reads or writes the value, and the memory of its gradient holds the gradient that one
+    /// of several ops computes for this parameter (Graph::add_gradient_value). -1: the value is an activation.
+    int gradient_of = -1;
   };
   struct Node {
     std::string name;
@@ -60,10 +67,15 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    OpTraits traits = {};              ///< traits of the op's type
-    int block = -1;                    ///< as in set_block
-    const OpType* type = nullptr;      ///< as in NewOp
-    Attributes attributes = {};        ///< before any pass
+    /// For each parameter, the value with the memory for this op's gradient; -1: the op writes the parameter's
+    /// gradient. Empty: -1 for all.
+    std::vector<int> gradient_values = {};
+    /// Variables of earlier ops that the op shares, by the name that the op itself gives (Graph::share_parameter).
+    std::map<std::string, std::string> shared_parameters = {};
+    OpTraits traits = {};          ///< traits of the op's type
+    int block = -1;                ///< as in set_block
+    const OpType* type = nullptr;  ///< as in NewOp
+    Attributes attributes = {};    ///< before any pass
   };
   struct NewOp {
     std::string name;
@@ -91,8 +103,13 @@ class Graph {
   /// residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay counts blocks.
   void set_block(int block) { block_ = block; }
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
-  /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer).
+  /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer; after share_parameter, the shapes
+  /// differ).
   int add_parameter(ParameterSpec spec);
+  /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
+  /// The gradient of the parameter is then the sum of the gradients of its ops. Errors: failed (there is no such
+  /// parameter). add_op fails if the op adds no parameter with the name `own`.
+  void share_parameter(const std::string& own, const std::string& shared);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
@@ -100,9 +117,12 @@ class Graph {
   /// input tensor. On a GPU the tensor has no data; kernels call StepTable::target. Errors: failed (the graph already
   /// has a target).
   Value add_target(const TargetSpec& spec);
-  /// Appends an op with one output. A parameter belongs to one op: an op must list all parameters added since the
-  /// previous add_op, in that order. The order matters because ParameterLayout lays gradients out in the order in which
-  /// backward completes them: the last parameter first. Errors: failed (another list).
+  /// Appends an op, and returns its outputs, which have these shapes. A parameter belongs to the first op that lists
+  /// it: an op must list all parameters added since the previous add_op, in that order. The order matters because
+  /// ParameterLayout lays gradients out in the order in which backward completes them: the last parameter first.
+  /// Errors: failed (another list).
+  std::vector<Value> add_op_with_outputs(NewOp op, std::vector<Shape> output_shapes);
+  /// As add_op_with_outputs, for an op with one output.
   Value add_op(NewOp op, Shape output_shape);
 
   /// Bytes of one sample's target; 0: the graph has no target.
@@ -117,6 +137,8 @@ class Graph {
   // For passes. Values keep their indices and are never removed.
   /// Adds a value with the shape and type of `value`. The pass must also add an op that produces it.
   Value add_value_like(Value value);
+  /// Adds a value with ValueInfo::gradient_of. The pass must also add an op that produces it.
+  Value add_gradient_value(int parameter);
   /// Changes the last extent of a value.
   void set_channels(Value value, std::int64_t channels);
   /// Declares that no op changes the buffer from now on (AcrossRanks::equal).
@@ -124,9 +146,9 @@ class Graph {
   /// Removes the L2 loss of the variable.
   void remove_l2(int parameter);
   /// Replaces all nodes; `nodes` are in forward order. Recomputes the producer and the readers of every value, and
-  /// names a value after the op that produces it. Exception: an op made by OpTraits::accumulating outputs its input
-  /// again, and this value keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is read
-  /// before it is produced, or produced twice).
+  /// names a value after the op that produces it (output_name). Exception: an op made by OpTraits::accumulating outputs
+  /// its input again, and this value keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is
+  /// read before it is produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
   /// Recomputes ValueInfo::wants_gradient if only some parameters are trained. `trains`: for each parameter index,
   /// whether the parameter is trained. Errors: failed (wrong number of parameters).
@@ -135,6 +157,8 @@ class Graph {
  private:
   /// Reserves the name for a new parameter or buffer. Errors: failed (a parameter or a buffer has this name).
   void take_name(const std::string& name);
+  /// Errors: failed (no parameter has this name).
+  int parameter_named(const std::string& name) const;
   void link();
 
   std::int64_t batch_size_;
@@ -145,8 +169,9 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
-  std::set<std::string, std::less<>> names_;  ///< of parameters and buffers
-  int next_parameter_ = 0;                    ///< the first parameter that no op lists yet
+  std::set<std::string, std::less<>> names_;                      ///< of parameters and buffers
+  std::vector<int> next_parameters_;                              ///< parameters that the next op lists
+  std::map<std::string, std::string> next_shared_, used_shared_;  ///< as Node::shared_parameters, for the next op
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
 };
@@ -154,11 +179,17 @@ class Graph {
 /// The type of an op. A NetworkDescription refers to it by name. Each op's header declares one constant, and
 /// kernels/shared/op_types.h lists all constants.
 struct OpType {
-  std::string_view name;  ///< "dense"
-  int input_count = 1;    ///< 0: the op reads the records
-  /// Adds the op. Errors: data (unknown attributes), failed (unsuitable inputs or attributes).
-  Value (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes);
+  std::string_view name;       ///< "dense"
+  int input_count = 1;         ///< number of values that the op reads
+  bool reads_records = false;  ///< the op reads the images of the records, in addition to its inputs
+  /// Adds the op and returns its outputs. Errors: data (unknown attributes), failed (unsuitable inputs or attributes).
+  std::vector<Value> (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs,
+                              const Attributes& attributes);
 };
+
+/// The outputs of an op, from the results of a function that adds an op with one or with several outputs.
+inline std::vector<Value> outputs_of(Value output) { return {output}; }
+inline std::vector<Value> outputs_of(std::vector<Value> outputs) { return outputs; }
 
 /// Makes the OpType of an op with one input. `builder` adds the op: builder(graph, name, x, params).
 template <typename Params, auto builder>
@@ -166,7 +197,7 @@ constexpr OpType op_type(std::string_view type) {
   return {
       .name = type,
       .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
-        return builder(graph, name, inputs[0], params_of<Params>(attributes));
+        return outputs_of(builder(graph, name, inputs[0], params_of<Params>(attributes)));
       }};
 }
 
@@ -181,9 +212,9 @@ constexpr OpType op_type(std::string_view type) {
       .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
         AttributeReader(attributes).finish();
         if constexpr (is_binary) {
-          return builder(graph, name, inputs[0], inputs[1]);
+          return outputs_of(builder(graph, name, inputs[0], inputs[1]));
         } else {
-          return builder(graph, name, inputs[0]);
+          return outputs_of(builder(graph, name, inputs[0]));
         }
       }};
 }

@@ -1,19 +1,23 @@
 // NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
 //
 // A description lists the ops of a network with their types and attributes. The ops determine the variables, buffers
-// and shapes. Seed, augmentation and batch size are not part of a description: the graph has them.
+// and shapes. An op reads outputs of earlier ops by their names (output_name in graph.h). Seed, augmentation and batch
+// size are not part of a description: the graph has them.
 //
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
 //    "inputs": [{"name": "image", "type": "uint8", "shape": [28, 28, 1]}],            height, width, channels
 //    "ops": [{"name": "input", "type": "scale_input", "inputs": ["image"], "attributes": {"scale": 0.00390625}},
 //            {"name": "layer1", "type": "dense", "inputs": ["input"], "attributes": {"units": 500, ...}}, ...],
-//    "outputs": ["layer2"]}
-// An op of a block also has the member "block": 0, 1, ... Attributes that equal the default of their op type are
+//    "outputs": ["layer2"],
+//    "torch_names": {"layer1/weights": "fc1.weight", ...}}                           omitted if they are unknown
+// An op of a block also has the member "block": 0, 1, ... An op that shares variables has the member
+// "shared": {"layer2/weights": "layer1/weights"}. Attributes that equal the default of their op type are
 // omitted, so these defaults must never change.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,19 +28,27 @@
 namespace carillon {
 
 struct OpDescription {
-  std::string name;                 ///< unique in the network; its variables are `<name>/weights`, ...
-  const OpType* type = nullptr;     ///< never null
-  std::vector<std::string> inputs;  ///< names of the ops that it reads; empty: it reads the records
+  std::string name;              ///< unique in the network; its variables are `<name>/weights`, ...
+  const OpType* type = nullptr;  ///< never null
+  /// Names of the values that it reads: outputs of earlier ops (output_name), or NetworkDescription::input first if
+  /// the op reads the records (OpType::reads_records).
+  std::vector<std::string> inputs;
   Attributes attributes;
   int block = -1;  ///< as in Graph::set_block
+  /// Variables of earlier ops in place of own ones: `<name>/weights` -> name of the shared variable
+  /// (Graph::share_parameter).
+  std::map<std::string, std::string> shared = {};
   bool operator==(const OpDescription&) const = default;
 };
 
 struct NetworkDescription {
   std::string name;                ///< "mnist"
-  ImageShape image;                ///< shape of the input, the uint8 images of the records
+  std::string input = "image";     ///< name of the input, the uint8 images of the records; no op has this name
+  ImageShape image;                ///< shape of the input
   std::vector<OpDescription> ops;  ///< in forward order
-  std::string output;              ///< name of the op that computes the output, [batch, outputs]
+  std::string output;              ///< name of the value that is the output, [batch, outputs]
+  /// PyTorch's names of the variables and buffers, by our names; empty: unknown.
+  std::map<std::string, std::string> torch_names = {};
   bool operator==(const NetworkDescription&) const = default;
 };
 

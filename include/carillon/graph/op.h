@@ -18,7 +18,8 @@ namespace carillon {
 struct OpTensors {
   std::vector<Tensor> inputs, outputs;  ///< activations
   /// Gradients of the loss, in the activations' shapes. Empty outside training. A gradient that no op needs has no
-  /// data. The output gradient of the loss is 1 by definition and has no data.
+  /// data. The output gradient of the loss is 1 by definition and has no data. If an op has several outputs, the
+  /// gradient of an output that no op reads is 0 and has no data.
   std::vector<Tensor> input_gradients, output_gradients;
   std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
   /// The compute copy of each parameter, in the format of OpTraits::compute_copy_format. The copies are current when
@@ -71,7 +72,7 @@ class Op {
 /// Tensors that must keep their values from an op's forward to its backward.
 struct BackwardNeeds {
   bool inputs = false;
-  bool outputs = false;  ///< output 0; an op never writes other outputs, which passes add
+  bool outputs = false;  ///< output 0; backward cannot read other outputs
 };
 
 /// An op without a device: its settings, fixed when the graph is built. OpTraits (op_traits.h) says what passes may do

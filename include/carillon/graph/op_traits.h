@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "carillon/core/tensor.h"
@@ -22,19 +20,22 @@ namespace carillon {
 
 class OpDefinition;
 
+/// An activation, as an op of its own or as the last operation of another op.
+enum class ActivationKind { none, relu, gelu, silu };
+
 struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
   // What the op computes, for the ops that passes fuse into others.
-  /// The activation that the op applies to its only input: "relu", "gelu" or "silu". Empty: the op is no activation.
-  std::string_view activation = {};
+  /// The activation that the op applies to its only input. None: the op is no activation.
+  ActivationKind activation = ActivationKind::none;
   bool is_addition = false;  ///< output = input 0 + input 1
 
   // Fusion: passes merge an activation, an addition or a bias into a neighbouring op. Each function returns another
   // definition of the same C++ class, because the node keeps its traits. It returns null if this op does not support
   // the change.
   /// The definition of this op with an activation (OpTraits::activation) applied to its output.
-  Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
+  Definition (*with_activation)(const OpDefinition& op, ActivationKind activation) = nullptr;
   /// The definition of this op with a ReLU applied to its input. Returns null if the ReLU is not cheaper in this op
   /// than in the op that produces the input.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;

@@ -112,9 +112,9 @@ std::uint64_t export_onnx(const LoadedCheckpoint& loaded, const Arguments& given
 }
 
 std::uint64_t export_safetensors(const LoadedCheckpoint& loaded, const Arguments& given) {
-  const CheckpointState& state = loaded.state;
+  const Network network = network_of(loaded);
   const auto arrays = naming_checkpoint(
-      loaded, [&] { return torch_arrays(state.model, exported_values(loaded, given), state.buffers); });
+      loaded, [&] { return torch_arrays(network, exported_values(loaded, given), loaded.state.buffers); });
   write_safetensors(given.safetensors, arrays);
   return std::filesystem::file_size(given.safetensors);
 }

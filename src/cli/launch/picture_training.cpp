@@ -166,7 +166,8 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
 
 std::vector<std::string> PictureTraining::initial_weights() const {
   if (!given_network_) return {};
-  return {"--init-from", request_.from, "--init-exclude", "logits/*"};
+  const std::string last_layer = network_of({*given_network_, fine_tuning_sizes().front()}).output;
+  return {"--init-from", request_.from, "--init-exclude", last_layer + "/*"};
 }
 
 Conversion PictureTraining::conversion(const std::string& shorter) const {

@@ -9,6 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/models/network.h"
 #include "kernels/attention/attention.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/launch/resolve_training.h"
@@ -27,10 +28,16 @@ constexpr double most_epochs = 200.0;
 /// Without --minutes, the planned time is the time of this many epochs of the first candidate, within limits.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
-bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
-
 /// Networks with layer norms are trained with adamw.
 bool has_layer_norms(const Candidate& candidate) { return has_op(network_of(candidate), layer_norm_op); }
+
+/// Whether the batch norms train only their shifts. Such networks are trained with a high learning rate of the shifts.
+bool has_only_shifts(const Candidate& candidate) {
+  const std::vector<OpDescription> ops = network_of(candidate).ops;
+  return std::ranges::any_of(ops, [](const OpDescription& op) {
+    return op.type == &batch_norm_op && !params_of<BatchNormParams>(op.attributes).trains_scale;
+  });
+}
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
   std::vector<Candidate> candidates = training_candidates();
@@ -169,7 +176,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     set("momentum", 0.9);
     set("regularization", 0.0001);
     set("label-smoothing", 0.1);
-  } else if (is_airbench(choice.candidate.network)) {
+  } else if (has_only_shifts(choice.candidate)) {
     // The settings of jobs/recipes/cifar10_94.cfg, adapted to fewer and smaller batches: a rate of 0.6 for 128
     // pictures.
     set("learning-rate", 0.6 * batch / 128.0);
@@ -197,13 +204,26 @@ std::string preprocessing_of(const LoadedCheckpoint& loaded) {
   return std::string(found->text);
 }
 
-/// Reads all arrays of a weight file except the arrays of the last layer, so that faults are found before the pictures
-/// are converted. Errors: as read_weight_file.
-void check_weights(const std::string& file, const std::string& network) {
+/// The networks with PyTorch's names.
+std::vector<Network> networks_of_torch() {
   const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
-  const Network made = network_named(image_program(), network)(settings);
-  const Graph graph = build_network(made, {1, Arithmetic::fp32, Purpose::training}).graph;
-  read_weight_file(file, network, graph.parameters(), graph.buffers(), {"logits/*"});
+  std::vector<Network> networks;
+  for (const std::string& name : network_names(image_program())) {
+    Network network = network_named(image_program(), name)(settings);
+    if (!network.torch_names.empty()) networks.push_back(std::move(network));
+  }
+  return networks;
+}
+
+/// The network of a weight file. Reads all arrays except the arrays of the last layer, so that faults are found before
+/// the pictures are converted. Errors: as network_of_weight_file and read_weight_file.
+std::string network_in(const std::string& file) {
+  const std::vector<Network> networks = networks_of_torch();
+  const std::string name = network_of_weight_file(file, networks);
+  const Network& network = *std::ranges::find(networks, name, &Network::name);
+  const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
+  read_weight_file(file, network, graph.parameters(), graph.buffers(), {network.output + "/*"});
+  return name;
 }
 
 }  // namespace
@@ -211,8 +231,7 @@ void check_weights(const std::string& file, const std::string& network) {
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
   std::string network, preprocessing;
   if (is_weight_file(from)) {
-    network = network_of_weight_file(from);
-    check_weights(from, network);
+    network = network_in(from);
   } else {
     const LoadedCheckpoint loaded = find_checkpoint(from, print_warning);
     network = loaded.state.model;

@@ -3,6 +3,7 @@
 
 #include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
+#include "kernels/dropout/dropout.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/option_values.h"
 #include "src/data/decode/dataset_info.h"
@@ -24,10 +25,9 @@ void declare(OptionSet& set, ModelOptions& o) {
 }
 
 void check(const ModelOptions& o, const Graph& graph) {
-  const auto drops = [](const Graph::Node& node) { return node.definition->type() == "drop_path"; };
+  const auto drops = [](const Graph::Node& node) { return node.type == &drop_path_op; };
   if (o.drop_path == 0.0 || std::ranges::any_of(graph.nodes(), drops)) return;
-  fail(ExitCode::usage, "--drop-path requires a network with residual blocks (resnet9, resnet18, resnet50), not {}",
-       o.name);
+  fail(ExitCode::usage, "--drop-path: the network {} has no residual blocks (omit --drop-path)", o.name);
 }
 
 void declare_network(OptionSet& set, ModelOptions& o, const std::vector<std::string>& names) {

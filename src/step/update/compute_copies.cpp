@@ -25,20 +25,31 @@ ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType 
   return compute_copy;
 }
 
+bool are_equal(const ComputeCopy& a, const ComputeCopy& b) {
+  return a.form == b.form && a.tensor.shape == b.tensor.shape && a.tensor.type == b.tensor.type &&
+         a.padding.channels == b.padding.channels && a.padding.padded == b.padding.padded;
+}
+
 }  // namespace
 
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device) {
   std::vector<ComputeCopy> compute_copies;
   if (device.kind() != DeviceKind::cuda) return compute_copies;
   compute_copies.resize(graph.parameters().size());
+  std::vector<bool> is_made(graph.parameters().size());
   for (const Graph::Node& node : graph.nodes()) {
     if (node.inputs.empty() || node.traits.compute_copy_format == nullptr) continue;
     const Graph::ValueInfo& input = graph.values()[node.inputs[0]];
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       const auto parameter = static_cast<std::size_t>(node.parameters[i]);
       const ComputeCopyFormat form = node.traits.compute_copy_format(static_cast<int>(i));
-      compute_copies[parameter] =
-          make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
+      ComputeCopy copy = make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
+      if (is_made[parameter] && !are_equal(copy, compute_copies[parameter])) {
+        compute_copies[parameter] = {};  // ops that share the parameter read it in different formats
+      } else if (!is_made[parameter]) {
+        compute_copies[parameter] = std::move(copy);
+      }
+      is_made[parameter] = true;
     }
   }
   // If there are no compute copies, returns an empty list, so that the update does not look for any.

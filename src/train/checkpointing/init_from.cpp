@@ -81,14 +81,13 @@ void fit_positions(const std::vector<ParameterSpec>& specs, std::vector<NamedArr
 }
 
 /// Loads the file that --init-from names: a checkpoint, or a file with PyTorch's weights.
-LoadedCheckpoint initial_state(const CheckpointOptions& options, const ModelOptions& model, const Tower& tower,
-                               std::uint64_t max_bytes) {
+LoadedCheckpoint initial_state(const CheckpointOptions& options, const Tower& tower, std::uint64_t max_bytes) {
   if (!is_weight_file(options.init_from)) {
     LoadedCheckpoint loaded = find_checkpoint(options.init_from, print_warning, max_bytes);
     fit_positions(tower.parameters().specs(), loaded.state.variables);
     return loaded;
   }
-  return {options.init_from, read_weight_file(options.init_from, model.name, tower.parameters().specs(),
+  return {options.init_from, read_weight_file(options.init_from, tower.network(), tower.parameters().specs(),
                                               tower.buffers().specs(), options.init_exclude)};
 }
 
@@ -135,7 +134,7 @@ void initialize(const CheckpointOptions& options, const ModelOptions& model, con
                 const RunDescription& description, Tower& tower) {
   if (options.init_from.empty()) return tower.initialize(model.seed, values_of_data(tower.network(), dataset));
   LoadedCheckpoint initial =
-      initial_state(options, model, tower, checkpoint_read_limit(max_checkpoint_bytes(tower.network())));
+      initial_state(options, tower, checkpoint_read_limit(max_checkpoint_bytes(tower.network())));
   check_model(initial, model, "--init-from");
   std::vector<std::string> excluded;
   if (!options.init_exclude.empty()) {

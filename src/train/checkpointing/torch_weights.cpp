@@ -21,10 +21,19 @@ namespace carillon {
 namespace {
 
 /// `subject`: "weights.safetensors: ", or nothing.
-void check_names(const std::string& subject, const std::string& model) {
-  if (has_torch_names(model)) return;
-  fail(ExitCode::usage, "{}PyTorch's names of the arrays of {} are not known; networks with known names: {}", subject,
-       model, networks_with_torch_names());
+void check_names(const std::string& subject, const NetworkDescription& network) {
+  if (!network.torch_names.empty()) return;
+  fail(ExitCode::usage,
+       "{}PyTorch's names of the arrays of {} are not known (they are known for the networks that torchvision and timm "
+       "have, too)",
+       subject, network.name);
+}
+
+/// PyTorch's name of an array. Errors: data (the description has none).
+const std::string& torch_name(const NetworkDescription& network, const std::string& array) {
+  const auto found = network.torch_names.find(array);
+  if (found != network.torch_names.end()) return found->second;
+  fail(ExitCode::data, "the description of {} has no name of PyTorch for '{}'", network.name, printable(array));
 }
 
 /// An array that the network needs.
@@ -84,6 +93,30 @@ std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsE
   return values;
 }
 
+/// The number of arrays that the network has with the same shape, minus the number of arrays that it does not have. 0:
+/// the former are at most half of the network's arrays.
+std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arrays) {
+  Graph graph(1, Arithmetic::fp32, {.image = network.image});
+  add_network(graph, network);
+  std::map<std::string, std::vector<std::int64_t>> shapes;  // by PyTorch's name
+  const auto add_shapes = [&](const auto& specs) {
+    for (const auto& spec : specs) shapes[torch_name(network, spec.name)] = torch_shape(spec.shape.extents());
+  };
+  add_shapes(graph.parameters());
+  add_shapes(graph.buffers());
+  std::ptrdiff_t same = 0, others = 0;
+  for (const TorchArray& array : arrays) {
+    if (is_only_torchs(array.name)) continue;
+    const auto found = shapes.find(array.name);
+    if (found == shapes.end()) {
+      ++others;
+    } else if (found->second == array.shape) {
+      ++same;
+    }
+  }
+  return 2 * same > static_cast<std::ptrdiff_t>(shapes.size()) ? same - others : 0;
+}
+
 }  // namespace
 
 bool is_weight_file(const std::filesystem::path& path) {
@@ -93,26 +126,39 @@ bool is_weight_file(const std::filesystem::path& path) {
   return path.extension() == ".safetensors";
 }
 
-std::string network_of_weight_file(const std::filesystem::path& path) {
+const Network* network_with(const std::vector<TorchArray>& arrays, const std::vector<Network>& networks) {
+  const Network* best = nullptr;
+  std::ptrdiff_t most = 0;
+  for (const Network& network : networks) {
+    const std::ptrdiff_t found = match(network, arrays);
+    if (found <= most) continue;
+    best = &network;
+    most = found;
+  }
+  return best;
+}
+
+std::string network_of_weight_file(const std::filesystem::path& path, const std::vector<Network>& networks) {
   const SafetensorsFile file(path);
   std::vector<TorchArray> arrays;
   for (const SafetensorsEntry& entry : file.entries()) arrays.push_back({entry.name, entry.shape});
-  const std::string network = torch_network(arrays);
-  if (!network.empty()) return network;
-  fail(ExitCode::data, "{}: its arrays are those of none of these networks: {}", path.string(),
-       networks_with_torch_names());
+  if (const Network* const network = network_with(arrays, networks)) return network->name;
+  std::vector<std::string_view> names;
+  for (const Network& network : networks) names.push_back(network.name);
+  fail(ExitCode::data, "{}: its arrays are those of none of these networks: {}", path.string(), fmt::join(names, ", "));
 }
 
-CheckpointState read_weight_file(const std::filesystem::path& path, const std::string& model,
+CheckpointState read_weight_file(const std::filesystem::path& path, const NetworkDescription& network,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded) {
-  check_names(path.string() + ": ", model);
+  check_names(path.string() + ": ", network);
+  const std::string& model = network.name;
   CheckpointState state{.model = model, .options_json = "{}"};
   std::map<std::string, WantedArray> wanted;  // by PyTorch's name
   std::vector<std::string> wanted_names;
   const auto want = [&](const auto& specs, std::vector<NamedArray>& group) {
     for (const auto& spec : specs) {
-      const std::string name = torch_name(model, spec.name);
+      const std::string& name = torch_name(network, spec.name);
       wanted_names.push_back(name);
       WantedArray array{&spec.name, spec.shape.extents(), &group};
       if constexpr (requires { spec.is_embedding; }) array.is_embedding = spec.is_embedding;
@@ -139,8 +185,9 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const std::s
       continue;
     }
     if (entry.shape != torch_shape(array.shape)) {
-      const char* const hint =
-          array.name->starts_with("logits/") ? " (for other classes: --init-exclude 'logits/*')" : "";
+      const bool is_of_output = array.name->starts_with(network.output + "/");
+      const std::string hint =
+          is_of_output ? fmt::format(" (for other classes: --init-exclude '{}/*')", network.output) : "";
       fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {}{}", path.string(), entry.name, shape_text(entry.shape),
            model, shape_text(torch_shape(array.shape)), hint);
     }
@@ -155,14 +202,14 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const std::s
   return state;
 }
 
-std::vector<NamedArray> torch_arrays(const std::string& model, const std::vector<NamedArray>& variables,
+std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const std::vector<NamedArray>& variables,
                                      const std::vector<NamedArray>& buffers) {
-  check_names("", model);
+  check_names("", network);
   std::vector<NamedArray> arrays;
   for (const auto* const group : {&variables, &buffers}) {
     for (const NamedArray& array : *group) {
       arrays.push_back(
-          {torch_name(model, array.name), torch_shape(array.shape), to_torch_layout(array.values, array.shape)});
+          {torch_name(network, array.name), torch_shape(array.shape), to_torch_layout(array.values, array.shape)});
     }
   }
   return arrays;

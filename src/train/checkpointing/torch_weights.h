@@ -8,6 +8,7 @@
 
 #include "carillon/graph/buffers.h"
 #include "carillon/graph/parameters.h"
+#include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
@@ -16,21 +17,32 @@ namespace carillon {
 /// name or the first bytes show a file that PyTorch pickled; the message contains the command that converts it).
 bool is_weight_file(const std::filesystem::path& path);
 
-/// The network that has the arrays of the file, found by the names of the arrays. Errors: data (no network has these
-/// names, or the file is damaged); no_input, io.
-std::string network_of_weight_file(const std::filesystem::path& path);
+/// An array of PyTorch.
+struct TorchArray {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
 
-/// Reads the variables and buffers of `model` from the file, except those with a name that matches one of `excluded`;
+/// The network whose arrays these are. `networks`: networks with NetworkDescription::torch_names, of any image size and
+/// number of outputs. Chooses the network with the largest number of equal arrays (name and shape), minus the number of
+/// arrays that it does not have. Null: no network has more than half of its arrays among them.
+const Network* network_with(const std::vector<TorchArray>& arrays, const std::vector<Network>& networks);
+
+/// The name of the network whose arrays the file has (network_with). Errors: data (there is none, or the file is
+/// damaged); no_input, io.
+std::string network_of_weight_file(const std::filesystem::path& path, const std::vector<Network>& networks);
+
+/// Reads the variables and buffers of `network` from the file, except those with a name that matches one of `excluded`;
 /// the file may lack these. Resizes the position embeddings of a vision transformer for another image size. Errors:
-/// usage (Carillon does not know PyTorch's names for the model); data (an array is missing, unknown, or of another
+/// usage (the description has no torch_names); data (an array is missing, unknown, or of another
 /// shape or type, or has a value that is not finite; the file is damaged); no_input, io.
-CheckpointState read_weight_file(const std::filesystem::path& path, const std::string& model,
+CheckpointState read_weight_file(const std::filesystem::path& path, const NetworkDescription& network,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded);
 
-/// Converts arrays of `model` to PyTorch's names and layouts. Errors: usage (Carillon does not know PyTorch's names for
-/// the model).
-std::vector<NamedArray> torch_arrays(const std::string& model, const std::vector<NamedArray>& variables,
+/// Converts arrays of `network` to PyTorch's names and layouts. Errors: usage (the description has no torch_names);
+/// data (it has none for an array).
+std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const std::vector<NamedArray>& variables,
                                      const std::vector<NamedArray>& buffers);
 
 }  // namespace carillon

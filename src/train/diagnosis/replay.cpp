@@ -92,9 +92,10 @@ std::optional<NotFinite> Replay::search_gradients(const Graph::Node& node) const
     const std::string& name = network_.graph.values()[value].name;
     if (auto found = search(executable_.gradient({value}), fmt::format("{} input {}", gradient, name))) return found;
   }
-  for (const int parameter : node.parameters) {
-    if (is_finite(download_floats(device_, parameters_.gradient(parameter)))) continue;
-    return NotFinite{fmt::format("{} variable {}", gradient, parameters_.specs()[parameter].name), {}};
+  for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+    const Tensor tensor = executable_.parameter_gradient(node, i, parameters_);
+    if (!tensor || is_finite(download_floats(device_, tensor))) continue;
+    return NotFinite{fmt::format("{} variable {}", gradient, parameters_.specs()[node.parameters[i]].name), {}};
   }
   return std::nullopt;
 }
