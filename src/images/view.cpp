@@ -1,7 +1,9 @@
 #include "carillon/images/view.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <tuple>
 
 #include "carillon/core/error.h"
 #include "src/core/memory.h"
@@ -94,10 +96,38 @@ AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding,
   return r;
 }
 
+/// The pixels along one side of an image that show the resized part.
+struct Shown {
+  std::int64_t before = 0;            ///< pixels of padding before them
+  std::int64_t first = 0, count = 0;  ///< in the resized part
+};
+
+/// `begin`: position of the image in the resized part.
+Shown shown(std::int64_t begin, std::int64_t length, std::int64_t resized) {
+  const std::int64_t first = std::max<std::int64_t>(begin, 0), end = std::min(begin + length, resized);
+  check(first < end, "an image must show some of its picture");
+  return {.before = first - begin, .first = first, .count = end - first};
+}
+
+void fill(const Colour& colour, const PictureView& view, const PixelLayout& layout, std::span<std::uint8_t> out) {
+  const std::array levels{colour.red, colour.green, colour.blue};
+  for (std::int64_t y = 0; y < view.height; ++y) {
+    for (std::int64_t x = 0; x < view.width; ++x) {
+      for (std::int64_t channel = 0; channel < 3; ++channel) {
+        const std::int64_t at = channel * layout.plane + y * layout.row + x * layout.pixel;
+        out[static_cast<std::size_t>(at)] = levels[static_cast<std::size_t>(channel)];
+      }
+    }
+  }
+}
+
 void render(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
             const PixelLayout& layout, std::span<std::uint8_t> out) {
-  AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, view.row, view.height);
-  AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, view.column, view.width);
+  const Shown down = shown(view.row, view.height, view.resized_height),
+              across = shown(view.column, view.width, view.resized_width);
+  if (down.count < view.height || across.count < view.width) fill(view.padding, view, layout, out);
+  AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, down.first, down.count);
+  AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, across.first, across.count);
   ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
   PartRequest request{
       .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
@@ -117,8 +147,62 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
     columns = make_axis(horizontal, resampling);
   }
   if (view.mirrored) mirror(columns);
-  resize(part, rows, columns, memory, layout, out);
+  const std::int64_t before = view.mirrored ? view.width - across.before - across.count : across.before;
+  resize(part, rows, columns, memory, layout,
+         out.subspan(static_cast<std::size_t>(down.before * layout.row + before * layout.pixel)));
   free_if_large(part.pixels);
+}
+
+/// One side of a padded part: which pixels of the picture it shows, and where in the image.
+struct PaddedSide {
+  std::int64_t first = 0, count = 0;  ///< in the picture
+  std::int64_t begin = 0;             ///< position of the image in the resized pixels, at most 0
+  std::int64_t resized = 0;
+};
+
+/// The part of `length` pixels from `begin` on, which may extend beyond the picture's `size` pixels, as `pixels` pixels
+/// of the image. Moves the part until it shows as much of the picture as it can.
+PaddedSide padded(std::int64_t begin, std::int64_t length, std::int64_t size, std::int64_t pixels) {
+  begin = std::clamp(begin, std::min<std::int64_t>(0, size - length), std::max<std::int64_t>(0, size - length));
+  const double scale = static_cast<double>(pixels) / static_cast<double>(length);
+  const std::int64_t count = std::min(length, size);
+  const std::int64_t resized = std::max<std::int64_t>(1, rounded(static_cast<double>(count) * scale));
+  const std::int64_t before = rounded(static_cast<double>(std::max<std::int64_t>(0, -begin)) * scale);
+  return {.first = std::max<std::int64_t>(0, begin),
+          .count = count,
+          .begin = -std::min(before, pixels - resized),
+          .resized = resized};
+}
+
+PictureView padded_view(const PictureBox& part, const PictureInfo& picture, std::int64_t height, std::int64_t width) {
+  const PaddedSide rows = padded(part.row, part.height, picture.height, height),
+                   columns = padded(part.column, part.width, picture.width, width);
+  return {.part = {rows.first, columns.first, rows.count, columns.count},
+          .resized_height = rows.resized,
+          .resized_width = columns.resized,
+          .row = rows.begin,
+          .column = columns.begin,
+          .height = height,
+          .width = width};
+}
+
+PictureView whole_part(const PictureBox& part, std::int64_t height, std::int64_t width) {
+  return {.part = part, .resized_height = height, .resized_width = width, .height = height, .width = width};
+}
+
+/// The smallest picture with the proportions of the image that contains `picture`.
+PictureInfo extended(const PictureInfo& picture, std::int64_t height, std::int64_t width) {
+  PictureInfo canvas = picture;
+  canvas.height = std::max(picture.height, (picture.width * height + width - 1) / width);
+  canvas.width = std::max(picture.width, (picture.height * width + height - 1) / height);
+  return canvas;
+}
+
+/// `begin` and `length` of a range in `size` pixels, scaled to `to` pixels.
+std::pair<std::int64_t, std::int64_t> scaled(std::int64_t begin, std::int64_t length, std::int64_t size,
+                                             std::int64_t to) {
+  const std::int64_t count = std::max<std::int64_t>(1, (length * to + size / 2) / size);
+  return {std::min((begin * to + size / 2) / size, to - count), count};
 }
 
 /// Half of the margin; of two equal places, the even one, as torchvision's CenterCrop.
@@ -142,6 +226,40 @@ PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::
   view.row = first_of_centre(view.resized_height - height);
   view.column = first_of_centre(view.resized_width - width);
   return view;
+}
+
+PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorter, std::int64_t height,
+                        std::int64_t width) {
+  if (fit == Fit::crop) return central_view(picture, shorter, height, width);
+  if (fit == Fit::squash) return whole_part({0, 0, picture.height, picture.width}, height, width);
+  const double scale = std::min(static_cast<double>(height) / static_cast<double>(picture.height),
+                                static_cast<double>(width) / static_cast<double>(picture.width));
+  const auto resized = [&](std::int64_t length) {
+    return std::max<std::int64_t>(1, rounded(static_cast<double>(length) * scale));
+  };
+  PictureView view{.part = {0, 0, picture.height, picture.width},
+                   .resized_height = resized(picture.height),
+                   .resized_width = resized(picture.width),
+                   .height = height,
+                   .width = width};
+  view.row = -rounded(static_cast<double>(height - view.resized_height) / 2.0);
+  view.column = -rounded(static_cast<double>(width - view.resized_width) / 2.0);
+  return view;
+}
+
+PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
+                        std::int64_t height, std::int64_t width) {
+  if (fit == Fit::crop) return whole_part(random_part(picture, rule, draws), height, width);
+  const PictureInfo canvas = extended(picture, height, width);
+  PictureBox part = random_part(canvas, rule, draws);
+  if (fit == Fit::pad) {
+    part.row -= (canvas.height - picture.height) / 2;
+    part.column -= (canvas.width - picture.width) / 2;
+    return padded_view(part, picture, height, width);
+  }
+  std::tie(part.row, part.height) = scaled(part.row, part.height, canvas.height, picture.height);
+  std::tie(part.column, part.width) = scaled(part.column, part.width, canvas.width, picture.width);
+  return whole_part(part, height, width);
 }
 
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,

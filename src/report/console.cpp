@@ -120,16 +120,12 @@ Progress::Output progress_output() {
 }
 
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
-                      double examples_per_second, double step_seconds, int tower_count,
-                      std::optional<double> gradient_norm) {
+                      double examples_per_second, double step_seconds, int tower_count) {
   using namespace std::chrono;
   const auto microseconds_part = duration_cast<microseconds>(time.time_since_epoch()).count() % 1000000;
-  std::string line =
-      fmt::format("{:%Y-%m-%d %H:%M:%S}.{:06d}: step {}, loss = {:.2f} ({:.1f} examples/sec; {:.3f} sec/batch)",
-                  fmt::localtime(system_clock::to_time_t(time)), microseconds_part, step, loss, examples_per_second,
-                  step_seconds / tower_count);
-  if (gradient_norm) line += fmt::format(", gradient norm = {:.3g}", *gradient_norm);
-  return line;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:06d}: step {}, loss = {:.2f} ({:.1f} examples/sec; {:.3f} sec/batch)",
+                     fmt::localtime(system_clock::to_time_t(time)), microseconds_part, step, loss, examples_per_second,
+                     step_seconds / tower_count);
 }
 
 void print_warning(const std::string& line) {

@@ -59,10 +59,9 @@ std::string duration_text(double seconds);
 
 /// "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)", local time.
 /// `step_seconds`: seconds of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints
-/// it. With a `gradient_norm`, the line ends in ", gradient norm = 1.37".
+/// it.
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
-                      double examples_per_second, double step_seconds, int tower_count,
-                      std::optional<double> gradient_norm = std::nullopt);
+                      double examples_per_second, double step_seconds, int tower_count);
 
 /// "warning: <line>" on stderr.
 void print_warning(const std::string& line);

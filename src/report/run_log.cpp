@@ -100,6 +100,7 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 RunLog::RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings)
     : style_(settings.style),
       loss_name_(settings.loss_name),
+      prints_l2_apart_(settings.prints_l2_apart),
       prints_gradient_norm_(settings.prints_gradient_norm),
       console_(settings.first_step, settings.last_step),
       metrics_(train_dir, settings.first_step, [this](const std::string& line) { console_.warn(line); }),
@@ -147,8 +148,13 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
 
 void RunLog::step(const StepRecord& record) {
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
-  console_.print(step_line(record.finished, record.step, record.loss, examples_per_second, record.step_seconds,
-                           record.tower_count, prints_gradient_norm_ ? record.gradient_norm : std::nullopt));
+  std::string line = step_line(record.finished, record.step, prints_l2_apart_ ? record.task_loss : record.loss,
+                               examples_per_second, record.step_seconds, record.tower_count);
+  const double l2 = record.loss - record.task_loss;
+  if (prints_l2_apart_ && l2 != 0.0) line += fmt::format(", L2 = {:.2f}", l2);
+  if (prints_gradient_norm_ && record.gradient_norm)
+    line += fmt::format(", gradient norm = {:.3g}", *record.gradient_norm);
+  console_.print(line);
   std::vector<Field> fields{{"step", record.step},
                             {"loss", record.loss},
                             {loss_name_, record.task_loss},

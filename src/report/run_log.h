@@ -77,6 +77,7 @@ struct StepRecord {
 struct RunLogSettings {
   SummaryStyle style = SummaryStyle::variables;
   std::string loss_name;                       ///< Task::loss_name
+  bool prints_l2_apart = false;                ///< the console's loss is the task's, with L2 beside it
   bool prints_gradient_norm = false;           ///< also on the console
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step) follow
 };
@@ -102,7 +103,7 @@ class RunLog {
  private:
   SummaryStyle style_;
   std::string loss_name_;
-  bool prints_gradient_norm_;
+  bool prints_l2_apart_, prints_gradient_norm_;
   Console console_;
   MetricsWriter metrics_;
   EventWriter events_;

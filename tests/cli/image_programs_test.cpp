@@ -1,8 +1,10 @@
 // Trainings of image_train like a user runs them, from a folder of pictures.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "carillon/device/device.h"
@@ -10,6 +12,7 @@
 #include "src/checkpoint/npz.h"
 #include "tests/cli/image_programs.h"
 #include "tests/cli/predictions.h"
+#include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {
@@ -212,6 +215,7 @@ TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   expect_done("checkpoint_tool export --onnx " + at("model.onnx") + " " + at("exported"));
   const std::string model = testing::read_text(root_ / "model.onnx");
   EXPECT_THAT(model, HasSubstr(R"(["blue","red"])"));
+  EXPECT_THAT(model, HasSubstr(R"-("fit":"crop",)-"));
   EXPECT_THAT(model, HasSubstr(R"-("resize":"bilinear, antialiased (Pillow)","shorter_side":18,)-"));
   const std::vector<nlohmann::json> predicted =
       predictions("--checkpoint " + at("exported") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg") + " " +
@@ -235,6 +239,37 @@ TEST_F(ImageProgramsTest, ExportTheirNetworks) {
       EXPECT_NEAR(found, prediction["probability"].get<double>(), 1e-5) << i;
     }
   }
+}
+
+/// Pictures of 30 x 20 pixels: in 16 x 16, two rows of padding are above and three below.
+TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
+  expect_done(train("padded", "--max-steps 1 --fit pad"));
+  predictions("--checkpoint " + at("padded") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg"));
+  const NamedArray image = read_npz(at("seen.npz"), 1 << 20).at(0);
+  const std::array mean{124.0f, 116.0f, 104.0f};  // of ImageNet, in torchvision's preprocessing
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    const auto row = [&](std::size_t y) {
+      const auto first = image.values.begin() + static_cast<std::ptrdiff_t>((channel * 16 + y) * 16);
+      return std::vector<float>(first, first + 16);
+    };
+    for (const std::size_t y : {0, 1, 13, 14, 15}) EXPECT_THAT(row(y), ::testing::Each(mean[channel])) << y;
+    for (const std::size_t y : {2, 12}) EXPECT_THAT(row(y), Not(::testing::Each(mean[channel]))) << y;
+  }
+  expect_done("checkpoint_tool export --onnx " + at("padded.onnx") + " " + at("padded"));
+  EXPECT_THAT(testing::read_text(root_ / "padded.onnx"), HasSubstr(R"-("fit":"pad",)-"));
+  expect_failure(train("padded", "--max-steps 2 --fit squash"), ExitCode::usage, "--fit");
+}
+
+TEST_F(ImageProgramsTest, LogTheLossForTensorBoardWithEachConsoleLine) {
+  const Outcome outcome = run(train("curves", "--max-steps 5 --log-every 2"));
+  EXPECT_THAT(outcome.output, ::testing::ContainsRegex("step 4, loss = .+ sec/batch\\), L2 = 0\\."));
+  std::set<std::int64_t> steps;
+  for (const event::Event& event : testing::read_events(testing::event_files(at("curves")).at(0))) {
+    for (const auto& value : event.summary().value()) {
+      if (value.tag() == "cross_entropy") steps.insert(event.step());
+    }
+  }
+  EXPECT_EQ(steps, (std::set<std::int64_t>{0, 2, 4}));
 }
 
 TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {

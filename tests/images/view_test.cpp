@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "src/images/picture.h"
@@ -189,6 +190,83 @@ TEST(View, OfAThinPictureIsOne) {
     const auto pixels = rendered({file.begin(), file.end()}, view, resampling);
     EXPECT_TRUE(std::ranges::all_of(pixels, [](std::uint8_t value) { return value == 9; }));
   }
+}
+
+/// A picture of one grey level, as a PNG file.
+std::vector<std::uint8_t> grey_file(std::int64_t height, std::int64_t width, std::uint8_t level) {
+  Picture picture{.height = height, .width = width, .channels = 1, .pixels = {}};
+  picture.pixels.assign(static_cast<std::size_t>(height * width), level);
+  const std::string file = encode_png(picture);
+  return {file.begin(), file.end()};
+}
+
+TEST(View, APaddedPictureIsWholeBetweenBars) {
+  PictureView view = fitted_view({.height = 30, .width = 60}, Fit::pad, 0, 24, 24);
+  EXPECT_EQ(view.resized_height, 12);
+  EXPECT_EQ(view.resized_width, 24);
+  view.padding = {.red = 1, .green = 2, .blue = 3};
+  const std::vector<std::uint8_t> pixels = rendered(grey_file(30, 60, 200), view, Resampling::antialiased);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    const std::size_t row = i / (24 * 3);
+    const auto bar = static_cast<std::uint8_t>(i % 3 + 1);
+    ASSERT_EQ(pixels[i], row >= 6 && row < 18 ? 200 : bar) << i;
+  }
+}
+
+TEST(View, ASquashedPictureIsWhole) {
+  const PictureView view = fitted_view({.height = 30, .width = 60}, Fit::squash, 0, 24, 16);
+  EXPECT_EQ(view.part.height, 30);
+  EXPECT_EQ(view.part.width, 60);
+  EXPECT_EQ(view.resized_height, 24);
+  EXPECT_EQ(view.resized_width, 16);
+}
+
+TEST(View, RandomPartsOfASquareAreTheSameForAllFits) {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    std::set<std::vector<std::int64_t>> views;
+    for (const Fit fit : {Fit::crop, Fit::pad, Fit::squash}) {
+      PhiloxDraws draws(7, RandomPurpose::cropping, i);
+      const PictureView view = random_view({.height = 50, .width = 50}, fit, {}, draws, 24, 24);
+      views.insert({view.part.row, view.part.column, view.part.height, view.part.width, view.resized_height, view.row});
+    }
+    EXPECT_EQ(views.size(), 1u) << i;
+  }
+}
+
+TEST(View, RandomPartsOfAnExtendedPictureAreWithinIt) {
+  for (const PictureInfo& picture : {PictureInfo{.height = 10, .width = 90}, PictureInfo{.height = 300, .width = 2}}) {
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+      for (const Fit fit : {Fit::pad, Fit::squash}) {
+        PhiloxDraws draws(7, RandomPurpose::cropping, i);
+        const PictureView view = random_view(picture, fit, {}, draws, 24, 20);
+        const PictureBox& part = view.part;
+        ASSERT_TRUE(part.row >= 0 && part.height > 0 && part.row + part.height <= picture.height);
+        ASSERT_TRUE(part.column >= 0 && part.width > 0 && part.column + part.width <= picture.width);
+        ASSERT_TRUE(view.row <= 0 && view.row + view.height >= view.resized_height) << view.row;
+        ASSERT_TRUE(view.column <= 0 && view.column + view.width >= view.resized_width) << view.column;
+        ASSERT_GE(view.resized_height, 1);
+        ASSERT_GE(view.resized_width, 1);
+        if (fit == Fit::pad) continue;
+        ASSERT_TRUE(view.row == 0 && view.resized_height == 24 && view.resized_width == 20);
+      }
+    }
+  }
+}
+
+TEST(View, APaddedPictureIsMirroredWithItsBars) {
+  const std::vector<std::uint8_t> file = grey_file(40, 10, 200);
+  PictureView view{
+      .part = {0, 0, 40, 10}, .resized_height = 8, .resized_width = 2, .column = -1, .height = 8, .width = 8};
+  view.padding = {.red = 0, .green = 0, .blue = 0};
+  const auto reds = [&] {
+    const std::vector<std::uint8_t> pixels = rendered(file, view, Resampling::antialiased);
+    std::vector<int> row;
+    for (std::size_t i = 0; i < 8; ++i) row.push_back(pixels[3 * i]);
+    return row;
+  };
+  EXPECT_THAT(reds(), testing::ElementsAre(0, 200, 200, 0, 0, 0, 0, 0));
+  view.mirrored = true;
+  EXPECT_THAT(reds(), testing::ElementsAre(0, 0, 0, 0, 0, 200, 200, 0));
 }
 
 /// Weights are rounded to whole numbers. A 500-fold reduction has a thousand small weights for each pixel, and their

@@ -20,11 +20,6 @@ TEST(StepLine, HasTheReferencesForm) {
                                             "\\(839\\.8 examples/sec; 0\\.152 sec/batch\\)"));
 }
 
-TEST(StepLine, EndsInTheGradientsNormIfThereIsOne) {
-  EXPECT_THAT(step_line({}, 10, 4.6449, 839.84, 0.608, 4, 12.3456),
-              ::testing::EndsWith("(839.8 examples/sec; 0.152 sec/batch), gradient norm = 12.3"));
-}
-
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 

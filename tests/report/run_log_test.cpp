@@ -24,9 +24,12 @@ class RunLogTest : public ::testing::Test {
  protected:
   /// What `action` prints on stdout, given a log of the steps from `first_step`.
   template <typename Action>
-  std::string printed(std::int64_t first_step, Action action) {
+  std::string printed(std::int64_t first_step, Action action, RunLogSettings settings = {}) {
+    settings.loss_name = "cross_entropy";
+    settings.first_step = first_step;
+    settings.last_step = 400;
     ::testing::internal::CaptureStdout();
-    RunLog log(directory_.path(), {.loss_name = "cross_entropy", .first_step = first_step, .last_step = 400});
+    RunLog log(directory_.path(), settings);
     action(log);
     return ::testing::internal::GetCapturedStdout();
   }
@@ -54,6 +57,15 @@ TEST_F(RunLogTest, LogsAStepOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(line.at("loss"), 2.5);
   EXPECT_EQ(line.at("cross_entropy"), 2.0);
   EXPECT_EQ(line.at("examples_per_second"), 128.0);
+}
+
+TEST_F(RunLogTest, PrintsTheL2LossAndTheGradientsNormBesideTheTasksLossIfAsked) {
+  const StepRecord record{
+      .step = 20, .loss = 2.5, .task_loss = 2.0, .gradient_norm = 12.3456, .step_seconds = 0.5, .global_batch = 64};
+  EXPECT_THAT(
+      printed(0, [&](RunLog& log) { log.step(record); }, {.prints_l2_apart = true, .prints_gradient_norm = true}),
+      HasSubstr(": step 20, loss = 2.00 (128.0 examples/sec; 0.500 sec/batch), L2 = 0.50, gradient norm = 12.3\n"));
+  EXPECT_EQ(nlohmann::json::parse(metrics()).at("loss"), 2.5);
 }
 
 TEST_F(RunLogTest, LogsTheGradientsNormInTheMetricsAndForTensorBoard) {

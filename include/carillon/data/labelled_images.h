@@ -68,16 +68,18 @@ std::unique_ptr<RecordDecoder> make_grey_decoder(RecordSchema schema);
 
 /// How an image file is cropped and resized to the network's input.
 struct PictureDecoding {
-  bool distorts = false;  ///< random crop by `crop`, with optional mirroring; false: centre crop (central_view)
+  bool distorts = false;  ///< random crop by `crop`, with optional mirroring; false: the whole picture (fitted_view)
+  Fit fit = Fit::crop;
   CropRule crop;
   bool mirrors = true;
   RandAugment augment;       ///< after cropping and mirroring
   double erasing = 0.0;      ///< probability of random erasing, as the last step; 0: disabled
   Colour erasing_fill = {};  ///< colour of erased pixels
   std::uint64_t seed = 0;    ///< seed of the random draws
-  std::int64_t shorter = 0;  ///< shorter side in pixels after resizing, before the centre crop
+  std::int64_t shorter = 0;  ///< Fit::crop: shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;
   Colour background = {};  ///< behind transparent pixels
+  Colour padding = {};     ///< of the bars of Fit::pad
 };
 
 /// JPEG or PNG files, as in ImageNet's TFRecords, resized to planes [3][height][width].

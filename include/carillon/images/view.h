@@ -2,7 +2,7 @@
 //
 // Training crops a random part (Szegedy and others, "Going deeper with convolutions", 2015), as torchvision's
 // RandomResizedCrop or TensorFlow's sample_distorted_bounding_box. Evaluation resizes the whole picture and crops the
-// centre.
+// centre. With Fit::pad and Fit::squash, an evaluation shows the whole picture.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,23 @@
 
 namespace carillon {
 
+/// How a picture becomes an image with other proportions.
+enum class Fit {
+  crop,    ///< the image shows a part of the picture
+  pad,     ///< bars of one colour extend the picture to the proportions of the image
+  squash,  ///< the picture is stretched to the proportions of the image
+};
+
 /// The part of the picture that is resized, and the crop of the resized part that becomes the image.
 struct PictureView {
   PictureBox part;                                     ///< in the picture; pixels outside have no influence
   std::int64_t resized_height = 0, resized_width = 0;  ///< size of the resized part
-  std::int64_t row = 0, column = 0;                    ///< position of the image in the resized part
-  std::int64_t height = 0, width = 0;                  ///< size of the image
-  bool mirrored = false;                               ///< left-right, as the last step
-  Colour background = {};                              ///< behind transparent pixels
+  /// Position of the image in the resized part. The image may extend beyond the part; it must contain some of it.
+  std::int64_t row = 0, column = 0;
+  std::int64_t height = 0, width = 0;  ///< size of the image
+  bool mirrored = false;               ///< left-right, as the last step
+  Colour background = {};              ///< behind transparent pixels
+  Colour padding = {};                 ///< of image pixels outside the resized part
 };
 
 enum class Resampling {
@@ -48,6 +57,17 @@ PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxD
 /// is at least the longer side of the image. The other side is scaled in proportion and rounded down. If the centre
 /// lies between two positions, the even position is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
+
+/// The view of a whole picture for an evaluation. Fit::crop: as central_view; the other rules ignore `shorter`.
+/// Fit::pad: as Pillow's ImageOps.pad.
+PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorter, std::int64_t height,
+                        std::int64_t width);
+
+/// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: the part is that of
+/// random_part. Otherwise the part is drawn from the padded or stretched picture; a padded part shows as much of the
+/// picture as its size allows.
+PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
+                        std::int64_t height, std::int64_t width);
 
 /// Memory for decoding and resizing, which is reused for the next picture.
 struct ViewMemory {

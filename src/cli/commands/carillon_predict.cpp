@@ -119,8 +119,9 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
   thread_local ViewMemory memory;
   thread_local std::vector<std::uint8_t> planes;
   const ImageShape& shape = network_.image;
-  PictureView view = central_view(picture_info(file), decoding_.shorter, shape.height, shape.width);
+  PictureView view = fitted_view(picture_info(file), decoding_.fit, decoding_.shorter, shape.height, shape.width);
   view.background = decoding_.background;
+  view.padding = decoding_.padding;
   if (shape.channels == 3) return render_view(file, view, decoding_.resampling, memory, image);
   const std::size_t size = static_cast<std::size_t>(shape.height * shape.width);
   planes.resize(3 * size);

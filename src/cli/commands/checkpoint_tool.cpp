@@ -56,17 +56,21 @@ LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, 
 nlohmann::json preprocessing_of(const LoadedCheckpoint& loaded, const ImageShape& image) {
   const PictureDecoding decoding = trained_decoding(loaded, image);
   const bool is_antialiased = decoding.resampling == Resampling::antialiased;
-  return {{"layout", "NCHW"},
-          {"type", "float32"},
-          {"range", {0, 255}},
-          {"height", image.height},
-          {"width", image.width},
-          {"channels", image.channels},
-          {"colours", image.channels == 3 ? "RGB" : "grey"},
-          {"shorter_side", decoding.shorter},
-          {"resize", is_antialiased ? "bilinear, antialiased (Pillow)" : "bilinear, top left aligned (TensorFlow 1)"},
-          {"crop", "centre"},
-          {"background", {decoding.background.red, decoding.background.green, decoding.background.blue}}};
+  const Colour background = decoding.background, padding = decoding.padding;
+  nlohmann::json json{
+      {"layout", "NCHW"},
+      {"type", "float32"},
+      {"range", {0, 255}},
+      {"height", image.height},
+      {"width", image.width},
+      {"channels", image.channels},
+      {"colours", image.channels == 3 ? "RGB" : "grey"},
+      {"resize", is_antialiased ? "bilinear, antialiased (Pillow)" : "bilinear, top left aligned (TensorFlow 1)"},
+      {"fit", text_of(fit_choices, decoding.fit)},
+      {"background", {background.red, background.green, background.blue}}};
+  if (decoding.fit == Fit::crop) json["shorter_side"] = decoding.shorter;
+  if (decoding.fit == Fit::pad) json["padding"] = {padding.red, padding.green, padding.blue};
+  return json;
 }
 
 /// The metadata of an ONNX model, for programs that run the model.

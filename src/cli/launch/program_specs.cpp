@@ -145,7 +145,7 @@ ProgramSpec image_program() {
                                      .schedule = {.kind = ScheduleKind::cosine, .learning_rate = 0.0125}},
                        .device = {.precision = std::nullopt},
                        .checkpoint = {.train_dir = "runs/images"},
-                       .logging = {.summary_every = 0}},
+                       .logging = {.summary_every = 0, .as_reference = false}},
           .evaluation_split = "validation-",
           .of_pictures = true,
           .distorts = true,

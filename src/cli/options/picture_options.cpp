@@ -138,6 +138,11 @@ void declare(OptionSet& set, PictureOptions& o) {
           "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow; inception: as "
           "torchvision, with pixels from -1 to 1 (timm's vision transformers)",
           Scope::result);
+  set.add(
+      "fit", o.fit, fit_choices,
+      "how pictures become square images: crop: a square part; pad: the whole picture with bars of the mean colour; "
+      "squash: the whole picture, stretched. Training images show random parts of the result (--distort)",
+      Scope::result);
   set.add("min-crop-area", o.min_crop_area, OptionSet::Interval::below_one,
           "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)",
           Scope::result);
@@ -174,10 +179,12 @@ ImageShape evaluation_shape(const PictureOptions& options) {
 
 PictureDecoding evaluation_decoding(const PictureOptions& pictures) {
   const bool is_tensorflow = pictures.preprocessing == Preprocessing::tensorflow;
-  return {.crop = crop_rule(pictures),
+  return {.fit = pictures.fit,
+          .crop = crop_rule(pictures),
           .shorter = std::max(shorter_side(pictures.image_size), evaluation_shape(pictures).height),
           .resampling = is_tensorflow ? Resampling::top_left_aligned : Resampling::antialiased,
-          .background = pictures.background};
+          .background = pictures.background,
+          .padding = mean_colour(normalization_of(pictures.preprocessing))};
 }
 
 PixelNormalization normalization_of(Preprocessing preprocessing) {
@@ -281,13 +288,17 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
     const auto found = std::ranges::find(preprocessing_choices, form, &Choice<Preprocessing>::text);
     const bool is_known = found != preprocessing_choices.end();
     if (is_known) pictures.preprocessing = found->value;
+    const std::string fit = json.value("fit", "crop");
+    const auto* const found_fit = std::ranges::find(fit_choices, fit, &Choice<Fit>::text);
+    const bool is_known_fit = found_fit != fit_choices.end();
+    if (is_known_fit) pictures.fit = found_fit->value;
     if (json.contains("class names")) pictures.class_names = json["class names"].get<std::vector<std::string>>();
     pictures.task = json.value("task", task_name(TargetKind::class_index));
     pictures.scales = described_scales(json, static_cast<std::size_t>(std::max<std::int64_t>(0, pictures.classes)));
     const std::optional<Colour> background = parse_colour(json.value("background", "white"));
     pictures.background = background.value_or(Colour{});
     const bool is_sound =
-        background.has_value() && target_of_task(pictures.task).has_value() && is_known &&
+        background.has_value() && target_of_task(pictures.task).has_value() && is_known && is_known_fit &&
         pictures.image_size >= min_image_size && pictures.image_size <= max_image_size &&
         is_evaluation_size(pictures.eval_image_size) && pictures.classes >= 1 &&
         pictures.classes <= static_cast<std::int64_t>(max_classes) &&

@@ -23,6 +23,9 @@ inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvis
                                                   Choice{Preprocessing::inception, "inception"},
                                                   Choice{Preprocessing::tensorflow, "tensorflow"}};
 
+inline constexpr std::array fit_choices{Choice{Fit::crop, "crop"}, Choice{Fit::pad, "pad"},
+                                        Choice{Fit::squash, "squash"}};
+
 /// Number of classes of synthetic data.
 inline constexpr std::int64_t imagenet_classes = 1000;
 
@@ -30,6 +33,7 @@ struct PictureOptions {
   std::int64_t image_size = 224;     ///< height and width of the images
   std::int64_t eval_image_size = 0;  ///< the same in evaluations and predictions; 0: image_size
   Preprocessing preprocessing = Preprocessing::torchvision;
+  Fit fit = Fit::crop;            ///< how pictures become square images
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
   bool mirror = true;             ///< mirror half of the training images left-right
   RandAugment rand_augment = {};  ///< random ops on training images
@@ -70,8 +74,8 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 
-/// How evaluations decode a picture. The shorter side is resized to 8/7 of image_size, or to eval_image_size if that
-/// size is larger. The factor 8/7 fits training crops of at least half of a picture.
+/// How evaluations decode a picture. With Fit::crop, the shorter side is resized to 8/7 of image_size, or to
+/// eval_image_size if that size is larger. The factor 8/7 fits training crops of at least half of a picture.
 PictureDecoding evaluation_decoding(const PictureOptions& pictures);
 
 }  // namespace carillon

@@ -19,6 +19,7 @@ class PictureDecoder final : public LabelledImageDecoder {
     try {
       PictureView view = view_of(picture_info(file), position);
       view.background = decoding_.background;
+      view.padding = decoding_.padding;
       render_view(file, view, decoding_.resampling, memory, image);
       if (decoding_.distorts) augment(position, image);
     } catch (const Error& error) {
@@ -32,12 +33,11 @@ class PictureDecoder final : public LabelledImageDecoder {
  private:
   PictureView view_of(const PictureInfo& picture, std::uint64_t position) const {
     const std::int64_t height = image_shape().height, width = image_shape().width;
-    if (!decoding_.distorts) return central_view(picture, decoding_.shorter, height, width);
+    if (!decoding_.distorts) return fitted_view(picture, decoding_.fit, decoding_.shorter, height, width);
     PhiloxDraws draws(decoding_.seed, RandomPurpose::cropping, position);
-    PictureView view{.resized_height = height, .resized_width = width, .height = height, .width = width};
-    view.mirrored =
-        draws.below(2) == 1 && decoding_.mirrors;  // always drawn, so that the crops do not depend on `mirrors`
-    view.part = random_part(picture, decoding_.crop, draws);
+    const bool is_drawn = draws.below(2) == 1;  // always, so that the crops do not depend on `mirrors`
+    PictureView view = random_view(picture, decoding_.fit, decoding_.crop, draws, height, width);
+    view.mirrored = is_drawn && decoding_.mirrors;
     return view;
   }
 

@@ -140,6 +140,7 @@ void TrainingLog::open(std::int64_t first_step) {
     writer_->log.emplace(options.checkpoint.train_dir,
                          RunLogSettings{.style = options.logging.summary_style,
                                         .loss_name = options.task.value.loss_name,
+                                        .prints_l2_apart = !options.logging.as_reference,
                                         .prints_gradient_norm = options.optimizer.update.clip_norm > 0.0,
                                         .first_step = first_step,
                                         .last_step = std::max(options.optimizer.max_steps, first_step + 1)});
@@ -229,7 +230,8 @@ void TrainingLog::log_step(const StepPlan& plan, const StepResult& result, doubl
                           .rank_seconds = std::move(rank_seconds),
                           .global_batch = writer_->global_batch(),
                           .tower_count = writer_->tower_count};
-  if (plan.summarizes) writer_->log->scalars(record);
+  const bool is_curve_point = plan.logs && !writer_->options.logging.as_reference;
+  if (plan.summarizes || is_curve_point) writer_->log->scalars(record);
   if (!plan.logs) return;
   const std::optional<std::string> slow = writer_->stragglers.add(record.rank_seconds, writer_->clock.seconds());
   if (slow) writer_->log->console().warn(*slow);
@@ -244,7 +246,7 @@ void TrainingLog::show_progress(const StepResult& latest, const std::vector<std:
   if (shows_nodes && std::exchange(writer_->shows_captured, false)) print_captured_step(captured_nodes, console);
   // The L2 part is computed for logged steps only. It changes slowly, so between logged steps the last computed value
   // is close enough.
-  const std::optional<double> l2 = writer_->l2_loss;
+  const std::optional<double> l2 = writer_->options.logging.as_reference ? writer_->l2_loss : 0.0;
   console.progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }
 

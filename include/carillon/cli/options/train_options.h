@@ -232,6 +232,9 @@ struct LoggingOptions {
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
   bool summarize_start = true;      ///< if there are summaries: also write one at step 0; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
+  /// As the reference programs: the loss on the console includes L2, and TensorBoard gets values at summaries only.
+  /// false: the console shows L2 apart, and TensorBoard gets values with each log line, too. Not an option.
+  bool as_reference = true;
   /// The recommendation in the notice about trainings of more than an hour; empty: no notice. Not an option.
   std::string faster_choice;
 };
