@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include "carillon/core/error.h"
 
@@ -236,6 +237,35 @@ void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const Augment
     const bool negative = draws.below(2) == 1;  // always drawn, so that the next op does not depend on this one
     apply(op, settings.magnitude, negative && has_direction(op), image);
   }
+}
+
+void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image) {
+  const bool flipped = draws.below(2) == 1 && flips;  // always drawn, so that the turns do not depend on `flips`
+  const std::uint32_t quarters = turns ? draws.below(4) : 0;
+  const std::int64_t height = image.height, width = image.width;
+  check(quarters == 0 || height == width, "a quarter turn requires a square image");
+  if (!flipped && quarters == 0) return;
+  image.scratch.assign(image.planes.begin(), image.planes.end());
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    const std::span<const std::uint8_t> from =
+        std::span(image.scratch).subspan(channel * pixel_count(image), pixel_count(image));
+    const std::span<std::uint8_t> to = plane_of(image, channel);
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        std::int64_t row = y, column = x;
+        for (std::uint32_t i = 0; i < quarters; ++i) row = std::exchange(column, height - 1 - row);
+        if (flipped) row = height - 1 - row;
+        to[static_cast<std::size_t>(y * width + x)] = from[static_cast<std::size_t>(row * width + column)];
+      }
+    }
+  }
+}
+
+void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& image) {
+  using Change = void (*)(double, const AugmentedImage&);
+  std::array<Change, 3> changes{brightness, contrast, color};
+  for (std::uint32_t left = 3; left > 1; --left) std::swap(changes[left - 1], changes[draws.below(left)]);
+  for (const Change change : changes) change(draws.uniform(1.0 - strength, 1.0 + strength), image);
 }
 
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws) {

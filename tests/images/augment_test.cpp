@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "tests/images/fixtures.h"
@@ -128,6 +129,49 @@ TEST(ErasedBox, HasTheAreasAndRatiosOfTorchvisions) {
     }
   }
   EXPECT_EQ(count, 3);
+}
+
+/// Each of the 8 orientations of a square results, and each is a permutation of the pixels.
+TEST_F(Augment, OrientationsFlipAndTurn) {
+  constexpr std::int64_t side = 3;
+  std::vector<std::uint8_t> square(3 * side * side);
+  for (std::size_t i = 0; i < square.size(); ++i) square[i] = static_cast<std::uint8_t>(i);
+  const auto oriented = [&](bool flips, bool turns, std::uint64_t position) {
+    std::vector<std::uint8_t> planes = square;
+    PhiloxDraws draws(3, RandomPurpose::orientation, position);
+    random_orientation(flips, turns, draws, {planes, side, side, scratch_});
+    return std::vector<int>(planes.begin(), planes.begin() + side * side);
+  };
+  std::set<std::vector<int>> turned, flipped, both;
+  for (std::uint64_t position = 0; position < 200; ++position) {
+    turned.insert(oriented(false, true, position));
+    flipped.insert(oriented(true, false, position));
+    both.insert(oriented(true, true, position));
+  }
+  EXPECT_EQ(both.size(), 8u);
+  using testing::UnorderedElementsAre;
+  EXPECT_THAT(flipped,
+              UnorderedElementsAre(std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8}, std::vector{6, 7, 8, 3, 4, 5, 0, 1, 2}));
+  EXPECT_THAT(turned,
+              UnorderedElementsAre(std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8}, std::vector{6, 3, 0, 7, 4, 1, 8, 5, 2},
+                                   std::vector{8, 7, 6, 5, 4, 3, 2, 1, 0}, std::vector{2, 5, 8, 1, 4, 7, 0, 3, 6}));
+}
+
+/// Without a change of saturation, brightness and contrast would leave the ratios of the colours as they are.
+TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
+  std::set<std::vector<std::uint8_t>> seen;
+  for (std::uint64_t position = 0; position < 50; ++position) {
+    std::vector<std::uint8_t> planes = source_, grey(source_.size(), 90), same = source_;
+    PhiloxDraws draws(3, RandomPurpose::color_jitter, position);
+    color_jitter(0.4, draws, image(planes));
+    seen.insert(planes);
+    PhiloxDraws again(3, RandomPurpose::color_jitter, position);
+    color_jitter(0.4, again, image(grey));  // only brightness changes it
+    EXPECT_THAT(grey, testing::Each(testing::AllOf(testing::Ge(54), testing::Le(126), testing::Eq(grey[0]))));
+    color_jitter(0.0, draws, image(same));
+    EXPECT_EQ(same, source_);
+  }
+  EXPECT_EQ(seen.size(), 50u);
 }
 
 TEST_F(Augment, ErasingFillsOneBoxWithTheGivenProbability) {

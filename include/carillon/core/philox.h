@@ -24,6 +24,8 @@ enum class RandomPurpose : std::uint32_t {
   synthetic = 12,
   rand_augment = 22,
   erasing = 23,
+  orientation = 24,
+  color_jitter = 25,
   group_order = 20,
   group_records = 21,
 };

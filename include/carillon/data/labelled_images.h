@@ -72,11 +72,13 @@ struct PictureDecoding {
   Fit fit = Fit::crop;
   CropRule crop;
   bool mirrors = true;
-  RandAugment augment;       ///< after cropping and mirroring
-  double erasing = 0.0;      ///< probability of random erasing, as the last step; 0: disabled
-  Colour erasing_fill = {};  ///< colour of erased pixels
-  std::uint64_t seed = 0;    ///< seed of the random draws
-  std::int64_t shorter = 0;  ///< Fit::crop: shorter side in pixels after resizing, before the centre crop
+  bool flips = false, turns = false;  ///< as random_orientation
+  double color_jitter = 0.0;          ///< strength; 0: disabled
+  RandAugment augment;                ///< after cropping and mirroring
+  double erasing = 0.0;               ///< probability of random erasing, as the last step; 0: disabled
+  Colour erasing_fill = {};           ///< colour of erased pixels
+  std::uint64_t seed = 0;             ///< seed of the random draws
+  std::int64_t shorter = 0;           ///< Fit::crop: shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;
   Colour background = {};  ///< behind transparent pixels
   Colour padding = {};     ///< of the bars of Fit::pad

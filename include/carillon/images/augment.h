@@ -1,4 +1,5 @@
-// Augment: random changes of a decoded training image: RandAugment and random erasing.
+// Augment: random changes of a decoded training image: flips and quarter turns, colour jitter, RandAugment, random
+// erasing.
 //
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
 // space", 2020. The 14 ops, their ranges and their rounding equal torchvision.transforms.RandAugment for Pillow images
@@ -62,6 +63,13 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
 
 /// Draws and applies the ops.
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
+
+/// Flips half of the images top-bottom (`flips`), and turns each by 0 to 3 quarter turns (`turns`; square images only).
+void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image);
+
+/// Multiplies brightness, contrast and saturation by random factors from 1 - strength to 1 + strength, in random order.
+/// Equals torchvision.transforms.ColorJitter(strength, strength, strength) for Pillow images. `strength`: 0 to 1.
+void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& image);
 
 /// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);

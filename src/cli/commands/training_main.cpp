@@ -63,7 +63,10 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
 /// Errors: usage.
 void check_augmentation(const OptionSet& set, const DataOptions& data, const PictureOptions& pictures) {
   for (const auto& [augments, name] : {std::pair(pictures.rand_augment.op_count > 0, "rand-augment"),
-                                       {pictures.random_erasing > 0.0, "random-erasing"}}) {
+                                       {pictures.random_erasing > 0.0, "random-erasing"},
+                                       {pictures.flip_vertical, "flip-vertical"},
+                                       {pictures.quarter_turns, "quarter-turns"},
+                                       {pictures.color_jitter > 0.0, "color-jitter"}}) {
     if (augments && !data.distort && set.given_by(name) == OptionSet::GivenBy::command_line) {
       fail(ExitCode::usage, "--{} requires --distort", name);
     }

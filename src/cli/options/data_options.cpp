@@ -136,10 +136,10 @@ std::vector<std::string_view> options_without_effect(const DataOptions& o) {
   if (!o.shuffle) names.emplace_back("shuffle-window");
   if (o.global_batch > 0) names.emplace_back("batch-size");
   if (!o.distort) {  // of pictures
-    names.emplace_back("min-crop-area");
-    names.emplace_back("mirror");
-    names.emplace_back("rand-augment");
-    names.emplace_back("random-erasing");
+    for (const char* const name : {"min-crop-area", "mirror", "flip-vertical", "quarter-turns", "color-jitter",
+                                   "rand-augment", "random-erasing"}) {
+      names.emplace_back(name);
+    }
   }
   return names;
 }

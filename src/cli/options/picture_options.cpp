@@ -147,6 +147,17 @@ void declare(OptionSet& set, PictureOptions& o) {
           "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)",
           Scope::result);
   set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)", Scope::result);
+  set.add("flip-vertical", o.flip_vertical,
+          "flip half of the training images top-bottom, for pictures without an upright position (--distort)",
+          Scope::result);
+  set.add("quarter-turns", o.quarter_turns,
+          "turn training images by 0, 90, 180 or 270 degrees, for pictures without an upright position (--distort)",
+          Scope::result);
+  set.add(
+      "color-jitter", o.color_jitter, OptionSet::Interval::unit,
+      "X: multiply brightness, contrast and saturation of training images by random factors from 1 - X to 1 + X, as "
+      "torchvision's ColorJitter(X, X, X) (--distort); 0: disabled",
+      Scope::result);
   std::vector<std::string> tasks{"auto"};
   for (const NamedTask& named : named_tasks) tasks.emplace_back(named.task);
   set.add(
@@ -242,6 +253,9 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
   training.shorter = shorter_side(pictures.image_size);
   training.distorts = data.distort;
   training.mirrors = pictures.mirror;
+  training.flips = pictures.flip_vertical;
+  training.turns = pictures.quarter_turns;
+  training.color_jitter = pictures.color_jitter;
   training.augment = pictures.rand_augment;
   training.erasing = pictures.random_erasing;
   training.erasing_fill = mean_colour(normalization_of(pictures.preprocessing));

@@ -36,6 +36,9 @@ struct PictureOptions {
   Fit fit = Fit::crop;            ///< how pictures become square images
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
   bool mirror = true;             ///< mirror half of the training images left-right
+  bool flip_vertical = false;     ///< flip half of the training images top-bottom
+  bool quarter_turns = false;     ///< turn training images by 0, 90, 180 or 270 degrees
+  double color_jitter = 0.0;      ///< largest relative change of brightness, contrast and saturation
   RandAugment rand_augment = {};  ///< random ops on training images
   double random_erasing = 0.0;    ///< probability that a box of a training image is erased
   std::string task = "auto";  ///< name from named_tasks, or "auto": as records.json says, otherwise a classification

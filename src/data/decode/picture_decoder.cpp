@@ -44,6 +44,14 @@ class PictureDecoder final : public LabelledImageDecoder {
   void augment(std::uint64_t position, std::span<std::uint8_t> image) const {
     thread_local std::vector<std::uint8_t> scratch;
     const AugmentedImage augmented{image, image_shape().height, image_shape().width, scratch};
+    if (decoding_.flips || decoding_.turns) {
+      PhiloxDraws draws(decoding_.seed, RandomPurpose::orientation, position);
+      random_orientation(decoding_.flips, decoding_.turns, draws, augmented);
+    }
+    if (decoding_.color_jitter > 0.0) {
+      PhiloxDraws draws(decoding_.seed, RandomPurpose::color_jitter, position);
+      color_jitter(decoding_.color_jitter, draws, augmented);
+    }
     if (decoding_.augment.op_count > 0) {
       PhiloxDraws draws(decoding_.seed, RandomPurpose::rand_augment, position);
       rand_augment(decoding_.augment, draws, augmented);
