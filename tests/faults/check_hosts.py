@@ -71,7 +71,7 @@ def _goes_on(context, data, hosts):
     for directory, steps in ((run, 30), (run, 60), (whole, 60)):
         done = context.finish(_start(context, data, hosts, 4, directory, "--max-steps", steps), TIMEOUT)
         if done.code or done.lines:
-            raise ProgramFailed(done.explain())
+            raise ProgramFailed(done.output)
     differs = same_bits(checkpoint(run, 60), checkpoint(whole, 60))
     return Result("two hosts: a resumed run of 4 ranks ends like an undisturbed one", not differs, differs or "equal")
 

@@ -45,6 +45,7 @@ class TwoHosts:
                 _ip("-n", self._space(host), "link", "set", "lo", "up")
             for link, network in enumerate((CONTROL, MESSAGES)):
                 self._connect(link, network)
+            self._await_links()
         except subprocess.CalledProcessError as error:
             self.__exit__()
             raise OSError(f"no hosts: {shlex.join(error.cmd)}: {error.stderr.strip()}") from error
@@ -108,6 +109,21 @@ class TwoHosts:
             _ip("link", "set", end, "master", bridge, "up")
             _ip("-n", space, "addr", "add", f"{network}.{host}/24", "dev", f"eth{link}")
             _ip("-n", space, "link", "set", f"eth{link}", "up")
+
+    def _await_links(self):
+        """Waits until the hosts reach each other, and this host reaches both. A port without a listener refuses at once."""
+        closed = 9
+        attempt = 'timeout 1 bash -c "echo >/dev/tcp/$0/$1" 2>/dev/null; [ $? = 124 ] || exit 0'
+        reach = f"for number in $(seq 20); do {attempt}; done; exit 1"
+        for host in (1, 2):
+            other = 3 - host
+            for prefix, address in (
+                ([], f"{CONTROL}.{host}"),
+                (["ip", "netns", "exec", self._space(host)], f"{CONTROL}.254"),
+                (["ip", "netns", "exec", self._space(host)], f"{MESSAGES}.{other}"),
+            ):
+                command = [*prefix, "bash", "-c", reach, address, str(closed)]
+                subprocess.run(command, check=True, capture_output=True, text=True)
 
     def _space(self, host):
         return f"car{self._number}-{host}"
