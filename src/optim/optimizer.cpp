@@ -37,9 +37,9 @@ bool is_elementwise(const OptimizerSettings& settings) {
   return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return ElementwiseRule<Rule>; });
 }
 
-StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
+StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step, std::int64_t schedule_step) {
   StepScalars scalars{.step = step};
-  scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(step));
+  scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(schedule_step));
   scalars.at[average_decay_scalar] = static_cast<float>(moving_average_decay(settings.moving_average_decay, step + 1));
   scalars.at[lookahead_scalar] = static_cast<float>(lookahead_part(settings.lookahead, step + 1));
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {

@@ -40,8 +40,11 @@ inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1,
 /// The decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates, with TensorFlow's warm-up:
 /// min(decay, (1 + t) / (10 + t)).
 double moving_average_decay(double decay, std::int64_t updates_applied);
-/// The scalars of update `step`, counted from 0.
-StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
+/// The scalars of update `step`, counted from 0. `schedule_step`: its position in the schedule of the learning rate.
+StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step, std::int64_t schedule_step);
+inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
+  return step_scalars(settings, step, step);
+}
 
 /// Updates all parameters, on a CPU or a GPU.
 class Optimizer {

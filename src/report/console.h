@@ -33,6 +33,8 @@ class Progress {
   /// first_step / last_step.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now());
 
+  /// Changes the end of the run.
+  void set_last_step(std::int64_t last_step) { last_step_ = last_step; }
   /// Shows that `step` steps are done. `loss`: the total loss, shown in the bar; nullopt: unknown.
   void update(std::int64_t step, std::optional<double> loss, Clock::time_point now = Clock::now());
   /// Removes the bar before other output; the next update may draw it again.
@@ -81,6 +83,8 @@ class Console {
   void print(const std::string& line);
   /// As print_warning.
   void warn(const std::string& line);
+  /// As Progress::set_last_step.
+  void set_last_step(std::int64_t last_step) { progress_.set_last_step(last_step); }
   /// As Progress::update.
   void progress(std::int64_t step, std::optional<double> loss);
 

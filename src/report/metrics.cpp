@@ -44,6 +44,11 @@ std::optional<std::int64_t> count_in(const nlohmann::json& object, const std::st
   return found != object.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
 }
 
+double number_or(const nlohmann::json& object, const char* name, double other) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<double>() : other;
+}
+
 }  // namespace
 
 std::vector<Field> score_fields(const Score& score, std::string_view prefix) {
@@ -170,6 +175,31 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
     return {};
   }
   return {found.rbegin(), found.rend()};
+}
+
+std::vector<Field> pace_fields(const PacePoint& point) {
+  return {{"step", point.step},
+          {"schedule_step", point.schedule_step},
+          {"planned_steps", point.last_step},
+          {"seconds_used", point.seconds}};
+}
+
+std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std::int64_t last_step) {
+  try {
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      if (line->text.find("planned_steps") == std::string::npos) continue;
+      const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
+      if (!record.is_object()) continue;
+      const std::optional<std::int64_t> step = count_in(record, "step"), planned = count_in(record, "planned_steps");
+      const double at = number_or(record, "schedule_step", -1.0), seconds = number_or(record, "seconds_used", -1.0);
+      const bool is_sound = step && planned && *step >= 0 && *step <= *planned && at >= 0.0 && seconds >= 0.0;
+      if (!is_sound || *step > last_step) continue;
+      return PacePoint{.step = *step, .schedule_step = at, .last_step = *planned, .seconds = seconds};
+    }
+  } catch (const Error&) {  // as if there were no file
+  }
+  return std::nullopt;
 }
 
 }  // namespace carillon

@@ -83,4 +83,20 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
 /// last line counts. Returns an empty list if the file cannot be read.
 std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
+/// A point of the pace of a run with --time-budget. From `step` on, the run moves evenly through the rest of its
+/// schedule, which ends at `last_step`.
+struct PacePoint {
+  std::int64_t step = 0;
+  double schedule_step = 0.0;  ///< position in the schedule at `step`
+  std::int64_t last_step = 0;  ///< global step at which the run will end
+  double seconds = 0.0;        ///< time that all starts of the run used before `step`
+};
+
+/// The fields of its line in metrics.jsonl.
+std::vector<Field> pace_fields(const PacePoint& point);
+
+/// Reads the last point of a pace up to `last_step` from `train_dir/metrics.jsonl`. Returns nullopt if there is none or
+/// the file cannot be read.
+std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std::int64_t last_step);
+
 }  // namespace carillon

@@ -191,6 +191,11 @@ void RunLog::evaluation(std::int64_t step, const Metric& metric) {
   events_.flush();
 }
 
+void RunLog::pace(const PacePoint& point) {
+  console_.set_last_step(point.last_step);
+  metrics_.write(pace_fields(point));
+}
+
 void RunLog::parameters(std::int64_t step, const std::vector<ParameterSpec>& specs,
                         const ParameterHistograms& histograms) {
   const bool by_layer = style_ == SummaryStyle::layers;

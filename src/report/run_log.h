@@ -94,6 +94,8 @@ class RunLog {
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
   void evaluation(std::int64_t step, const Metric& metric);
+  /// Logs the end of a run that --time-budget sets, in metrics.jsonl and for the progress.
+  void pace(const PacePoint& point);
 
   /// Logs variables and their gradients (averaged, with the L2 part) before the update.
   void parameters(std::int64_t step, const std::vector<ParameterSpec>& specs, const ParameterHistograms& histograms);

@@ -261,14 +261,15 @@ void Tower::broadcast_from_first() {
 void Tower::step(const TowerStep& step) {
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
-  driver_->enqueue({.step = step.step,
-                    .inputs = {.batch = step.batch,
-                               .scalars = step_scalars(optimizer_settings_, step.step),
-                               .request_sync = step.request_sync,
-                               .reports_l2 = step.reports_l2},
-                    .before_update = step.before_update,
-                    .gradient_complete = step.gradient_checksums == nullptr ? std::function<void(int)>()
-                                                                            : storing_in(*step.gradient_checksums)});
+  driver_->enqueue(
+      {.step = step.step,
+       .inputs = {.batch = step.batch,
+                  .scalars = step_scalars(optimizer_settings_, step.step, step.schedule_step.value_or(step.step)),
+                  .request_sync = step.request_sync,
+                  .reports_l2 = step.reports_l2},
+       .before_update = step.before_update,
+       .gradient_complete =
+           step.gradient_checksums == nullptr ? std::function<void(int)>() : storing_in(*step.gradient_checksums)});
   copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();

@@ -54,6 +54,7 @@ using GradientChecksums = std::vector<std::uint32_t>;
 /// A step to enqueue.
 struct TowerStep {
   std::int64_t step = 0;
+  std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; none: `step`
   Batch batch;                               ///< its images live until the call returns; no images if keeps_records
   bool request_sync = false;                 ///< all ranks see the request in the step's result, and then synchronize
   bool reports_l2 = false;                   ///< the step's result reports the L2 loss

@@ -2,14 +2,17 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <set>
 #include <sstream>
 
 #include "carillon/device/device.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
+#include "src/report/metrics.h"
 #include "tests/cli/image_programs.h"
 #include "tests/cli/predictions.h"
 #include "tests/support/event_files.h"
@@ -257,14 +260,48 @@ TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
   }
   expect_done("checkpoint_tool export --onnx " + at("padded.onnx") + " " + at("padded"));
   EXPECT_THAT(testing::read_text(root_ / "padded.onnx"), HasSubstr(R"-("fit":"pad",)-"));
-  expect_failure(train("padded", "--max-steps 2 --fit squash"), ExitCode::usage, "--fit");
+  EXPECT_THAT(run(train("padded", "--max-steps 2 --fit squash")).output,
+              HasSubstr("warning: --fit was \"pad\" up to the checkpoint and is \"squash\" from here"));
+}
+
+/// The schedule is exhausted at the step at which the time is over, and this step is the same on both ranks.
+TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
+  const std::string command =
+      train("budget", "--max-steps 200000 --time-budget 1.5 --check-replicas 1 --log-every 1 --threads 1");
+  expect_done(command, two_ranks);
+  const std::vector<std::int64_t> saved = list_checkpoints(at("budget"));
+  ASSERT_FALSE(saved.empty());
+  EXPECT_LT(saved.front(), 200000);
+  const std::optional<PacePoint> pace = logged_pace(at("budget"), saved.front());
+  ASSERT_TRUE(pace);
+  EXPECT_EQ(pace->last_step, saved.front());
+  std::istringstream lines(testing::read_text(root_ / "budget/metrics.jsonl"));
+  double step = 0.0, position = 0.0, left = 0.0;  // of the last plan
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    if (json.contains("planned_steps")) {
+      step = json["step"];
+      position = json["schedule_step"];
+      left = json["planned_steps"].get<double>() - step;
+    } else if (json.contains("learning_rate")) {
+      const double done = (json["step"].get<double>() - step) / left;
+      const double at = std::round(position + done * (200000.0 - position)) / 200000.0;
+      EXPECT_NEAR(json["learning_rate"].get<double>(), 0.05 * (1.0 + std::cos(std::numbers::pi * at)) / 2.0, 1e-7)
+          << line;
+    }
+  }
+  EXPECT_THAT(run(command).output, HasSubstr(", where --time-budget 1.5 ended the run (--fresh starts over)"));
 }
 
 TEST_F(ImageProgramsTest, LogTheLossForTensorBoardWithEachConsoleLine) {
   const Outcome outcome = run(train("curves", "--max-steps 5 --log-every 2"));
   EXPECT_THAT(outcome.output, ::testing::ContainsRegex("step 4, loss = .+ sec/batch\\), L2 = 0\\."));
   std::set<std::int64_t> steps;
-  for (const event::Event& event : testing::read_events(testing::event_files(at("curves")).at(0))) {
+  const std::vector<std::string> files = testing::event_files(at("curves"));
+  const auto events =
+      std::ranges::find_if(files, [](const std::string& file) { return file.find("events.out") != std::string::npos; });
+  ASSERT_NE(events, files.end());
+  for (const event::Event& event : testing::read_events(*events)) {
     for (const auto& value : event.summary().value()) {
       if (value.tag() == "cross_entropy") steps.insert(event.step());
     }

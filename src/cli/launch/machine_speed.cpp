@@ -122,9 +122,9 @@ double MachineSpeed::measured_on_cpus(const Candidate& candidate) const {
   constexpr double seconds = 1.5;
   const ProgramSpec program_spec = image_program();
   const NamedNetwork network{candidate.network, network_named(program_spec, candidate.network)};
-  return training_seconds_per_image(
-      network,
-      {.image_size = candidate.image_size, .batch_size = 32, .threads = training_.launch.cores, .seconds = seconds});
+  return training_seconds_per_image(network,
+                                    {.image_size = candidate.image_size, .batch_size = 32, .seconds = seconds}) /
+         training_.launch.cores;
 }
 
 double MachineSpeed::measured_on_gpus(const Candidate& candidate) {

@@ -19,6 +19,7 @@
 #include "src/data/convert/convert_pictures.h"
 #include "src/device/cuda_backend.h"
 #include "src/report/console.h"
+#include "src/report/metrics.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 
 namespace carillon {
@@ -26,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double trial_seconds = 5.0;
 constexpr std::int64_t evaluations = 5;  ///< during a training
 constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message says that they are few
 /// The cost of an evaluation per picture, as a fraction of the cost of a training step: a forward pass on up to 1.6
@@ -137,7 +137,9 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
 
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
   if (request_.given.epochs > 0.0) return false;  // the new training may be longer
-  return list_checkpoints(train_dir_).front() >= request_.given.max_steps.value_or(plan.steps);
+  const std::int64_t newest = list_checkpoints(train_dir_).front();
+  const std::optional<PacePoint> pace = plan.minutes > 0.0 ? logged_pace(train_dir_, newest) : std::nullopt;
+  return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
 }
 
 std::int64_t PictureTraining::training_pictures() const {
@@ -180,31 +182,25 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
   return conversion;
 }
 
-std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
-                                                        const TrainingPlan& plan, MachineSpeed& speed) const {
-  if (request_.given.max_steps) return request_.given.max_steps;
+PictureTraining::Length PictureTraining::length_of(const TrainingChoice& choice, const CachedRecords& records,
+                                                   const TrainingPlan& plan, MachineSpeed& speed) const {
+  if (request_.given.max_steps) return {*request_.given.max_steps, *request_.given.max_steps};
   if (request_.given.epochs > 0.0) {
-    const double steps =
+    const double exact =
         request_.given.epochs * static_cast<double>(records.training) / static_cast<double>(choice.batch_size);
-    return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
+    const std::int64_t steps = std::max<std::int64_t>(1, std::llround(std::ceil(exact)));
+    return {steps, steps};
   }
-  const double guess = static_cast<double>(choice.batch_size) * speed.seconds_per_picture(choice.candidate);
-  if (speed.is_stopped()) return std::nullopt;
-  const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
-  const std::optional<TrialSpeed> trial =
-      try_training(launch(plan), {.settings = training_settings(choice, steps),
-                                  .data = records_pattern(plan.data, "train"),
-                                  .options = joined(initial_weights(), request_.passed),
-                                  .steps = steps,
-                                  .directory = trial_directory()});
-  if (!trial) return std::nullopt;
-  say(fmt::format("the trial trained {:.3g} pictures/s", static_cast<double>(choice.batch_size) / trial->step_seconds));
+  const double picture = speed.seconds_per_picture(choice.candidate);
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
-  const double evaluation = forward_share * trial->step_seconds / static_cast<double>(choice.batch_size) *
-                            (static_cast<double>(evaluations) * watched + views * evaluated);
-  const double remaining = choice.seconds - elapsed() - 2.0 * trial->start_seconds - evaluation;
-  return steps_in(remaining, trial->step_seconds, records.training, choice.batch_size);
+  const double seconds = std::max(1.0, choice.seconds - elapsed() - forward_share * picture * views * evaluated);
+  const double in_steps = seconds - forward_share * picture * static_cast<double>(evaluations) * watched;
+  const std::int64_t most = most_steps(records.training, choice.batch_size);
+  const double fitting = in_steps / (picture * static_cast<double>(choice.batch_size));
+  return {.steps = most,
+          .expected = static_cast<std::int64_t>(std::clamp(fitting, 1.0, static_cast<double>(most))),
+          .seconds = seconds};
 }
 
 std::int64_t PictureTraining::ranks() const {
@@ -263,20 +259,24 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .minutes = request_.given.has_length() ? 0.0
                                : request_.minutes > 0.0    ? request_.minutes
                                                            : choice.seconds / 60.0};
-  const std::optional<std::int64_t> steps = find_steps(choice, records, plan, speed);
-  if (!steps) return std::nullopt;
-  plan.steps = *steps;
-  std::string settings = training_settings(choice, *steps);
-  const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
+  const Length length = length_of(choice, records, plan, speed);
+  if (speed.is_stopped()) return std::nullopt;
+  plan.steps = length.steps;
+  std::string settings = training_settings(choice, length.steps);
+  if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
+  const std::int64_t eval_every = std::max<std::int64_t>(1, length.expected / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // Disables the best checkpoint, because the test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) clear_train_dir();
   write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
-  const double epochs = static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training);
-  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
-                  candidate.image_size, candidate.image_size, *steps, choice.batch_size, epochs));
+  const double epochs =
+      static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
+  const bool is_counted = length.seconds == 0.0 || length.expected == length.steps;
+  say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times", candidate.network,
+                  candidate.image_size, candidate.image_size, is_counted ? "" : "about ", length.expected,
+                  choice.batch_size, epochs));
   if (epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
     say("few passes over the pictures: a longer training (--minutes) is usually better");
   }

@@ -99,9 +99,14 @@ class PictureTraining {
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
-  /// The number of steps: the user's choice, or the steps that fit into the time; nullopt if a stop signal arrived.
-  std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
-                                         const TrainingPlan& plan, MachineSpeed& speed) const;
+  /// The length of a training: the user's choice, or what fits into the time.
+  struct Length {
+    std::int64_t steps = 0;     ///< --max-steps
+    std::int64_t expected = 0;  ///< steps that fit, by the measured speed
+    double seconds = 0.0;       ///< --time-budget; 0: none
+  };
+  Length length_of(const TrainingChoice& choice, const CachedRecords& records, const TrainingPlan& plan,
+                   MachineSpeed& speed) const;
 
   TrainingRequest request_;
   PictureFolder pictures_;

@@ -1,7 +1,6 @@
 #include "src/cli/launch/step_time.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <vector>
 
@@ -19,9 +18,22 @@
 namespace carillon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Seconds since its construction.
+class Stopwatch {
+ public:
+  explicit Stopwatch(clockid_t clock) : clock_(clock), start_(now()) {}
+  double seconds() const { return now() - start_; }
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+ private:
+  double now() const {
+    timespec time{};
+    ::clock_gettime(clock_, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  clockid_t clock_;
+  double start_;
+};
 
 /// Samples of noise, all with the target 0.
 class NoiseBatch {
@@ -51,7 +63,8 @@ class NoiseBatch {
 class Training {
  public:
   Training(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, Device& device)
-      : noise_(network.image, settings.task.target, batch_size),
+      : clock_(settings.clock),
+        noise_(network.image, settings.task.target, batch_size),
         communicator_(make_self_communicator(device)),
         tower_(network, settings.task,
                {.batch_size = batch_size, .arithmetic = settings.arithmetic, .optimizer = settings.optimizer}, device,
@@ -61,13 +74,14 @@ class Training {
   }
   /// Takes a step and returns its seconds.
   double timed_step() {
-    const auto start = Clock::now();
+    const Stopwatch watch(clock_);
     tower_.step({.step = step_++, .batch = noise_.batch()});
     tower_.next_result(Results::all);
-    return seconds_since(start);
+    return watch.seconds();
   }
 
  private:
+  clockid_t clock_;
   NoiseBatch noise_;
   std::unique_ptr<Communicator> communicator_;
   Tower tower_;
@@ -93,9 +107,10 @@ std::int64_t batch_within(double limit, const Network& network, const StepTimeSe
 /// The median time of a step. Runs at least 2 steps, then further steps until `seconds` have passed, at most 30.
 double median_step(Training& training, double seconds) {
   std::vector<double> times;
-  const auto start = Clock::now();
-  while (times.size() < 2 || (times.size() < 30 && seconds_since(start) < seconds)) {
+  double spent = 0.0;
+  while (times.size() < 2 || (times.size() < 30 && spent < seconds)) {
     times.push_back(training.timed_step());
+    spent += times.back();
   }
   std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
   return times[times.size() / 2];
@@ -105,7 +120,7 @@ double median_step(Training& training, double seconds) {
 
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device) {
   constexpr double steps = 4.0;  // steps with the measured batch, including the first step
-  const auto start = Clock::now();
+  const Stopwatch watch(settings.clock);
   NetworkSettings network_settings = settings.network;
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);
   const Network network = make(network_settings);
@@ -120,13 +135,13 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
   {
     Training training(network, settings, least, device);
     time.seconds = training.timed_step();
-    const double left = settings.seconds - seconds_since(start);
+    const double left = settings.seconds - watch.seconds();
     const std::int64_t batch = batch_within(left / (steps * time.seconds_per_image()), network, settings, device);
     if (batch <= least) return {.batch_size = least, .seconds = median_step(training, left)};
     time.batch_size = batch;
   }
   Training training(network, settings, time.batch_size, device);
-  time.seconds = median_step(training, settings.seconds - seconds_since(start));
+  time.seconds = median_step(training, settings.seconds - watch.seconds());
   return time;
 }
 
@@ -134,14 +149,15 @@ double training_seconds_per_image(const NamedNetwork& network, const PictureStep
   const NetworkSettings form{.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
                              .outputs = step.classes,
                              .regularization = 0.0001f};
-  CpuDevice device(step.threads);
+  CpuDevice device(1);
   const StepTimeSettings settings{
       .network = form,
       .task = classification_task({.classes = step.classes}),
       .arithmetic = automatic_precision(device.kind(), {available_isas().back()}, network.make(form), step.batch_size),
       .optimizer = image_program().defaults.optimizer.update,
       .batch_size = step.batch_size,
-      .seconds = step.seconds};
+      .seconds = step.seconds,
+      .clock = CLOCK_THREAD_CPUTIME_ID};
   return measure_step(network.make, settings, device).seconds_per_image();
 }
 

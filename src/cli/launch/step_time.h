@@ -3,6 +3,8 @@
 // Reading and decoding of records and averaging over ranks are not part of the measurement.
 #pragma once
 
+#include <ctime>
+
 #include <cstdint>
 
 #include "carillon/cli/program_spec.h"
@@ -18,6 +20,8 @@ struct StepTimeSettings {
   std::int64_t batch_size = 32;      ///< largest batch to measure
   double seconds = 3.0;              ///< approximate duration of the measurement
   int processes = 1;                 ///< processes of this host that measure at the same time
+  /// CLOCK_THREAD_CPUTIME_ID, for a device of one thread: other programs on its core hardly change the result.
+  clockid_t clock = CLOCK_MONOTONIC;
 };
 
 struct StepTime {
@@ -34,11 +38,10 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
 /// A classification of square colour pictures, as image_train trains it, in one process.
 struct PictureStep {
   std::int64_t image_size = 32, batch_size = 32, classes = 10;
-  int threads = 1;
   double seconds = 3.0;  ///< approximate duration of the measurement
 };
 
-/// Seconds of a training step per image, on the CPU. Sets the number of OpenMP threads of the calling thread.
+/// Seconds of a core for a training step per image. Sets the number of OpenMP threads of the calling thread to 1.
 /// Errors: as measure_step.
 double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step);
 

@@ -24,7 +24,7 @@ namespace {
 /// A candidate must be able to process each picture this often: with fewer epochs, a larger network has no advantage.
 constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
 /// The largest number of epochs; more epochs improve the result little.
-constexpr double most_epochs = 200.0;
+constexpr std::int64_t most_epochs = 200;
 /// Without --minutes, the planned time is the time of this many epochs of the first candidate, within limits.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
@@ -125,10 +125,8 @@ TrainingChoice choose_training(const ChoiceInput& input) {
   return choice;
 }
 
-std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size) {
-  const double epoch = std::max(1.0, std::ceil(static_cast<double>(pictures) / static_cast<double>(batch_size)));
-  const double steps = std::clamp(seconds / seconds_per_step, epoch, most_epochs * epoch);
-  return static_cast<std::int64_t>(steps);
+std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size) {
+  return most_epochs * std::max<std::int64_t>(1, (pictures + batch_size - 1) / batch_size);
 }
 
 std::int64_t batch_for(std::int64_t pictures) {

@@ -75,8 +75,8 @@ struct TrainingChoice {
 /// within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The number of steps that fit into `seconds`: at least one epoch, and at most the largest useful number of epochs.
-std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size);
+/// The number of steps of the largest useful number of epochs.
+std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// The default number of pictures per step for a training on this many pictures.
 std::int64_t batch_for(std::int64_t pictures);
@@ -85,8 +85,8 @@ std::int64_t batch_for(std::int64_t pictures);
 /// number up to `processors` that divides the batch and gives each rank at least 16 pictures per step.
 std::int64_t ranks_for(std::int64_t batch_size, int processors);
 
-/// The optimiser, its schedule over `steps` steps, and the augmentation, as lines `name = value` for --config of
-/// image_train.
+/// The optimiser, its schedule over at most `steps` steps, and the augmentation, as lines `name = value` for --config
+/// of image_train.
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps);
 
 /// The settings of a training that the weights of `carillon train --from` require.

@@ -95,6 +95,10 @@ void declare_length(OptionSet& set, OptimizerOptions& o) {
   set.add("epochs", o.epochs, Interval::not_negative,
           "passes over the training records, also fractions such as 0.5; sets --max-steps; 0: not used");
   set.add(
+      "time-budget", o.time_budget, Interval::not_negative,
+      "seconds for the whole run, also over several starts: it ends at the step that the speed allows, at --max-steps "
+      "at the latest, and its schedule is fitted into these steps; 0: unlimited");
+  set.add(
       "freeze", o.freeze,
       "patterns of variables that are not trained, e.g. 'stem/*'; a batch norm whose variables all match also keeps "
       "and uses its running statistics",
@@ -174,6 +178,11 @@ void check(const OptionSet& set, const OptimizerOptions& o) {
   check_groups_of_rule(o.update);
   check(set, o.schedule);
   check_lookahead(set, o.update.lookahead);
+  if (o.time_budget > 0.0 && o.update.lookahead.every > 0) {
+    fail(ExitCode::usage,
+         "--time-budget {}: cannot be combined with --lookahead-every, which counts steps: use --max-steps alone",
+         o.time_budget);
+  }
 }
 
 void choose_length(const OptionSet& set, OptimizerOptions& o) {

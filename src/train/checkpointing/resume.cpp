@@ -57,10 +57,13 @@ RunStart load_or_initialize(const CheckpointOptions& options, const ModelOptions
   require_same_task(*loaded, description);
   tower.restore(*loaded);
   print_resumed(*loaded, options, description);
+  const std::optional<PacePoint> pace = logged_pace(options.train_dir, loaded->state.global_step);
   return {.position = {.step = loaded->state.global_step,
                        .stream_position = loaded->state.stream_position,
                        .resumed = true},
-          .same_evaluation = same_evaluation(loaded->state.options_json, description)};
+          .same_evaluation = same_evaluation(loaded->state.options_json, description),
+          .has_pace = pace.has_value(),
+          .pace = pace.value_or(PacePoint{})};
 }
 
 /// Evaluates `condition` on rank 0 and returns the result on all ranks. Collective. Errors: the errors of `condition`.
@@ -160,7 +163,9 @@ std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, E
   const std::string why =
       end == EndCause::target
           ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
-      : end == EndCause::patience      ? fmt::format("where --patience {} ended the run", options.task.patience)
+      : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
+      : options.optimizer.time_budget > 0.0
+          ? fmt::format("where --time-budget {} ended the run", options.optimizer.time_budget)
       : options.optimizer.epochs > 0.0 ? fmt::format("and --epochs {} has {}", options.optimizer.epochs,
                                                      count_text(options.optimizer.max_steps, "step"))
                                        : fmt::format("and --max-steps is {}", options.optimizer.max_steps);

@@ -7,6 +7,7 @@
 #include "carillon/cli/options/train_options.h"
 #include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
+#include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/evaluation/task_score.h"
@@ -17,6 +18,8 @@ namespace carillon {
 struct RunStart {
   RunPosition position;
   bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
+  bool has_pace = false;         ///< a resumed run has logged `pace`
+  PacePoint pace = {};           ///< the last one up to `position`
 };
 
 /// Rank 0 loads its tower from a checkpoint or initializes it (init_from.h), according to --resume and --fresh, and

@@ -55,6 +55,12 @@ ExitCode Trainer::run() {
   }
   const RunStart start = start_or_resume(options_.checkpoint, options_.model, dataset(), description_, *tower_, mpi_);
   position_ = start.position;
+  if (options_.optimizer.time_budget > 0.0 && options_.optimizer.trains()) {
+    pace_.emplace(options_.optimizer.max_steps, position_.step,
+                  start.has_pace ? std::optional(start.pace) : std::nullopt);
+    used_before_ = pace_->point().seconds;
+    options_.optimizer.max_steps = pace_->point().last_step;
+  }
   if (position_.resumed) {
     const ResumedRun resumed{options_, start, eval_dataset_.has_value(), score_, *checkpoints_, *tower_, mpi_};
     if (const std::optional<EndCause> end = end_of_resumed(resumed, patience_)) {
@@ -195,6 +201,7 @@ ExitCode Trainer::train() {
   describe_data();
   log_.start_clock();
   checkpoints_->start_clock();
+  if (pace_) log_.log_pace(pace_->point());
   // The host thread of a GPU does not wait while the GPU waits for other ranks, so its work time does not reveal
   // stragglers.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
@@ -202,7 +209,9 @@ ExitCode Trainer::train() {
   if (position_.resumed && eval_dataset_) evaluate();
   if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
   while (position_.step < options_.optimizer.max_steps && !ends_early()) {
-    const StepPlan plan = plan_step(position_.step, options_);
+    if (pace_ && pace_->is_due(position_.step)) replan();
+    StepPlan plan = plan_step(position_.step, options_);
+    if (pace_) plan.schedule_step = pace_->schedule_step(plan.step);
     if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
     // Later steps would change the variables that the replay of a diverged step needs.
@@ -252,8 +261,11 @@ void Trainer::take_step(const StepPlan& plan) {
   const auto start = enter(Phase::data);
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   log_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
-  TowerStep request{
-      .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .reports_l2 = plan.tells_loss()};
+  TowerStep request{.step = plan.step,
+                    .schedule_step = plan.schedule_step,
+                    .batch = batch,
+                    .request_sync = own_requests().any(),
+                    .reports_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { log_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
@@ -295,7 +307,7 @@ void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
   check_total_loss(result);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
-  log_.log_step(plan, result, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
+  log_.log_step(plan, result, optimizer_.learning_rate.rate(plan.schedule_step), std::move(rank_seconds));
 }
 
 void Trainer::check_task_loss(const StepResult& result) {
@@ -315,6 +327,26 @@ void Trainer::check_total_loss(const StepResult& result) {
   const std::string line = nonfinite_line(result.step, total);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   fail_with_l2_cause(line, *tower_, device_, mpi_);
+}
+
+void Trainer::replan() {
+  take_results(Results::all);
+  std::array<std::int64_t, 2> plan{};  // steps that are left, milliseconds used
+  if (mpi_.rank() == 0) {
+    const PhaseSeconds now = phases_.seconds();
+    const double steps = static_cast<double>(position_.step - pace_->point().step);
+    const double used = used_before_ + now.total();
+    const MeasuredPace measured{
+        .step = (now.data + now.training - planned_at_.data - planned_at_.training) / steps,
+        .evaluation = evaluations_ > 0 ? now.evaluation / static_cast<double>(evaluations_) : 0.0,
+        .eval_every = eval_dataset_ ? options_.data.eval_every : 0};
+    plan = {steps_within(options_.optimizer.time_budget - used, measured), std::llround(1000.0 * used)};
+    planned_at_ = now;
+  }
+  mpi_.broadcast(std::as_writable_bytes(std::span(plan)), 0);
+  pace_->replan(position_.step, plan[0], static_cast<double>(plan[1]) / 1000.0);
+  options_.optimizer.max_steps = pace_->point().last_step;
+  log_.log_pace(pace_->point());
 }
 
 void Trainer::save() {
@@ -345,6 +377,7 @@ void Trainer::evaluate() {
       evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
   const Score score = score_.of(*metric);
   evaluated_step_ = position_.step;
+  ++evaluations_;
   log_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
   // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption. They
   // must not change its result.

@@ -25,6 +25,7 @@
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/training_records.h"
+#include "src/train/loop/pace.h"
 #include "src/train/loop/step_plan.h"
 #include "src/train/loop/step_times.h"
 #include "src/train/loop/training_log.h"
@@ -86,13 +87,15 @@ class Trainer {
   void check_task_loss(const StepResult& result);
   void check_total_loss(const StepResult& result);
   void evaluate();
+  /// Fits the rest of the run into --time-budget. Collective.
+  void replan();
   void save();
   /// Saves because time has passed. Equal runs save at different steps, so saving must not change a bit of later steps.
   void save_by_time();
 
   std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
 
-  TrainOptions options_;  ///< with the max_steps of --epochs once the data are open
+  TrainOptions options_;  ///< with the max_steps of --epochs once the data are open, and of --time-budget
   RunDescription description_;
   TaskScore score_;
   Patience patience_;
@@ -121,6 +124,10 @@ class Trainer {
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
+  std::optional<Pace> pace_;                      ///< with --time-budget
+  double used_before_ = 0.0;                      ///< seconds of --time-budget that earlier starts used
+  PhaseSeconds planned_at_;                       ///< the times at the last plan of the pace
+  std::int64_t evaluations_ = 0;                  ///< by this process
   std::optional<LastStepSaver> last_step_saver_;  ///< on a CPU, from the first step on; uses the members above
   std::int64_t resumed_step_ = -1;                ///< step of the checkpoint that the run resumed from
   std::int64_t saved_step_ = -1;                  ///< step of the newest checkpoint, which may not be complete

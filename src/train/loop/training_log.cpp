@@ -250,6 +250,10 @@ void TrainingLog::show_progress(const StepResult& latest, const std::vector<std:
   console.progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }
 
+void TrainingLog::log_pace(const PacePoint& point) {
+  if (writer_) writer_->log->pace(point);
+}
+
 void TrainingLog::log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent) {
   if (!writer_) return;
   writer_->log->evaluation(step, metric);

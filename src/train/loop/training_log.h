@@ -78,6 +78,8 @@ class TrainingLog {
                 std::vector<double> rank_seconds = {});
   /// Updates the progress bar. Prints the nodes of the captured step once (--log-device-placement).
   void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
+  /// Logs a new end of a run with --time-budget.
+  void log_pace(const PacePoint& point);
   /// Logs an evaluation. Its duration `spent` does not count as step time.
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
 

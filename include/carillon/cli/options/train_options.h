@@ -163,6 +163,7 @@ Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps);
 struct OptimizerOptions {
   /// Global step at which the training ends. With `epochs`, resolve_epochs sets it once the records are counted.
   std::int64_t max_steps = 1000;
+  double time_budget = 0.0;         ///< seconds for the run, which the schedule is fitted into; 0: unlimited
   double epochs = 0.0;              ///< passes over the training records, in place of max_steps; 0: not given
   double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
   OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
