@@ -47,12 +47,19 @@ struct AttentionShape {
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_size())); }
 };
 
-/// Tensors: inputs {qkv}, outputs {y}.
+/// Tensors: inputs {qkv}, outputs {y}. Uses make_attention_bf16_cpu for tensors in bf16.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
+/// Requires tensors in bf16.
+std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const OpContext& context,
+                                            const OpTensors& tensors);
 /// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: as
 /// make_attention_products_cuda.
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
+/// By matrix products, in every arithmetic and with every head size. Errors: failed (the scores of one head and sample
+/// do not fit into the device's workspace).
+std::unique_ptr<Op> make_attention_products_cuda(const AttentionParams& params, const OpContext& context,
+                                                 const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,11 +1,15 @@
+// attention in bf16 on a CPU, by products of tiles (kernels/shared/bf16_tiles.h).
+//
+// The operands of all products are bf16. q, k, v and dy are bf16 in memory. The weights exp(S - largest S) in forward,
+// and P and dS in backward, are rounded to bf16. Scores, their gradients and all sums are float32.
+//
 // Each thread computes one head of one sample at a time. Scores are computed for a chunk of queries at a time, so that
 // they stay in the second-level cache.
-#include "kernels/attention/attention_bf16_cpu.h"
-
 #include <omp.h>
 
 #include <algorithm>
 
+#include "kernels/attention/attention.h"
 #include "kernels/attention/attention_rows_cpu.h"
 #include "kernels/shared/bf16_tiles.h"
 #include "src/device/cpu_device.h"

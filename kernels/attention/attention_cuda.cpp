@@ -6,7 +6,6 @@
 #include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_plan_cuda.h"
-#include "kernels/attention/attention_products_cuda.h"
 #include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
 

@@ -1,4 +1,5 @@
-// The CUDA kernels of attention, which run between the matrix products (attention_products_cuda.cu).
+// The arithmetic of attention for one element, on CPU and GPU, and the CUDA kernels, which run between the matrix
+// products (attention_products_cuda.cu).
 //
 //   forward    AttentionWeights: P from S
 //   backward   AttentionScoreGradients: P and dS from S and dP
@@ -10,11 +11,24 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/attention/attention_math.h"
+#include "kernels/elementwise/exp_below_zero.h"
 #include "kernels/shared/block_kernel.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
+
+/// The numbers that forward keeps for each row of scores, for backward.
+struct AttentionRow {
+  float largest;      ///< score, before it is scaled
+  float inverse_sum;  ///< 1 / sum of the row's weights
+};
+
+/// The weight of a score: exp((score - largest) * scale), or 0 below exp(-86). NaN if the difference of the scores is
+/// not finite.
+CARILLON_HOST_DEVICE inline float attention_weight(float score, float largest, float scale) {
+  const float x = (score - largest) * scale;
+  return (x < -86.0f ? 0.0f : exp_below_zero(x)) + (x - x);
+}
 
 /// The rows of scores of one head of some samples, [samples, tokens, row_stride]; a row has `tokens` columns. Both
 /// kernels overwrite the scores.

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/attention/attention.h"
 #include "kernels/attention/attention_kernels.h"
-#include "kernels/attention/attention_products_cuda.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/shared/matrix_product_cuda.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "carillon/core/parallel.h"
-#include "kernels/attention/attention_math.h"
+#include "kernels/attention/attention_kernels.h"
 
 namespace carillon {
 

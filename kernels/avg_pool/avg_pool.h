@@ -39,8 +39,6 @@ struct AvgPoolGeometry {
 };
 
 /// Tensors: inputs {x}, outputs {y}, no parameters.
-std::unique_ptr<Op> make_avg_pool_cpu(const AvgPoolGeometry& geometry, const OpContext& context,
-                                      const OpTensors& tensors);
 std::unique_ptr<Op> make_avg_pool_cuda(const AvgPoolGeometry& geometry, const OpContext& context,
                                        const OpTensors& tensors);
 

@@ -94,7 +94,6 @@ struct BatchNormForm {
 
 /// Tensors: inputs {x} or, if has_addend, {x, addend}, outputs {y} or, if has_second_gradient, {y, second}, parameters
 /// {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.
-std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

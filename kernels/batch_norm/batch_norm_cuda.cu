@@ -1,7 +1,7 @@
 // batch_norm on a GPU. Forward (also in evaluation, or if the op is frozen) and backward have two kernels each. If the
 // statistics are computed over all ranks, forward and backward each have an exchange and one further kernel.
 #include "kernels/batch_norm/batch_norm.h"
-#include "kernels/batch_norm/batch_norm_channel_kernels.h"
+#include "kernels/batch_norm/batch_norm_kernels.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"

@@ -1,4 +1,5 @@
-// The kernels of batch_norm on a GPU.
+// The kernels of batch_norm on a GPU: sums over rows, their combination by channel, and the application of the
+// channels' results to elements.
 //
 //   forward    ColumnSums<BatchMoments, CombineMoments>, NormaliseRows
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
@@ -14,6 +15,7 @@
 #include "kernels/batch_norm/batch_norm_math.h"
 #include "kernels/elementwise/functions.h"
 #include "kernels/shared/column_sums.h"
+#include "kernels/shared/packed_rows.h"
 
 namespace carillon {
 
@@ -134,6 +136,192 @@ struct SumGradients {
     float gradient = to_float(row.dy.at[i]);
     if constexpr (has_second) gradient += to_float(row.second.at[i]);
     return stored_as<T>((row.positive >> i & 1u) != 0 ? gradient : 0.0f);
+  }
+};
+
+/// The variables and results of the channels, [columns] each.
+struct BatchNormChannels {
+  const float *gamma = nullptr, *beta = nullptr;  ///< gamma null: 1
+  float *moving_mean = nullptr, *moving_variance = nullptr;
+  ChannelStatistics* statistics = nullptr;
+  ChannelNorms norm;
+  float epsilon = 0.0f, momentum = 0.0f;
+  bool frozen = false;  ///< BatchNormForm::frozen
+
+  CARILLON_HOST_DEVICE float gamma_of(std::int64_t c) const { return gamma == nullptr ? 1.0f : gamma[c]; }
+  CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const ChannelStatistics& of) const {
+    statistics[c] = of;
+    const ChannelNorm values = channel_norm(of, gamma_of(c), beta[c]);
+    norm.centre[c] = values.centre;
+    norm.scale[c] = values.scale;
+    norm.offset[c] = values.offset;
+  }
+  /// Sets the normalisation of channel c from the moments of a batch, and updates the moving statistics.
+  CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const Moments& batch) const {
+    set_norm(c, take_batch(batch, epsilon, momentum, moving_mean[c], moving_variance[c]));
+  }
+  /// The coefficients of dx for channel c. `of`: sums over `count` rows.
+  CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const ChannelSums& of) const {
+    if (frozen) return frozen_channel_gradient(statistics[c], gamma_of(c), of.sum, of.product);
+    return channel_gradient(statistics[c], gamma_of(c), count, of.sum, of.product);
+  }
+};
+
+/// The sums of this rank, [columns] each.
+using OwnSums = ColumnParts;
+
+/// For ColumnSums<BatchMoments>: computes the batch's mean and variance from the blocks' moments.
+struct CombineMoments : ColumnFinish {
+  BatchNormChannels channels;
+  OwnSums own = {};  ///< receives means and squares for NormOfRanks; null: normalise with those of this rank
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
+                                int thread) const {
+    const std::int64_t c = column_of(cut, column_block, thread);
+    if (c >= cut.columns) return;
+    const double shift = parts.first[c];  // the mean of a block
+    if constexpr (phase == 0) {
+      sum_parts(shared, cut, parts, column_block, thread,
+                [&](int row_block, double mean, double squares, double& first, double& second) {
+                  const double rows = static_cast<double>(cut.rows_of(row_block)), distance = mean - shift;
+                  first += rows * distance;
+                  second += squares + rows * distance * distance;
+                });
+    } else if (thread < width(cut)) {
+      const Moments batch = moments_about(shift, static_cast<double>(cut.rows), total(shared.first, cut, thread),
+                                          total(shared.second, cut, thread));
+      if (own.first == nullptr) return channels.set_norm(c, batch);
+      own.first[c] = batch.mean;
+      own.second[c] = batch.squares;
+    }
+  }
+};
+
+/// For ColumnSums<BatchGradients> and ColumnSums<SumGradients>: computes the variables' gradients and the coefficients
+/// of dx from the blocks' sums.
+struct CombineGradients : ColumnFinish {
+  BatchNormChannels channels;
+  ChannelGradients gradient;
+  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
+  OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: compute the coefficients from them
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
+                                int thread) const {
+    if constexpr (phase == 0) {
+      sum_parts(shared, cut, parts, column_block, thread);
+    } else {
+      const std::int64_t c = column_of(cut, column_block, thread);
+      if (thread >= width(cut) || c >= cut.columns) return;
+      const ChannelSums sums{total(shared.first, cut, thread), total(shared.second, cut, thread)};
+      const ChannelGradient of = channels.gradient_of(c, static_cast<double>(cut.rows), sums);
+      if (dgamma != nullptr) dgamma[c] = of.dgamma;
+      if (dbeta != nullptr) dbeta[c] = of.dbeta;
+      if (own.first == nullptr) return gradient.set(c, of);
+      own.first[c] = sums.sum;
+      own.second[c] = sums.product;
+    }
+  }
+};
+
+/// For ForEachElement over channels: the normalisation with the batches of all ranks.
+struct NormOfRanks {
+  ValuesOfRanks moments;  ///< OwnSums of CombineMoments
+  double rows = 0.0;      ///< rows of a rank
+  BatchNormChannels channels;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    channels.set_norm(c, moments_of_ranks(moments.channel(c), rows));
+  }
+};
+
+/// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
+struct GradientsOfRanks {
+  ValuesOfRanks sums;  ///< OwnSums of CombineGradients
+  double rows = 0.0;   ///< rows of a rank
+  BatchNormChannels channels;
+  ChannelGradients gradient;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    gradient.set(c, channels.gradient_of(c, rows * sums.ranks, sums_of_ranks(sums.channel(c))));
+  }
+};
+
+/// For ForEachElement over channels: the normalisation in evaluation, and of a frozen batch norm.
+struct MovingNorm {
+  BatchNormChannels channels;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    channels.set_norm(c, moving_statistics(channels.moving_mean[c], channels.moving_variance[c], channels.epsilon));
+  }
+};
+
+template <typename T, int n, typename Activation, bool has_addend>
+struct NormaliseRows {
+  PackedRows<n> at;
+  ChannelNorms norm;
+  const T* x = nullptr;       ///< [rows, columns]
+  const T* addend = nullptr;  ///< [rows, columns], with has_addend
+  T* y = nullptr;             ///< [rows, columns]
+  /// [rows, columns / n] Receives positive_bits of y; null: not written. Only with has_addend.
+  std::uint8_t* positive = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::uint32_t c = at.column(index);
+    const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
+                         offset = load<n>(norm.offset + c);
+    struct Row {
+      Pack<T, n> x, addend;
+    };
+    const auto load_row = [&](std::int64_t element) {
+      Row row{load<n>(x + element), {}};
+      if constexpr (has_addend) row.addend = load<n>(addend + element);
+      return row;
+    };
+    at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
+      Pack<T, n> values;
+      for (int i = 0; i < n; ++i) {
+        const float z = norm_at(to_float(row.x.at[i]) - centre.at[i], scale.at[i], offset.at[i]);
+        values.at[i] = stored_as<T>(Activation::value(has_addend ? z + to_float(row.addend.at[i]) : z));
+      }
+      if constexpr (has_addend) {
+        if (positive != nullptr) positive[element / n] = positive_bits(values);
+        store_to_tensor(values, y + element);
+      } else {
+        store(values, y + element);
+      }
+    });
+  }
+};
+
+template <typename T, int n, typename Activation>
+struct BatchNormGradient {
+  PackedRows<n> at;
+  ChannelNorms norm;
+  ChannelGradients gradient;
+  const T* x = nullptr;   ///< [rows, columns]
+  const T* dy = nullptr;  ///< [rows, columns]; may be dx. With an addend: dz
+  T* dx = nullptr;        ///< [rows, columns]
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::uint32_t c = at.column(index);
+    const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
+                         offset = load<n>(norm.offset + c), direct = load<n>(gradient.direct + c),
+                         slope = load<n>(gradient.slope + c), constant = load<n>(gradient.constant + c);
+    struct Row {
+      Pack<T, n> x, dy;
+    };
+    const auto load_row = [&](std::int64_t element) { return Row{load<n>(x + element), load<n>(dy + element)}; };
+    at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
+      Pack<float, n> gradients;
+      for (int i = 0; i < n; ++i) {
+        const float distance = to_float(row.x.at[i]) - centre.at[i];
+        const float dz = Activation::gradient(norm_at(distance, scale.at[i], offset.at[i]), to_float(row.dy.at[i]));
+        gradients.at[i] = gradient_at(dz, distance, direct.at[i], slope.at[i], constant.at[i]);
+      }
+      store_floats(gradients, dx + element);
+    });
   }
 };
 

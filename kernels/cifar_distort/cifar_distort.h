@@ -6,8 +6,8 @@
 //   y_b = (v - mean) / max(std, 1 / sqrt(n))              y: [batch, crop_height, crop_width, channels] float32 (NHWC)
 //
 // mean and std (of the population) are over all n values of the crop; no value is clipped. Crop, flip, brightness and
-// contrast depend only on the seed and the stream position (cifar_distort_draw.h). Without `distort`, the crop
-// is the centre. All four steps are one exact map per channel, computed from integer sums (cifar_distort_math.h);
+// contrast depend only on the seed and the stream position (cifar_distort_kernels.h). Without `distort`, the crop
+// is the centre. All four steps are one exact map per channel, computed from integer sums (cifar_distort_kernels.h);
 // brightness cancels out. The op is the first of a graph: it has no tensor inputs and no gradient. Source: TensorFlow's
 // CIFAR-10 tutorial.
 #pragma once
@@ -36,8 +36,6 @@ Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortPar
 extern const OpType cifar_distort_op;
 
 /// Tensors: outputs {y}.
-std::unique_ptr<Op> make_cifar_distort_cpu(const CifarDistortParams& params, const OpContext& context,
-                                           const OpTensors& tensors);
 std::unique_ptr<Op> make_cifar_distort_cuda(const CifarDistortParams& params, const OpContext& context,
                                             const OpTensors& tensors);
 

@@ -1,13 +1,114 @@
-// The kernel of cifar_distort: one block per image. Its sums are integers, so their order does not matter.
+// The arithmetic of cifar_distort on CPU and GPU: the random draws of a sample, and the map from bytes to output. Then
+// the kernel on a GPU.
+//
+// The draws are a function of seed and stream position, equal at any number of ranks and after a resume.
+//
+// Brightness, contrast and standardisation are one affine map per channel. m_c and V_c: mean and variance of channel c
+// of the crop; b: brightness; f: contrast.
+//   after contrast   v' = (v - m_c) f + m_c + b
+//   mean             m = average over c of (m_c + b)
+//   variance         V = average over c of (f^2 V_c + (m_c + b - m)^2)
+//   y = (v' - m) / max(sqrt(V), 1 / sqrt(n)) = (v - k_c) factor + offset_c
+// m_c and V_c are exact, from integer sums. k_c is the integer nearest to m_c, so v - k_c is exact, and small if the
+// image is nearly constant and factor is large.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+
+#include "carillon/core/host_device.h"
+#include "carillon/core/philox.h"
 #include "carillon/graph/step_inputs.h"
-#include "kernels/cifar_distort/cifar_distort_draw.h"
-#include "kernels/cifar_distort/cifar_distort_math.h"
 #include "kernels/shared/block_kernel.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
+
+struct CifarDistortDraw {
+  std::uint32_t offset_y = 0, offset_x = 0;  ///< first row and column of the crop in the source
+  bool flip = false;                         ///< left-right
+  float brightness = 0.0f;                   ///< added
+  float contrast = 1.0f;                     ///< factor for the distance from the channel's mean
+};
+
+/// Number of positions of a crop in each direction: source - crop + 1.
+struct CropPlaces {
+  std::uint32_t rows = 1, columns = 1;
+};
+
+/// Uniform in [low, high). A fused multiply-add, so that every processor rounds alike.
+CARILLON_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low, float high) {
+  return std::fma(uniform_float(word), high - low, low);
+}
+
+/// The distortion of the sample at stream position `position`.
+CARILLON_HOST_DEVICE inline CifarDistortDraw draw_cifar_distortion(std::uint64_t seed, std::uint64_t position,
+                                                                   CropPlaces places) {
+  PhiloxDraws draws(seed, RandomPurpose::augmentation, position);
+  CifarDistortDraw draw;
+  draw.offset_y = draws.below(places.rows);
+  draw.offset_x = draws.below(places.columns);
+  draw.flip = draws.word() >> 31 != 0;
+  draw.brightness = uniform_between(draws.word(), -63.0f, 63.0f);
+  draw.contrast = uniform_between(draws.word(), 0.2f, 1.8f);
+  return draw;
+}
+
+/// The crop in evaluation: the centre, undistorted.
+CARILLON_HOST_DEVICE inline CifarDistortDraw centre_crop(CropPlaces places) {
+  CifarDistortDraw draw;
+  draw.offset_y = (places.rows - 1) / 2;
+  draw.offset_x = (places.columns - 1) / 2;
+  return draw;
+}
+
+inline constexpr int max_image_channels = 4;
+
+/// Sums over one channel of a crop.
+struct ChannelSums {
+  std::int64_t values = 0, squares = 0;
+};
+
+/// y = (v - centre[c]) * factor + offset[c].
+struct ImageMap {
+  float factor = 1.0f;
+  std::int32_t centre[max_image_channels] = {};
+  float offset[max_image_channels] = {};
+};
+
+/// A fused multiply-add, so that every processor rounds alike.
+CARILLON_HOST_DEVICE inline float map_value(const ImageMap& map, int channel, std::uint8_t v) {
+  return std::fma(static_cast<float>(v - map.centre[channel]), map.factor, map.offset[channel]);
+}
+
+/// The map of a crop with `channels` channels of `pixels` values each. `sums`: by channel.
+CARILLON_HOST_DEVICE inline ImageMap image_map(const ChannelSums* sums, int channels, std::int64_t pixels,
+                                               const CifarDistortDraw& draw) {
+  const double count = static_cast<double>(pixels), contrast = draw.contrast;
+  double channel_mean[max_image_channels], mean = 0.0;
+  for (int c = 0; c < channels; ++c) {
+    channel_mean[c] = static_cast<double>(sums[c].values) / count + draw.brightness;
+    mean += channel_mean[c] / channels;
+  }
+  double variance = 0.0;
+  for (int c = 0; c < channels; ++c) {
+    const std::int64_t scaled = pixels * sums[c].squares - sums[c].values * sums[c].values;  // pixels^2 V_c
+    const double apart = channel_mean[c] - mean;
+    variance += (contrast * contrast * static_cast<double>(scaled) / (count * count) + apart * apart) / channels;
+  }
+  const double least = 1.0 / std::sqrt(count * channels), deviation = std::sqrt(variance);
+  const double inverse = 1.0 / (deviation > least ? deviation : least);
+
+  ImageMap map;
+  map.factor = static_cast<float>(contrast * inverse);
+  for (int c = 0; c < channels; ++c) {
+    const std::int64_t centre = (2 * sums[c].values + pixels) / (2 * pixels);
+    const double to_centre = static_cast<double>(centre * pixels - sums[c].values) / count;  // k_c - m_c
+    map.centre[c] = static_cast<std::int32_t>(centre);
+    map.offset[c] = static_cast<float>((to_centre * contrast + channel_mean[c] - mean) * inverse);
+  }
+  return map;
+}
 
 /// Extents of one channel of an image, in pixels.
 struct ImagePlane {

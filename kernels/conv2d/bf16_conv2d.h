@@ -5,15 +5,136 @@
 //     all its pixels are padding or between strides; otherwise tiles of zeros replace the pixels that are outside;
 //   weights gradient: a left tile is 16 channels of one column by twice 16 images or, for a single group of 16, by its
 //     images at a row of the upper and at one of the lower half;
-//   fewer than 16 channels: the columns that a row of the filter reads become channels (expanded_columns.h).
+//   fewer than 16 channels: the columns that a row of the filter reads become channels (ExpandedColumns).
 // Because zeros are multiplied, an infinity next to padding can cause a NaN; float32 convolutions would omit this
 // product.
 // The order of additions does not depend on the number of threads, so the bits do not depend on it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "carillon/core/parallel.h"
 #include "kernels/conv2d/conv2d_passes_cpu.h"
+#include "kernels/shared/bf16_tiles.h"
+#include "kernels/shared/window.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon {
+
+/// The source positions that a target position reads along one axis. A convolution reads x (source) for y (target); its
+/// data gradient reads dz (source) for dx (target).
+struct GatherAxis {
+  std::int64_t source, target;          ///< extents
+  std::int64_t window, stride, before;  ///< geometry of the convolution; before: padding
+  bool backward;
+
+  static GatherAxis forward_of(const SlidingWindow& w) {
+    return {w.input, w.output, w.window, w.stride, w.before, false};
+  }
+  static GatherAxis backward_of(const SlidingWindow& w) {
+    return {w.output, w.input, w.window, w.stride, w.before, true};
+  }
+
+  /// The source that target `at` reads at filter position `tap`; -1 if padding or a stride leaves no source there.
+  std::int64_t source_of(std::int64_t at, std::int64_t tap) const {
+    std::int64_t found = backward ? at + before - tap : at * stride + tap - before;
+    if (backward) {
+      if (found < 0 || found % stride != 0) return -1;
+      found /= stride;
+    }
+    return found >= 0 && found < source ? found : -1;
+  }
+
+  /// Targets at a distance of period() have the same taps, except at the edges.
+  std::int64_t period() const { return backward ? stride : 1; }
+
+  /// The sources that targets [first, last) read.
+  struct Range {
+    std::int64_t first, last;
+    std::int64_t length() const { return last - first; }
+  };
+  Range sources_of(std::int64_t first, std::int64_t last) const {
+    Range range{source, 0};
+    for (std::int64_t at = first; at < last; ++at) {
+      for (std::int64_t tap = 0; tap < window; ++tap) {
+        const std::int64_t found = source_of(at, tap);
+        if (found < 0) continue;
+        range = {std::min(range.first, found), std::max(range.last, found + 1)};
+      }
+    }
+    return range.first < range.last ? range : Range{0, 0};
+  }
+  /// The most sources that `count` consecutive targets read.
+  std::int64_t most_sources(std::int64_t count) const {
+    const std::int64_t most = backward ? (count + window - 2) / stride + 1 : (count - 1) * stride + window;
+    return std::min(most, source);
+  }
+};
+
+/// For a convolution of few channels, the columns that a row of the filter reads, side by side.
+///
+///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
+///
+/// Therefore a filter [r, r, c, o] with few channels becomes a filter [r, 1, r c, o] at the same address, which fills
+/// tiles better.
+class ExpandedColumns {
+ public:
+  /// x is bf16.
+  ExpandedColumns(CpuDevice& device, const Tensor& x, const SlidingWindow& columns);
+
+  /// Fills `tensor()` from x.
+  void fill() const;
+  /// [n, h, q, r c] in bf16.
+  const Tensor& tensor() const { return expanded_; }
+  /// The axis of the filter's columns, which are now channels.
+  SlidingWindow columns() const { return {columns_.output, columns_.output, 1, 1, 0, 0}; }
+
+ private:
+  Tensor x_;
+  SlidingWindow columns_;
+  Buffer memory_;
+  Tensor expanded_;
+};
+
+/// target = source * filters + bias, then an optional ReLU: y from x, or dx from dz. Source and target are bf16. With
+/// `accumulate`, which excludes biases and a ReLU: target = target + source * filters, rounded once.
+///
+/// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
+/// the filters have the layout of the forward convolution, [r, r, o, c].
+struct Bf16Convolution {
+  Tensor source, filters, bias, target;
+  GatherAxis rows, columns;
+  bool relu = false, accumulate = false;
+};
+
+/// dw = the sum over images and pixels of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw: [r, r, c, o] in
+/// float32.
+struct Bf16WeightsGradient {
+  Tensor x, dz, dw;
+  SlidingWindow rows, columns;
+};
+
+std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16Convolution& task);
+std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16WeightsGradient& task);
+
+inline constexpr std::int64_t half_tile = tile_elements / 2;
+/// Part of a core's second-level cache, for packed operands.
+inline constexpr std::int64_t packed_cache_bytes = std::int64_t{1} << 20;
+
+/// Number of floats that hold `elements` of bf16.
+inline std::int64_t floats_of(std::int64_t elements) { return ceil_divide(elements, 2); }
+
+/// The size of the largest part if `count` is split evenly into the fewest parts of at most `most`.
+inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
+  return ceil_divide(count, ceil_divide(count, most));
+}
+
+/// The number of images in a group: 16, or fewer in the last group.
+inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
+  return std::min(tile_rows, images - group * tile_rows);
+}
 
 /// x, y and their gradients are bf16.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/conv2d/bf16_passes_cpu.h"
+#include "kernels/conv2d/bf16_conv2d.h"
 #include "kernels/conv2d/workspace_layout.h"
 
 namespace carillon {

@@ -1,4 +1,4 @@
-// conv2d on a GPU: products of patches if the windows tile the input (patch_product_cuda.h), else cuDNN's convolutions
+// conv2d on a GPU: products of patches if the windows tile the input (patch_kernels.h), else cuDNN's convolutions
 // on NHWC activations.
 //
 // cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
@@ -8,7 +8,7 @@
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/conv2d/conv2d_plan_cuda.h"
-#include "kernels/conv2d/patch_product_cuda.h"
+#include "kernels/conv2d/patch_kernels.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
 #include "src/device/cuda_backend.h"

@@ -6,23 +6,43 @@
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
-// If there is a measured plan (measured_plans_cuda.h) and it is acceptable, it is used instead. Therefore the same GPU
-// and library always use the same plan. Acceptable kernels compute gradients of weights in the type of their operands,
-// and add float32 biases only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP)
-// are slow and use no tensor cores, and the others turn NaN into 0.
+// If there is a measured plan and it is acceptable, it is used instead. Therefore the same GPU and library always use
+// the same plan. Acceptable kernels compute gradients of weights in the type of their operands, and add float32 biases
+// only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP) are slow and use no
+// tensor cores, and the others turn NaN into 0.
+//
+// Measured plans are plans that were measured once on a GPU, and were the fastest for their convolution. A measurement
+// at every start could choose another kernel in every run, and then two runs would differ in their bits.
+// tests/gpu/time_conv_plans_gpu.cpp measures; tests/gpu/measured_plans.py writes the table, measured_plans.inc.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/conv2d/conv2d_layout.h"
-#include "kernels/conv2d/measured_plans_cuda.h"
 #include "kernels/shared/cudnn_target.h"
 
 namespace carillon {
+
+struct Conv2dTask;
+
+struct MeasuredPlan {
+  std::string_view convolution;  ///< as convolution_text
+  std::string_view kernel;       ///< cuDNN's name of the kernel, with its parameters
+};
+
+/// The table; empty if is_switched_off("measured_plans").
+std::span<const MeasuredPlan> measured_plans();
+
+/// The conditions of a measurement: GPU, version of cuDNN, pass, types, extents.
+std::string convolution_text(const GpuModel& gpu, std::size_t cudnn_version, const Conv2dTask& task);
+
+/// The kernel of the entry for `convolution`; empty: the table has none.
+std::string_view measured_kernel(std::span<const MeasuredPlan> plans, std::string_view convolution);
 
 /// y from x and weights; dW from x and dy; dx from dy and W.
 enum class Conv2dPass { forward, forward_bias, weights_gradient, data_gradient };

@@ -1,7 +1,7 @@
 // Chooses the Winograd convolution of each of an op's passes.
 #include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/conv2d/winograd.h"
-#include "kernels/conv2d/winograd_narrow_kernels.h"
+#include "kernels/conv2d/winograd_kernels.h"
 
 namespace carillon {
 

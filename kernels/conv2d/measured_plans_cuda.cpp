@@ -1,5 +1,4 @@
-#include "kernels/conv2d/measured_plans_cuda.h"
-
+// The table of measured plans (conv2d_plan_cuda.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,8 +1,16 @@
-// The kernels of patch_product_cuda.cu: they copy images to the matrix of their patches and back.
+// A convolution with windows that tile its input (windows_tile_input), on a GPU: a matrix product of patches, and the
+// kernels that copy images to the matrix of their patches and back.
+//
+//   y = patches W + b,  dW = patches^T dz,  patches of dx = dz W^T
 //
 // Windows that tile an image read each pixel at most once. The matrix of patches is [batch * output rows * output
 // columns, window * window * channels]: a row holds the pixels of a window, row by row. Pixels after the last window of
 // a row or column belong to no patch.
+//
+// W has the parameter's own layout, [window * window * in, filters]. Therefore the product for dW writes its float32
+// result directly to the memory of the parameter's gradient. For windows of one pixel, x is the matrix of patches. For
+// other windows the op has a buffer of the size of x: it contains the patches of x from forward to backward, and then
+// the patches of dx.
 #pragma once
 
 #include <cstdint>
@@ -75,5 +83,9 @@ struct ScatterPatches {
     store(place == PatchTiling::none ? Pack<T, n>{} : load<n>(patches + std::int64_t{place} * n), images + i * n);
   }
 };
+
+/// As make_conv2d_cuda. x must have as many channels as the weights.
+std::unique_ptr<Op> make_patch_product_cuda(const Conv2dGeometry& geometry, const OpContext& context,
+                                            const OpTensors& tensors);
 
 }  // namespace carillon

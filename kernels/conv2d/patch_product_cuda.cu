@@ -1,4 +1,3 @@
-#include "kernels/conv2d/patch_product_cuda.h"
 
 #include "kernels/conv2d/patch_kernels.h"
 #include "kernels/dense/dense.h"

@@ -1,5 +1,5 @@
-// WinogradKernels: the arithmetic of Winograd's convolution for one instruction set, tile size and filter size; the
-// loops are in winograd.h.
+// WinogradKernels and NarrowWinogradKernels: the arithmetic of Winograd's convolution for one instruction set, tile
+// size and filter size; the loops are in winograd.h.
 //
 // A convolution of stride 1 with a filter of r x r is computed in tiles of m x m outputs. Each tile reads n x n inputs,
 // n = m + r - 1, and needs n^2 products per channel pair in place of m^2 r^2.
@@ -12,7 +12,7 @@
 //   W = sum over tiles of V Z,  dg = G^T W G                      W: [n^2][channel][filter]
 //
 // At the end of an image, a whole tile would compute outputs outside the image. A short tile uses fewer points and
-// fewer products there. Short and whole tiles use the same filter transforms (winograd_transforms.h).
+// fewer products there. Short and whole tiles use the same filter transforms (winograd_tile.h).
 //
 // Vectors run across the channels of V and the filters of U, M, Z and W. These are contiguous in memory, as in
 // activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and filter counts in U and W.
@@ -88,5 +88,38 @@ struct WinogradKernels {
 
 /// The kernels for filters of this size; null if there are none.
 const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter);
+
+/// The kernels for images with few channels, such as photographs at the start of a network.
+///
+/// With few channels, a matrix product per frequency would spend most of its time on moving the result to and from
+/// memory. Therefore the products are fused with the transforms: with the transform of the outputs, and with the
+/// transform of the gradients. Vectors run across filters.
+///
+///   V [tile][n^2][4, of which the first are channels]    U, W [filters in vectors][n^2][channel][lane]
+struct NarrowWinogradKernels {
+  static constexpr int max_channels = 4;
+
+  int lanes;        ///< floats per vector
+  int tile;         ///< m
+  int filter;       ///< r
+  int frequencies;  ///< n^2
+
+  /// U of filters g [r, r, channels, filters].
+  void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, float* u);
+  /// V for `count` tiles from tile `first`. `zeros`: one zero per channel.
+  void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
+                           std::int64_t count, float* v);
+  /// y = A^T M A + bias with M = V U, then ReLU with `relu`, for these tiles. `bias` may be null.
+  void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
+                   const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
+  /// W = the sum over these tiles of V Z, or with `add` W += the sum.
+  void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
+                             const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
+  /// dg [r, r, channels, filters].
+  void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
+};
+
+/// The kernels for filters of this size; null if there are none.
+const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

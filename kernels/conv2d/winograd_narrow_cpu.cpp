@@ -5,8 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/conv2d/winograd.h"
-#include "kernels/conv2d/winograd_narrow_kernels.h"
-#include "kernels/conv2d/winograd_tiling.h"
+#include "kernels/conv2d/winograd_kernels.h"
 #include "kernels/conv2d/workspace_layout.h"
 #include "kernels/shared/for_isa.h"
 

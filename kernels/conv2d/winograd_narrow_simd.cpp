@@ -1,5 +1,5 @@
 // NarrowWinogradKernels for one instruction set.
-#include "kernels/conv2d/winograd_narrow_kernels.h"
+#include "kernels/conv2d/winograd_kernels.h"
 #include "kernels/conv2d/winograd_tile.h"
 #include "kernels/shared/simd.h"
 

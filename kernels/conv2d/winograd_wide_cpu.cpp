@@ -10,7 +10,6 @@
 #include "carillon/core/error.h"
 #include "kernels/conv2d/winograd.h"
 #include "kernels/conv2d/winograd_kernels.h"
-#include "kernels/conv2d/winograd_tiling.h"
 #include "kernels/conv2d/workspace_layout.h"
 #include "kernels/shared/for_isa.h"
 

@@ -1,9 +1,138 @@
+// The definition of dense, and the op on a CPU: oneDNN matrix products on plain layouts, with the bias as their
+// epilogue.
+//
+// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time on the way into its
+// kernel. Plain layouts cost 3 to 7 % compared with blocked weights, and save a reorder of W and dW in every step. If x
+// is sparse, the products that read x skip its zeros (sparse_product.h). In bf16, a layer is a 1x1 convolution.
 #include "kernels/dense/dense.h"
 
+#include <algorithm>
+#include <dnnl.hpp>
+#include <optional>
+#include <unordered_map>
+#include <variant>
+
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/sparse_product.h"
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/backend.h"
+#include "kernels/shared/bias_relu_backward.h"
+#include "kernels/shared/onednn.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon {
 namespace {
+
+using dnnl::memory;
+
+/// The extents of a matrix, and whether the tensor holds its transpose.
+struct MatrixView {
+  const Tensor* tensor;
+  std::int64_t rows, columns;
+  bool transposed = false;
+
+  memory::desc desc() const {
+    return {{rows, columns}, onednn_type(tensor->type), transposed ? memory::format_tag::ba : memory::format_tag::ab};
+  }
+};
+
+/// c = a b (+ bias), ready to run.
+class MatrixProduct {
+ public:
+  MatrixProduct(CpuDevice& device, const MatrixView& a, const MatrixView& b, const MatrixView& c,
+                const Tensor* bias = nullptr)
+      : stream_(device.dnnl_stream()) {
+    const memory::desc bias_desc =
+        bias ? memory::desc({1, c.columns}, onednn_type(bias->type), memory::format_tag::ab) : memory::desc();
+    primitive_ = onednn_matmul(device.engine(), a.desc(), b.desc(), bias_desc, c.desc());
+    arguments_ = {{DNNL_ARG_SRC, memory(a.desc(), device.engine(), a.tensor->data)},
+                  {DNNL_ARG_WEIGHTS, memory(b.desc(), device.engine(), b.tensor->data)},
+                  {DNNL_ARG_DST, memory(c.desc(), device.engine(), c.tensor->data)}};
+    if (bias) arguments_.insert({DNNL_ARG_BIAS, memory(bias_desc, device.engine(), bias->data)});
+  }
+
+  void run() const { primitive_.execute(stream_, arguments_); }
+
+ private:
+  dnnl::stream stream_;
+  dnnl::matmul primitive_;
+  std::unordered_map<int, memory> arguments_;
+};
+
+/// A product that reads x.
+using ProductOfInput = std::variant<MatrixProduct, SparseProductPass>;
+
+void run(const ProductOfInput& product) {
+  std::visit([](const auto& form) { form.run(); }, product);
+}
+
+class DenseCpu final : public Op {
+ public:
+  DenseCpu(const DenseForm& form, CpuDevice& device, const OpTensors& tensors) {
+    const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
+    const Tensor& weights = tensors.parameters.at(0);
+    const Tensor biases = tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
+    const std::int64_t in = weights.shape[0], out = weights.shape[1], rows = x.shape.element_count() / in;
+    const bool sparse = sparse_product_pays(device.isa(), form.input_density, out);
+    if (sparse) {
+      forward_.emplace(SparseProductPass(device, {.a = x, .b = weights, .bias = biases, .c = y, .relu = form.relu}));
+    } else {
+      forward_.emplace(
+          MatrixProduct(device, {&x, rows, in}, {&weights, in, out}, {&y, rows, out}, biases ? &biases : nullptr));
+      if (form.relu) relu_ = y;
+    }
+    if (tensors.parameter_gradients.empty()) return;
+    const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
+    const Tensor& dw = tensors.parameter_gradients.at(0);
+    if (biases) bias_relu_.emplace(form.relu ? y : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    if (sparse) {
+      weights_backward_.emplace(SparseProductPass(device, {.a = x, .b = dy, .c = dw, .transposed = true}));
+    } else {
+      weights_backward_.emplace(MatrixProduct(device, {&x, in, rows, true}, {&dy, rows, out}, {&dw, in, out}));
+    }
+    if (dx) {
+      data_backward_.emplace(device, MatrixView{&dy, rows, out}, MatrixView{&weights, out, in, true},
+                             MatrixView{&dx, rows, in});
+    }
+  }
+
+  void forward(Stream& /*stream*/) override {
+    run(*forward_);
+    if (relu_) relu_in_place(relu_);
+  }
+
+  void backward(Stream& /*stream*/) override {
+    if (bias_relu_) bias_relu_->run();
+    run(*weights_backward_);
+    if (data_backward_) data_backward_->run();
+  }
+
+ private:
+  std::optional<ProductOfInput> forward_, weights_backward_;
+  Tensor relu_;  ///< y, if the product does not apply the ReLU
+  std::optional<MatrixProduct> data_backward_;
+  std::optional<BiasReluBackward> bias_relu_;
+};
+
+/// The layer as a 1x1 convolution of images of one pixel, one for each row.
+std::unique_ptr<Op> make_dense_as_conv2d(bool relu, const OpContext& context, OpTensors tensors) {
+  const Shape weights_shape = tensors.parameters.at(0).shape;
+  const std::int64_t rows = tensors.inputs.at(0).shape.element_count() / weights_shape[0];
+  for (auto* const activations :
+       {&tensors.inputs, &tensors.input_gradients, &tensors.outputs, &tensors.output_gradients}) {
+    for (Tensor& of : *activations) of.shape = {rows, 1, 1, of.shape.element_count() / rows};
+  }
+  for (auto* const weights : {&tensors.parameters, &tensors.parameter_gradients}) {
+    if (!weights->empty()) weights->front().shape = {1, 1, weights->front().shape[0], weights->front().shape[1]};
+  }
+  const SlidingWindow pixel = slide(1, 1, 1, Padding::valid);
+  return make_conv2d_cpu({.vertical = pixel, .horizontal = pixel, .relu = relu}, context, tensors);
+}
+
+std::unique_ptr<Op> make_cpu(const DenseForm& form, const OpContext& context, const OpTensors& tensors) {
+  if (tensors.inputs.at(0).type == DType::bf16) return make_dense_as_conv2d(form.relu, context, tensors);
+  return std::make_unique<DenseCpu>(form, as_cpu(*context.device), tensors);
+}
 
 class DenseDefinition final : public OpDefinition {
  public:
@@ -22,7 +151,7 @@ class DenseDefinition final : public OpDefinition {
   bool keeps_output_gradient() const { return !form_.relu; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_dense_cpu(form_, context, tensors); },
+        context, [&] { return make_cpu(form_, context, tensors); },
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
   }
 

@@ -50,7 +50,6 @@ struct DenseForm {
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
-std::unique_ptr<Op> make_dense_cpu(const DenseForm& form, const OpContext& context, const OpTensors& tensors);
 /// `weights_copy`: the format of the compute copy of W, if there is one. The gradient of x may be in the memory of x.
 std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors,
                                     ComputeCopyFormat weights_copy = ComputeCopyFormat::same_layout);

@@ -50,8 +50,6 @@ struct DepthwiseGeometry {
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
-std::unique_ptr<Op> make_depthwise_conv2d_cpu(const DepthwiseGeometry& geometry, const OpContext& context,
-                                              const OpTensors& tensors);
 std::unique_ptr<Op> make_depthwise_conv2d_cuda(const DepthwiseGeometry& geometry, const OpContext& context,
                                                const OpTensors& tensors);
 

@@ -1,7 +1,7 @@
 // An activation on a GPU that also computes the gradient of the biases before it.
 #include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/gradient_sums_memory.h"
+#include "kernels/shared/gradient_sums.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

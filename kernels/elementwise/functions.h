@@ -18,7 +18,7 @@
 #include "carillon/core/host_device.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/exp_below_zero.h"
-#include "kernels/shared/unroll.h"
+#include "kernels/shared/block_kernel.h"
 #include "src/core/bf16.h"
 
 namespace carillon {

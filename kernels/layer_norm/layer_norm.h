@@ -12,8 +12,8 @@
 // x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma, beta: [channels],
 // always float32. Forward computes the same in training and in evaluation.
 //
-// The variance is computed from distances to the rounded mean, then corrected for the rounding (layer_norm_math.h). So
-// a mean far from 0 loses no digits. In training, the op keeps three floats of each row from forward to backward.
+// The variance is computed from distances to the rounded mean, then corrected for the rounding (layer_norm_kernels.h).
+// So a mean far from 0 loses no digits. In training, the op keeps three floats of each row from forward to backward.
 //
 // Sources: Ba, Kiros, Hinton, "Layer normalization", 2016; PyTorch, LayerNorm over the last extent.
 #pragma once

@@ -33,7 +33,6 @@ Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& param
 extern const OpType lrn_op;
 
 /// Tensors: inputs {x}, outputs {y}.
-std::unique_ptr<Op> make_lrn_cpu(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 /// Errors: failed (depth_radius >= 128 with more than 1024 channels).
 std::unique_ptr<Op> make_lrn_cuda(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 

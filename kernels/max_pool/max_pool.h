@@ -45,9 +45,7 @@ struct MaxPoolGeometry {
   bool relu = false;
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters none or, on a GPU, {b} [channels].
-std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
-                                      const OpTensors& tensors);
+/// Tensors: inputs {x}, outputs {y}, parameters none or {b} [channels].
 std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
                                        const OpTensors& tensors);
 

@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
 #include "kernels/shared/packed_pool.h"
-#include "kernels/shared/unroll.h"
 
 namespace carillon {
 

@@ -36,8 +36,6 @@ struct MeanLossParams {
 Value mean_loss(Graph& graph, const std::string& name, Value outputs, Value targets, const MeanLossParams& params);
 
 /// Tensors: inputs {z, targets}, outputs {loss}.
-std::unique_ptr<Op> make_mean_loss_cpu(const MeanLossParams& params, const OpContext& context,
-                                       const OpTensors& tensors);
 std::unique_ptr<Op> make_mean_loss_cuda(const MeanLossParams& params, const OpContext& context,
                                         const OpTensors& tensors);
 

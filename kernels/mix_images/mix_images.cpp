@@ -1,9 +1,69 @@
+// The definition of mix_images, and the op on a CPU, image by image.
 #include "kernels/mix_images/mix_images.h"
 
+#include <algorithm>
+
+#include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
+#include "kernels/shared/element_pointer.h"
 
 namespace carillon {
 namespace {
+
+CARILLON_SIMD void blend(const Mixing& given, ElementPointer own, ElementPointer other, std::size_t count,
+                         ElementPointer out) {
+  const Mixing mixing = given;
+  with_float_type(
+      out.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        const T* __restrict a = own.as<const T>(), * __restrict b = other.as<const T>();
+        T* __restrict y = out.as<T>();
+        for (std::size_t i = 0; i < count; ++i) y[i] = stored_as<T>(mixing.blend(to_float(a[i]), to_float(b[i])));
+      });
+}
+
+void copy(ElementPointer from, std::size_t count, ElementPointer to) {
+  with_float_type(from.type(),
+                  [&]<typename T>(std::type_identity<T>) { std::copy_n(from.as<T>(), count, to.as<T>()); });
+}
+
+class MixImagesCpu final : public Op {
+ public:
+  MixImagesCpu(const MixingParams& params, const OpContext& context, const OpTensors& tensors)
+      : params_(params), step_(*context.step), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {}
+
+  void forward(Stream& /*stream*/) override {
+    const Mixing mixing = draw_mixing(params_, step_.batch.first_position);
+    const auto batch = static_cast<std::size_t>(x_.shape[0]),
+               size = static_cast<std::size_t>(x_.shape.elements_per_sample());
+    const ElementPointer x(x_), y(y_);
+    parallel_items(batch, size, elementwise_grain, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        const ElementPointer own = x + i * size, other = x + mixed_with(i, batch) * size;
+        if (mixing.cuts) {
+          cut(mixing, own, other, size, y + i * size);
+        } else {
+          blend(mixing, own, other, size, y + i * size);
+        }
+      }
+    });
+  }
+
+  void backward(Stream& /*stream*/) override {}
+
+ private:
+  void cut(const Mixing& mixing, ElementPointer own, ElementPointer other, std::size_t size, ElementPointer out) const {
+    const std::int64_t width = x_.shape[2], channels = x_.shape[3];
+    copy(own, size, out);
+    for (std::int64_t row = mixing.top; row < mixing.bottom; ++row) {
+      const auto at = static_cast<std::size_t>((row * width + mixing.left) * channels);
+      copy(other + at, static_cast<std::size_t>((mixing.right - mixing.left) * channels), out + at);
+    }
+  }
+
+  MixingParams params_;
+  const StepInputs& step_;
+  Tensor x_, y_;
+};
 
 class MixImagesDefinition final : public OpDefinition {
  public:
@@ -12,7 +72,7 @@ class MixImagesDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_mix_images_cpu(params_, context, tensors); },
+        context, [&] { return std::make_unique<MixImagesCpu>(params_, context, tensors); },
         [&] { return make_mix_images_cuda(params_, context, tensors); });
   }
 

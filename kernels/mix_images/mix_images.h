@@ -16,7 +16,6 @@ namespace carillon {
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
 
 /// Tensors: inputs {x}, outputs {y}.
-std::unique_ptr<Op> make_mix_images_cpu(const MixingParams& params, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_mix_images_cuda(const MixingParams& params, const OpContext& context,
                                          const OpTensors& tensors);
 

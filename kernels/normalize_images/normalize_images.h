@@ -5,10 +5,10 @@
 //   y_b = (v / 255 - mean_c) / deviation_c, 0 in the square      y: [batch, height, width, channels] float32
 //
 // The crop has the image's size and a uniform position in the padded image. The square is inside the crop at a uniform
-// position. The draws depend only on the seed and the stream position (normalize_images_math.h). Alternating mirroring
-// is drawn once for each record, for epoch 0, and inverted in each further epoch. So any two consecutive epochs show
-// each record both mirrored and not mirrored. The stream position determines the epoch. Without `distort`, y is the
-// normalised image. The op is the first of a graph: it has no tensor inputs and no gradient.
+// position. The draws depend only on the seed and the stream position (normalize_images_kernels.h). Alternating
+// mirroring is drawn once for each record, for epoch 0, and inverted in each further epoch. So any two consecutive
+// epochs show each record both mirrored and not mirrored. The stream position determines the epoch. Without `distort`,
+// y is the normalised image. The op is the first of a graph: it has no tensor inputs and no gradient.
 //
 // Sources: PyTorch, torchvision's RandomCrop and Normalize; DeVries, Taylor, "Improved regularization of convolutional
 // neural networks with cutout", 2017; alternating mirroring: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU",
@@ -63,8 +63,6 @@ Value normalize_images(Graph& graph, const std::string& name, const NormalizeIma
 extern const OpType normalize_images_op;
 
 /// Tensors: outputs {y}.
-std::unique_ptr<Op> make_normalize_images_cpu(const NormalizeImagesParams& params, const OpContext& context,
-                                              const OpTensors& tensors);
 std::unique_ptr<Op> make_normalize_images_cuda(const NormalizeImagesParams& params, const OpContext& context,
                                                const OpTensors& tensors);
 

@@ -1,8 +1,132 @@
+// The definition of scale_channels, and the op on a CPU. Backward divides the rows into blocks, which are summed
+// separately (row_blocks_cpu.h). It reads x and dy once: a pass computes both gradients.
 #include "kernels/scale_channels/scale_channels.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
+#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/row_blocks_cpu.h"
 
 namespace carillon {
+namespace {
+
+/// Rows that are summed in a register before the sums are added in memory.
+constexpr std::size_t rows_at_once = 4;
+
+template <typename T>
+[[gnu::always_inline]] inline void scale_row(const T* __restrict from, const float* __restrict gamma,
+                                             std::size_t channels, T* __restrict to) {
+  for (std::size_t c = 0; c < channels; ++c) to[c] = stored_as<T>(to_float(from[c]) * gamma[c]);
+}
+
+CARILLON_SIMD void scale_rows(ElementPointer from, const float* gamma, std::size_t rows, std::size_t channels,
+                              ElementPointer to) {
+  with_float_type(
+      to.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        for (std::size_t at = 0; at < rows * channels; at += channels) {
+          scale_row(from.as<const T>() + at, gamma, channels, to.as<T>() + at);
+        }
+      });
+}
+
+/// Adds dy x of `count` rows to `sums`. Writes dx if `wants_dx`.
+template <std::size_t count, bool wants_dx, typename T>
+[[gnu::always_inline]] inline void add_rows(const T* __restrict x, const T* __restrict dy,
+                                            const float* __restrict gamma, std::size_t channels, float* __restrict sums,
+                                            T* __restrict dx) {
+  for (std::size_t c = 0; c < channels; ++c) {
+    float sum = 0.0f;
+    for (std::size_t k = 0; k < count; ++k) {
+      const float given = to_float(dy[k * channels + c]);
+      sum += given * to_float(x[k * channels + c]);
+      if constexpr (wants_dx) dx[k * channels + c] = stored_as<T>(given * gamma[c]);
+    }
+    sums[c] += sum;
+  }
+}
+
+template <bool wants_dx, typename T>
+[[gnu::always_inline]] inline void add_all_rows(const T* x, const T* dy, const float* gamma, std::size_t rows,
+                                                std::size_t channels, float* sums, T* dx) {
+  std::size_t row = 0;
+  for (; row + rows_at_once <= rows; row += rows_at_once) {
+    const std::size_t at = row * channels;
+    add_rows<rows_at_once, wants_dx>(x + at, dy + at, gamma, channels, sums, wants_dx ? dx + at : nullptr);
+  }
+  for (; row < rows; ++row) {
+    const std::size_t at = row * channels;
+    add_rows<1, wants_dx>(x + at, dy + at, gamma, channels, sums, wants_dx ? dx + at : nullptr);
+  }
+}
+
+/// Sets `sums` to the sums of dy x. dx: null if it is not wanted.
+CARILLON_SIMD void backward_rows(ElementPointer x, ElementPointer dy, const float* gamma, std::size_t rows,
+                                 std::size_t channels, float* sums, ElementPointer dx) {
+  std::fill_n(sums, channels, 0.0f);
+  with_float_type(
+      dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        if (dx) {
+          add_all_rows<true>(x.as<const T>(), dy.as<const T>(), gamma, rows, channels, sums, dx.as<T>());
+        } else {
+          add_all_rows<false>(x.as<const T>(), dy.as<const T>(), gamma, rows, channels, sums, dx.as<T>());
+        }
+      });
+}
+
+class ScaleChannelsCpu final : public Op {
+ public:
+  ScaleChannelsCpu(const OpContext& context, const OpTensors& tensors)
+      : tensors_(tensors),
+        channels_(static_cast<std::size_t>(tensors.inputs.at(0).shape.extents().back())),
+        rows_(static_cast<std::size_t>(tensors.inputs.at(0).shape.element_count()) / channels_),
+        blocks_(rows_, 8 * rows_at_once) {
+    if (context.training) sums_.resize(blocks_.count * channels_);
+  }
+
+  void forward(Stream& /*stream*/) override { scale(tensors_.inputs[0], tensors_.outputs[0]); }
+
+  void backward(Stream& /*stream*/) override {
+    const Tensor &dy = tensors_.output_gradients[0], &dx = tensors_.input_gradients[0];
+    const Tensor& dgamma = tensors_.parameter_gradients[0];
+    if (!dgamma) {
+      if (dx) scale(dy, dx);
+      return;
+    }
+    parallel_items(
+        blocks_.count, blocks_.per_block * channels_, elementwise_grain, [&](std::size_t first, std::size_t last) {
+          for (std::size_t block = first; block < last; ++block) {
+            const std::size_t at = blocks_.first_of(block) * channels_;
+            backward_rows(ElementPointer(tensors_.inputs[0]) + at, ElementPointer(dy) + at, gamma(),
+                          blocks_.rows_of(block), channels_, sums_.data() + block * channels_, ElementPointer(dx) + at);
+          }
+        });
+    add_blocks(sums_.data(), blocks_.count, channels_, dgamma);
+  }
+
+ private:
+  const float* gamma() const { return tensors_.parameters[0].floats().data(); }
+  void scale(const Tensor& from, const Tensor& to) const {
+    parallel_items(rows_, channels_, elementwise_grain, [&](std::size_t first, std::size_t last) {
+      const std::size_t at = first * channels_;
+      scale_rows(ElementPointer(from) + at, gamma(), last - first, channels_, ElementPointer(to) + at);
+    });
+  }
+
+  OpTensors tensors_;
+  std::size_t channels_, rows_;
+  RowBlocks blocks_;         ///< blocks of the backward pass
+  std::vector<float> sums_;  ///< [blocks, channels], in training
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_scale_channels_cpu(const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<ScaleChannelsCpu>(context, tensors);
+}
+
 namespace {
 
 class ScaleChannelsDefinition final : public OpDefinition {

@@ -23,8 +23,6 @@ struct ScaleInputParams {
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
 extern const OpType scale_input_op;
 
-std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
-                                         const OpTensors& tensors);
 std::unique_ptr<Op> make_scale_input_cuda(const ScaleInputParams& params, const OpContext& context,
                                           const OpTensors& tensors);
 

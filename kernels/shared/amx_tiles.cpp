@@ -1,10 +1,8 @@
-#include "kernels/shared/amx_tiles.h"
+#include "kernels/shared/bf16_tile_instructions.h"
 
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-
-#include "kernels/shared/avx512_bf16_tiles.h"
 
 namespace carillon {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/shared/avx512_bf16_tiles.h"
+#include "kernels/shared/bf16_tile_instructions.h"
 
 #if defined(__x86_64__)
 

@@ -1,7 +1,6 @@
 #include "kernels/shared/bf16_tiles.h"
 
-#include "kernels/shared/amx_tiles.h"
-#include "kernels/shared/avx512_bf16_tiles.h"
+#include "kernels/shared/bf16_tile_instructions.h"
 #include "kernels/shared/for_isa.h"
 
 namespace carillon {

@@ -1,5 +1,5 @@
 // Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums have the
-// same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (avx512_bf16_tiles.h).
+// same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (bf16_tile_instructions.h).
 //
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
 // [16 pairs][16 columns][2]. A product adds 16 x 16 sums:

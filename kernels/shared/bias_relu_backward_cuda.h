@@ -6,7 +6,7 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
-#include "kernels/shared/gradient_sums_memory.h"
+#include "kernels/shared/gradient_sums.h"
 
 namespace carillon {
 

@@ -25,6 +25,13 @@
 
 #include "carillon/core/host_device.h"
 
+/// Before a loop: the CUDA compiler unrolls it, so that an array indexed in it stays in registers.
+#ifdef __CUDA_ARCH__
+#define CARILLON_UNROLL _Pragma("unroll")
+#else
+#define CARILLON_UNROLL
+#endif
+
 namespace carillon {
 
 template <typename K>
@@ -73,6 +80,15 @@ ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];
+}
+
+/// One thread of each of `blocks` blocks calls this after a barrier. Returns true in the block that calls it last.
+/// After the next barrier, all threads of this block see the writes of the other blocks. `done`: 0 before the first
+/// call and after the last.
+CARILLON_HOST_DEVICE inline bool is_last_block(std::uint32_t* done, int blocks) {
+  if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(blocks)) return false;
+  *done = 0;
+  return true;
 }
 
 }  // namespace carillon

@@ -10,9 +10,8 @@
 
 #include <cstdint>
 
-#include "kernels/shared/last_block.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
-#include "kernels/shared/unroll.h"
 
 namespace carillon {
 

@@ -5,7 +5,6 @@
 
 #include "carillon/core/host_device.h"
 #include "kernels/shared/window.h"
-#include "kernels/shared/window_overlap.h"
 
 namespace carillon {
 

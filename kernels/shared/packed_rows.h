@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "carillon/core/host_device.h"
-#include "kernels/shared/unroll.h"
+#include "kernels/shared/block_kernel.h"
 
 namespace carillon {
 

@@ -1,16 +1,65 @@
-// Sums of flat arrays on a GPU, in the binary tree of carillon/core/sum_in_order.h. CUDA builds only.
+// Sums of flat arrays on a GPU, in the binary tree of carillon/core/sum_in_order.h: the kernels by element, and the
+// functions that enqueue them (CUDA builds only).
 //
 // Each element is added in the order of SumOrder::tree and multiplied once by a factor. Therefore the result has the
-// same bits as sum_in_order on a CPU. The functions only enqueue.
+// same bits as sum_in_order on a CPU. In the kernels, `i` counts elements.
 #pragma once
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 
+#include "carillon/core/host_device.h"
 #include "carillon/device/device.h"
-#include "kernels/shared/tree_sum_kernels.h"
 
 namespace carillon {
+
+/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour.
+/// Adding leaf i completes one sum for each trailing one bit of i. The last leaf completes all sums.
+struct AddTreeLeaf {
+  const float* values = nullptr;  ///< [count] the leaf
+  float* waiting = nullptr;       ///< [levels][count]
+  float* result = nullptr;        ///< [count] factor * sum, written with the last leaf; may be `values`
+  std::int64_t count = 0;
+  std::uint32_t leaf = 0;
+  bool is_last = false;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    float sum = values[i];
+    float* level = waiting + i;
+    for (std::uint32_t rest = leaf; is_last ? rest != 0 : rest % 2 == 1; rest /= 2, level += count) {
+      if (rest % 2 == 1) sum = *level + sum;
+    }
+    if (is_last) {
+      result[i] = sum * factor;
+    } else {
+      *level = sum;
+    }
+  }
+};
+
+/// own = factor * the sum of the parts of all ranks in the tree. A sum of 2, 4, ... parts replaces the first of these
+/// parts.
+struct SumRanksAsTree {
+  float* own = nullptr;     ///< [count] the part of rank `rank`; receives the result
+  float* others = nullptr;  ///< [ranks][count] the parts of the other ranks, overwritten; row `rank` is not used
+  std::int64_t count = 0;
+  std::uint32_t rank = 0, ranks = 1;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    for (std::uint32_t width = 1; width < ranks; width *= 2) {
+      for (std::uint32_t first = 0; first + width < ranks; first += 2 * width) part(first, i) += part(first + width, i);
+    }
+    own[i] = part(0, i) * factor;
+  }
+
+ private:
+  CARILLON_HOST_DEVICE float& part(std::uint32_t of, std::int64_t i) const {
+    return of == rank ? own[i] : others[of * count + i];
+  }
+};
 
 /// The number of levels of AddTreeLeaf::waiting that a tree with `leaves` leaves needs.
 constexpr std::size_t tree_levels(std::uint32_t leaves) { return static_cast<std::size_t>(std::bit_width(leaves - 1)); }

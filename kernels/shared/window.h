@@ -1,4 +1,5 @@
-// SlidingWindow: how a window slides along one axis, as in TensorFlow and, with symmetric padding, PyTorch.
+// SlidingWindow: how a window slides along one axis, as in TensorFlow and, with symmetric padding, PyTorch; and which
+// windows contain which positions, for CPU ops and CUDA kernels.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
 //           rounded down: the larger half of an odd padding is after (24 by window 3, stride 2: 0 before, 1 after)
@@ -13,6 +14,7 @@
 #include <cstdint>
 
 #include "carillon/core/error.h"
+#include "carillon/core/host_device.h"
 
 namespace carillon {
 
@@ -63,6 +65,33 @@ inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t
   const std::int64_t output = (input + stride - 1) / stride;
   const std::int64_t pad = std::max<std::int64_t>((output - 1) * stride + window - input, 0);
   return {input, output, window, stride, pad / 2, pad - pad / 2};
+}
+
+/// Indices [first, last).
+template <typename Int>
+struct Interval {
+  Int first, last;
+};
+
+/// The offsets in window number `output` that are inside the input. `Axis`: SlidingWindow or PackedPool::Axis.
+template <typename Axis, typename Int = decltype(Axis::input)>
+CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int output) {
+  const Int start = output * axis.stride - axis.before, left = axis.input - start;
+  return {start < 0 ? -start : 0, left < axis.window ? left : axis.window};
+}
+
+/// The windows that contain `position` of the input.
+template <typename Axis, typename Int = decltype(Axis::input)>
+CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int position) {
+  const Int padded = position + axis.before, end = padded / axis.stride + 1;
+  return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
+}
+
+/// The reciprocal of the number of positions of a window that are inside the input. `rows`, `columns`: results of
+/// offsets_inside.
+template <typename Int>
+CARILLON_HOST_DEVICE inline float share_of_each(const Interval<Int>& rows, const Interval<Int>& columns) {
+  return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
 }
 
 }  // namespace carillon

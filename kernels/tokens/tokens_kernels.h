@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
-#include "kernels/shared/unroll.h"
 
 namespace carillon {
 

@@ -4,9 +4,9 @@
 //
 // c is the centre of the image. The angle a, the zoom s and the shift t, in fractions of height and width, are uniform
 // in the ranges of WarpParams. The draws depend only on the seed and the stream position
-// (kernels/warp_images/warp_images_math.h). Between pixels, x is interpolated bilinearly by channel; outside the image,
-// x is the nearest edge pixel. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient.
-// Source: torchvision's RandomAffine, with fractions of a pixel.
+// (kernels/warp_images/warp_images_kernels.h). Between pixels, x is interpolated bilinearly by channel; outside the
+// image, x is the nearest edge pixel. x, y: [batch, height, width, channels]. Images are not trained, so there is no
+// gradient. Source: torchvision's RandomAffine, with fractions of a pixel.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -26,7 +26,6 @@ struct WarpParams {
 Value warp_images(Graph& graph, const std::string& name, Value x, const WarpParams& params);
 
 /// Tensors: inputs {x}, outputs {y}.
-std::unique_ptr<Op> make_warp_images_cpu(const WarpParams& params, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_warp_images_cuda(const WarpParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -35,7 +35,7 @@ install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATAD
 install(TARGETS carillon_api carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
 # The public headers of the ops, kernels/<op>/<op>.h, and the shared headers that they include.
-set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h)
+set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h)
 get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
 foreach(folder IN LISTS op_folders)
   get_filename_component(op ${folder} NAME)

@@ -6,7 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "kernels/normalize_images/normalize_images_math.h"
+#include "kernels/normalize_images/normalize_images_kernels.h"
 
 namespace carillon {
 namespace {

@@ -15,7 +15,7 @@ import re
 import sys
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/conv2d/measured_plans.inc"
-HEAD = "// Entries {convolution, kernel} of measured_plans_cuda.h. Written by tests/gpu/measured_plans.py.\n"
+HEAD = "// Entries {convolution, kernel} of conv2d_plan_cuda.h. Written by tests/gpu/measured_plans.py.\n"
 ENTRY = re.compile(r'\{"([^"]*)", "([^"]*)"\},')
 
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "kernels/batch_norm/batch_norm.h"
-#include "kernels/batch_norm/batch_norm_channel_kernels.h"
+#include "kernels/batch_norm/batch_norm_kernels.h"
 #include "kernels/shared/block_kernel.h"
 #include "src/graph/passes.h"
 #include "tests/support/emulate.h"

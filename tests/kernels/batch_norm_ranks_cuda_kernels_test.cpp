@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/batch_norm/batch_norm_channel_kernels.h"
+#include "kernels/batch_norm/batch_norm_kernels.h"
 #include "kernels/shared/block_kernel.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "carillon/device/device.h"
-#include "kernels/shared/avx512_bf16_tiles.h"
+#include "kernels/shared/bf16_tile_instructions.h"
 #include "src/core/process.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/tile_operands.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "carillon/core/error.h"
-#include "kernels/cifar_distort/cifar_distort_draw.h"
+#include "kernels/cifar_distort/cifar_distort_kernels.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {

@@ -1,4 +1,4 @@
-#include "kernels/shared/tree_sum_kernels.h"
+#include "kernels/shared/tree_sum.h"
 
 #include <gtest/gtest.h>
 

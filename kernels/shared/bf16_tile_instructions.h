@@ -1,11 +1,21 @@
-// Three functions of Bf16TileKernels for processors with AVX512-BF16 (Isa::avx512_bf16 and above). The thread must
-// flush denormals (src/core/process.h): VDPBF16PS always flushes denormals, but the additions to `sums` flush them only
-// in such a thread.
+// The functions of Bf16TileKernels by instructions for bf16: AMX (Isa::amx; src/device/isa.cpp asks for the
+// permission), and AVX512-BF16 (Isa::avx512_bf16 and above).
+//
+// With AVX512-BF16, the thread must flush denormals (src/core/process.h): VDPBF16PS always flushes denormals, but the
+// additions to `sums` flush them only in such a thread.
 #pragma once
 
 #include "kernels/shared/bf16_tiles.h"
 
 namespace carillon {
+
+/// Configures the calling thread's tiles. Call it in each parallel region, because other libraries may have changed the
+/// configuration.
+void begin_amx_tiles();
+/// Releases the tiles, because otherwise Linux would save 8 KiB of tile data at each context switch. Also completes the
+/// non-temporal stores of write_rounded (complete_non_temporal_stores).
+void end_amx_tiles();
+void multiply_amx_tiles(const TileProduct& product);
 
 /// The number of the chain to which a step belongs. The offset of the step's right tile determines it. A chain has at
 /// most 8 steps, i.e. 128 pairs of products. With a single chain for a whole weights' gradient, the relative error was
