@@ -6,12 +6,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "src/optim/rules/adamw.h"
-#include "src/optim/rules/lamb.h"
+#include "src/optim/rules/adam.h"
 #include "src/optim/rules/lars.h"
-#include "src/optim/rules/momentum.h"
 #include "src/optim/rules/muon.h"
-#include "src/optim/rules/nesterov.h"
 #include "src/optim/rules/sgd.h"
 
 namespace carillon {

@@ -15,8 +15,8 @@
 #include <array>
 #include <cmath>
 
-#include "src/optim/rules/adamw.h"
-#include "src/optim/rules/nesterov.h"
+#include "src/optim/rules/adam.h"
+#include "src/optim/rules/sgd.h"
 
 namespace carillon {
 
