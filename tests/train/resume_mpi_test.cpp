@@ -1,8 +1,7 @@
-#include "src/train/checkpointing/resume.h"
 
 #include <gmock/gmock.h>
 
-#include "src/train/checkpointing/init_from.h"
+#include "src/train/checkpointing/run_start.h"
 #include "tests/support/metrics.h"
 #include "tests/train/run_parts_test.h"
 

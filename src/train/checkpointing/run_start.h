@@ -1,10 +1,13 @@
-// Resume: the start of a run from the newest checkpoint of its train directory, if there is one.
+// The start of a run: from the newest checkpoint of its train directory, from the variables of a checkpoint or of a
+// file with PyTorch's weights (--init-from), or from initial values.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+
 #include "carillon/cli/options/train_options.h"
+#include "carillon/data/dataset.h"
 #include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/report/metrics.h"
@@ -15,6 +18,21 @@
 
 namespace carillon {
 
+/// Initializes the tower of rank 0 according to --init-from, --init-exclude and --seed. Prints a line about
+/// --init-from, and a warning if that checkpoint was trained with another --preprocessing than the run of
+/// `description`. `dataset`: training set for initial values that depend on data; null: the network has none. Errors:
+/// usage (--init-exclude matches no variable; lists all variables), no_input (the file of --init-from is missing), data
+/// (damaged, or of another model), io.
+void initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                const RunDescription& description, Tower& tower);
+
+/// Prints that a run starts from the arrays of `initial`, except the arrays named in `excluded`. Warns as `initialize`.
+void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded,
+                       const RunDescription& description);
+
+/// Errors: data (the checkpoint belongs to another model). `other_way`: advice at the end of the message.
+void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way);
+
 struct RunStart {
   RunPosition position;
   bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
@@ -22,7 +40,7 @@ struct RunStart {
   PacePoint pace = {};           ///< the last one up to `position`
 };
 
-/// Rank 0 loads its tower from a checkpoint or initializes it (init_from.h), according to --resume and --fresh, and
+/// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh, and
 /// sends its state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the
 /// result have changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is
 /// of another task), no_input (--resume require without a checkpoint), data (damaged, or of another model), io; those
