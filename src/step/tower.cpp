@@ -258,18 +258,11 @@ void Tower::broadcast_from_first() {
   gate_.leave();
 }
 
-void Tower::step(const TowerStep& step) {
-  compute_gradients_for(step.step);
+void Tower::step(StepRequest request) {
+  compute_gradients_for(request.step);
   buffers_are_synchronized_ = source_->averages_buffers();
-  driver_->enqueue(
-      {.step = step.step,
-       .inputs = {.batch = step.batch,
-                  .scalars = step_scalars(optimizer_settings_, step.step, step.schedule_step.value_or(step.step)),
-                  .request_sync = step.request_sync,
-                  .reports_l2 = step.reports_l2},
-       .before_update = step.before_update,
-       .gradient_complete =
-           step.gradient_checksums == nullptr ? std::function<void(int)>() : storing_in(*step.gradient_checksums)});
+  request.scalars = step_scalars(optimizer_settings_, request.step, request.schedule_step.value_or(request.step));
+  driver_->enqueue(request);
   copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();

@@ -26,7 +26,6 @@
 #include "src/step/gradients/gradient_source.h"
 #include "src/step/input/input_stage.h"
 #include "src/step/tensor_io.h"
-#include "src/step/training_step.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -50,19 +49,6 @@ Averaging averaging_of(const TowerSettings& settings, int ranks);
 
 /// [variable] CRC32C of the variable's gradient; 0: the step does not train the variable.
 using GradientChecksums = std::vector<std::uint32_t>;
-
-/// A step to enqueue.
-struct TowerStep {
-  std::int64_t step = 0;
-  std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; none: `step`
-  Batch batch;                               ///< its images live until the call returns; no images if keeps_records
-  bool request_sync = false;                 ///< all ranks see the request in the step's result, and then synchronize
-  bool reports_l2 = false;                   ///< the step's result reports the L2 loss
-  std::function<void()> before_update = {};  ///< as StepRequest::before_update
-  /// CPU only: receives the checksums of this rank's own gradients, in the format of Tower::gradient_checksums. Null:
-  /// the step computes no checksums.
-  GradientChecksums* gradient_checksums = nullptr;
-};
 
 /// Initial values of one variable, row-major. They replace the random initial values.
 struct GivenValues {
@@ -96,7 +82,10 @@ class Tower {
 
   /// Takes one training step. On return the step is complete or enqueued (StepDriver). If the loss is not finite, the
   /// step's result reports this, and no variable and no slot changes. Collective.
-  void step(const TowerStep& step);
+  void step(StepRequest request);
+  /// Resets the checksums. The returned function, as StepRequest::gradient_complete, stores a variable's checksum when
+  /// the variable's gradient on this rank is complete. CPU only. `checksums` outlives the step.
+  std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
   /// Computes the gradients of a batch as step number `step` would, and returns their checksums. CPU only; called
   /// between two steps. Overwrites this rank's gradients and step sums, but not its variables and buffers. The batch
   /// must stay valid until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all
@@ -167,9 +156,6 @@ class Tower {
  private:
   /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
-  /// Resets the checksums. The returned function stores a variable's checksum when the variable's gradient on this rank
-  /// is complete.
-  std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
   /// Errors: failed (this rank may not write the slots).
   void check_may_write_slots() const;
   /// Sets slots and slow copies to their initial values, which depend on the present variables and buffers.

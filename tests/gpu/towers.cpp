@@ -166,9 +166,9 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const std::uint64_t towers = static_cast<std::uint64_t>(communicator.size());
     const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
     const PassingBatch samples(records.dataset(), position, batch_size);
-    TowerStep request{.step = step,
-                      .batch = tower->keeps_records() ? samples.records_alone() : samples.batch(),
-                      .request_sync = step == training.sync_at};
+    StepRequest request{.step = step,
+                        .batch = tower->keeps_records() ? samples.records_alone() : samples.batch(),
+                        .request_sync = step == training.sync_at};
     request.reports_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {

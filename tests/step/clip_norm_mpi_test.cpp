@@ -62,7 +62,7 @@ Trained train(const Training& training, Communicator& communicator) {
   for (int step = 0; step < steps; ++step) {
     const NoiseBatch samples =
         samples_of(step, communicator.rank(), communicator.size(), training.network.image.bytes());
-    TowerStep request{.step = step, .batch = samples.batch()};
+    StepRequest request{.step = step, .batch = samples.batch()};
     if (training.observe_every > 0 && step % training.observe_every == 0) request.before_update = [] {};
     tower.step(request);
     const StepResult result = tower.next_result(Results::all).value();

@@ -143,7 +143,7 @@ struct Replica {
     for (int step = first; step < last; ++step) {
       const std::int64_t position = own_batch * (step * mpi_world().size() + mpi_world().rank());
       const NoiseBatch samples(static_cast<std::uint64_t>(position), own_batch, 784);
-      TowerStep request{.step = step, .batch = samples.batch()};
+      StepRequest request{.step = step, .batch = samples.batch()};
       if (observe_every > 0 && step % observe_every == 0) request.before_update = [] {};
       tower.step(request);
       losses.push_back(static_cast<float>(tower.next_result(Results::all).value().loss));

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "src/comm/allreduce/side_work.h"
-#include "src/step/training_step.h"
+#include "src/step/drivers/driver.h"
 #include "src/step/update/replicated_update.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/networks.h"

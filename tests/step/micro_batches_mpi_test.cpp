@@ -55,7 +55,7 @@ Trained train(const Training& training, Communicator& communicator, Device& devi
   Trained trained;
   for (int step = 0; step < training.steps; ++step) {
     const NoiseBatch samples = samples_of(training, step, communicator.rank(), communicator.size());
-    TowerStep request{.step = step, .batch = samples.batch()};
+    StepRequest request{.step = step, .batch = samples.batch()};
     if (training.is_observed) request.before_update = [] {};
     tower.step(request);
     trained.losses.push_back(static_cast<float>(tower.next_result(Results::all).value().loss));

@@ -56,7 +56,7 @@ class LazyEngine final : public StepEngine {
   std::deque<Launch> launches_;
 };
 
-StepRequest request_of(std::int64_t step) { return {.step = step, .inputs = {}, .before_update = {}}; }
+StepRequest request_of(std::int64_t step) { return {.step = step}; }
 
 TEST(StepQueue, LaunchesFullBlocksTogetherAndKeepsOneBlockFree) {
   LazyEngine engine({4, 3});

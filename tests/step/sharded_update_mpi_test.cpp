@@ -76,7 +76,7 @@ std::vector<float> train(const Training& training, Communicator& communicator, i
   std::vector<float> losses;
   for (int step = 0; step < 6; ++step) {
     const NoiseBatch samples = samples_of(step, tower.network().image.bytes());
-    TowerStep request{.step = step, .batch = samples.batch(), .request_sync = step == mpi_world().rank()};
+    StepRequest request{.step = step, .batch = samples.batch(), .request_sync = step == mpi_world().rank()};
     if (observe_every > 0 && step % observe_every == 0) request.before_update = [] {};
     tower.step(request);
     const StepResult result = tower.next_result(Results::all).value();
@@ -145,7 +145,7 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   const std::vector<const std::uint8_t*> images(batch_size, image.data());
   const std::vector<std::int32_t> labels(batch_size, 1);
   for (int step = 0; step < 4; ++step) {
-    TowerStep request{.step = step, .batch = {images, std::as_bytes(std::span(labels)), {}, 0}};
+    StepRequest request{.step = step, .batch = {images, std::as_bytes(std::span(labels)), {}, 0}};
     if (step % 2 == 1) request.before_update = [] {};
     tower.step(request);
     EXPECT_FALSE(std::isfinite(tower.next_result(Results::all).value().loss)) << step;
@@ -265,7 +265,7 @@ TEST_F(ShardedUpdateTest, OneTowerUpdatesAParameterAsSoonAsItsGradientIsComplete
     second = value(second_weights);
     observed = step % 2 == 1;
     const NoiseBatch samples = samples_of(step, 784);
-    TowerStep request{.step = step, .batch = samples.batch()};
+    StepRequest request{.step = step, .batch = samples.batch()};
     if (observed) request.before_update = [] {};
     tower.step(request);
     EXPECT_FALSE(equal_bits(value(first_weights), first));

@@ -48,7 +48,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   const std::vector<std::string>& captured_nodes() const override { return captured_nodes_; }
 
  private:
-  void write(std::uint32_t slot, const StepRequest& request) override { input_stage_.write(slot, request.inputs); }
+  void write(std::uint32_t slot, const StepRequest& request) override { input_stage_.write(slot, request); }
 
   void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) override {
     const CudaStream& compute = device_.compute_stream();

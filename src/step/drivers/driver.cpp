@@ -16,8 +16,8 @@ class CpuStepDriver final : public StepDriver {
   explicit CpuStepDriver(const DrivenTower& tower) : tower_(tower) {}
 
   void enqueue(const StepRequest& request) override {
-    tower_.input_stage.write(0, request.inputs);
-    const double l2 = request.inputs.reports_l2 ? l2_loss(tower_.step.parameters()) : 0.0;
+    tower_.input_stage.write(0, request);
+    const double l2 = request.reports_l2 ? l2_loss(tower_.step.parameters()) : 0.0;
     tower_.step.enqueue_gradients(request.before_update ? MeanGradients::readable : MeanGradients::update_only,
                                   request.gradient_complete);
     const auto backward_done = std::chrono::steady_clock::now();

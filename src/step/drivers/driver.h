@@ -1,5 +1,7 @@
-// StepDriver: runs steps on a device. A CPU runs each step at once. For a GPU, the host enqueues steps ahead: it writes
-// their inputs to a table in the GPU's memory, replays a captured step, and reads the results some steps later.
+// TrainingStep and StepDriver: the parts of a training step, and how a device runs them.
+//
+// A CPU runs each step at once. For a GPU, the host enqueues steps ahead: it writes their inputs to a table in the
+// GPU's memory, replays a captured step, and reads the results some steps later.
 //
 // The number of steps between a step and its result depends only on the calls, not on timing. So all ranks learn of a
 // synchronisation request or a NaN at the same step.
@@ -14,19 +16,51 @@
 #include <vector>
 
 #include "src/comm/allreduce/communicator.h"
+#include "src/optim/lookahead.h"
+#include "src/step/gradients/gradient_source.h"
 #include "src/step/input/input_stage.h"
-#include "src/step/training_step.h"
+#include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
-struct StepRequest {
-  std::int64_t step = 0;
-  StagedStep inputs;  ///< its images live until the call returns
-  /// Called when the gradients are averaged and the variables are not yet updated. May be empty. Either all ranks set
-  /// it or none.
-  std::function<void()> before_update;
-  /// CPU only: called when the rank's own gradient of a parameter is complete, before it is averaged. May be empty.
-  std::function<void(int parameter)> gradient_complete;
+/// TrainingStep: one synchronous training step, in three parts that a StepDriver enqueues one after the other.
+///
+///   gradients   forward, loss, backward; the averaging of gradients overlaps the backward pass
+///   means       the wait until all gradients and step sums are averaged
+///   update      the update of the variables, unless the mean loss is not finite
+///
+/// With MeanGradients::readable, the variables are still old between the parts means and update, and the gradients are
+/// averaged on all ranks. Otherwise the update strategy may already update variables in the first two parts.
+class TrainingStep {
+ public:
+  /// All arguments outlive the step.
+  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead)
+      : source_(source), update_(update), lookahead_(lookahead) {}
+
+  const ParameterStore& parameters() const { return update_.parameters(); }
+  /// As UpdateStrategy::gradient_norm.
+  std::optional<double> gradient_norm() const { return update_.gradient_norm(); }
+
+  /// `gradients`: the same on all ranks. `gradient_complete`: as StepRequest::gradient_complete.
+  void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {
+    update_.begin_step(gradients);
+    if (!gradient_complete) return source_.enqueue(update_);
+    ObservedSink observed(update_, gradient_complete);
+    source_.enqueue(observed);
+  }
+  void enqueue_means() {
+    update_.enqueue_means();
+    source_.finish();
+  }
+  void enqueue_update() {
+    lookahead_.enqueue(update_.step_end());
+    update_.enqueue_update();
+  }
+
+ private:
+  GradientSource& source_;
+  UpdateStrategy& update_;
+  BufferLookahead& lookahead_;
 };
 
 /// The result of a step, averaged over the ranks. Equal on all ranks, except the times.

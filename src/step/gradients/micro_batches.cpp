@@ -62,9 +62,9 @@ struct MicroBatches::Lane {
         buffers(network.graph.buffers(), on),
         executable(network.graph, {on, parameters, buffers, input_stage->inputs()}, true, {network.loss}) {}
 
-  void run(const StagedStep& step, std::span<const float> old_buffers) {
+  void run(const StepRequest& request, std::span<const float> old_buffers) {
     Stream& stream = device.stream();
-    input_stage->write(0, step);
+    input_stage->write(0, request);
     std::ranges::copy(old_buffers, buffers.values().begin());
     executable.forward(stream);
     write_step_sums(device, executable.tensor(loss), input_stage->inputs(), parameters.step_sums());
@@ -112,8 +112,8 @@ void MicroBatches::compute() {
     Lane& lane = *lanes_[worker];
     for (int taken = next++; taken < form_.own_count; taken = next++) {
       lane.run({.batch = inputs.batch.part(static_cast<std::size_t>(taken) * samples, samples),
-                .scalars = inputs.scalars,
-                .request_sync = inputs.request_sync},
+                .request_sync = inputs.request_sync,
+                .scalars = inputs.scalars},
                context_.buffers.values());
       sum_.add(taken, lane.parameters.gradients_and_sums());
     }

@@ -80,13 +80,13 @@ void CudaInputStage::set_inputs() {
                       .capacity = form_.slots};
 }
 
-void CudaInputStage::write(std::uint32_t slot, const StagedStep& step) {
-  const Batch& batch = step.batch;
+void CudaInputStage::write(std::uint32_t slot, const StepRequest& request) {
+  const Batch& batch = request.batch;
   std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
   const StepHeader header{.first_position = batch.first_position,
-                          .scalars = step.scalars,
-                          .request_sync = step.request_sync ? 1.0f : 0.0f,
-                          .reports_l2 = step.reports_l2 ? 1u : 0u};
+                          .scalars = request.scalars,
+                          .request_sync = request.request_sync ? 1.0f : 0.0f,
+                          .reports_l2 = request.reports_l2 ? 1u : 0u};
   std::memcpy(entry, &header, sizeof(header));
   auto* const rows = reinterpret_cast<std::uint32_t*>(entry + StepTable::rows_offset);
   auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);

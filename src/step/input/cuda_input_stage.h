@@ -14,7 +14,7 @@ class CudaInputStage final : public InputStage {
   CudaInputStage(CudaDevice& device, const InputStageSpec& form);
 
   bool keeps_records() const override { return kept_images_.data() != nullptr; }
-  void write(std::uint32_t slot, const StagedStep& step) override;
+  void write(std::uint32_t slot, const StepRequest& request) override;
   void upload(std::uint32_t first, std::uint32_t count, Stream& stream) override;
   /// Outcome of the last step that used `slot`. The step must be finished.
   StepOutcome outcome(std::uint32_t slot) const;

@@ -15,15 +15,15 @@ class CpuInputStage final : public InputStage {
     inputs_.targets = static_cast<std::byte*>(targets_.data());
   }
 
-  void write(std::uint32_t /*slot*/, const StagedStep& step) override {
-    check(step.batch.images.size() == batch_size_, "the batch size differs from the input stage's");
-    inputs_.batch = step.batch;
-    inputs_.scalars = step.scalars;
-    inputs_.request_sync = step.request_sync;
+  void write(std::uint32_t /*slot*/, const StepRequest& request) override {
+    check(request.batch.images.size() == batch_size_, "the batch size differs from the input stage's");
+    inputs_.batch = request.batch;
+    inputs_.scalars = request.scalars;
+    inputs_.request_sync = request.request_sync;
     if (targets_.bytes() == 0) return;
-    check(step.batch.targets.size() == targets_.bytes(),
+    check(request.batch.targets.size() == targets_.bytes(),
           "the size of the batch's targets differs from the input stage's");
-    std::ranges::copy(step.batch.targets, inputs_.targets);
+    std::ranges::copy(request.batch.targets, inputs_.targets);
   }
   void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
 

@@ -1,14 +1,16 @@
 // InputStage: copies the inputs of steps to the memory that a device's ops read. Used in training and evaluation.
 //
-//   stage.write(slot, step), ...; stage.upload(first, count, stream); executable.forward(stream)
+//   stage.write(slot, request), ...; stage.upload(first, count, stream); executable.forward(stream)
 //
 // A CPU has one slot, which holds the current step. A GPU has a ring of slots in its memory (StepTable). The host fills
 // slots ahead of the GPU.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "carillon/core/sample.h"
 #include "carillon/data/dataset.h"
@@ -22,12 +24,19 @@ struct RecordRange {
   std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// The inputs of one step. An evaluation sets only the batch.
-struct StagedStep {
-  Batch batch;
-  StepScalars scalars;
-  bool request_sync = false;  ///< this rank requests a synchronisation of all ranks after the step
-  bool reports_l2 = false;    ///< the outcome includes the L2 loss
+/// One step to run, from the loader to the device. An evaluation sets only the batch.
+struct StepRequest {
+  std::int64_t step = 0;
+  std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; none: `step`
+  Batch batch;                ///< its images live until the step is enqueued; no images if keeps_records
+  bool request_sync = false;  ///< all ranks see the request in the step's result, and then synchronize
+  bool reports_l2 = false;    ///< the step's result reports the L2 loss
+  /// Called when the gradients are averaged and the variables are not yet updated. May be empty. Either all ranks set
+  /// it or none.
+  std::function<void()> before_update = {};
+  /// CPU only: called when the rank's own gradient of a parameter is complete, before it is averaged. May be empty.
+  std::function<void(int parameter)> gradient_complete = {};
+  StepScalars scalars = {};  ///< of the optimizer; Tower::step sets them
 };
 
 struct InputStageSpec {
@@ -51,7 +60,7 @@ class InputStage {
   virtual bool keeps_records() const { return false; }
   /// Writes a step's inputs to `slot`. The batch has batch_size samples. On a CPU the batch must stay valid until the
   /// step is done. On a GPU it may be released when write() returns.
-  virtual void write(std::uint32_t slot, const StagedStep& step) = 0;
+  virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
   /// Enqueues copies of `count` slots to the device, starting at slot `first`. Slot 0 follows the last slot.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
 

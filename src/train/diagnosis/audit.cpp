@@ -137,18 +137,18 @@ Audit::Audit(Tower& tower, Device& device, const Mpi& mpi, std::function<void()>
   auditor_ = static_cast<int>(std::ranges::find(audited_, mpi.rank()) - audited_.begin());
 }
 
-void Audit::step(TowerStep step) {
+void Audit::step(StepRequest request) {
   mpi_.barrier();  // all ranks have completed the previous step
   const std::size_t image_bytes = tower_.network().image.bytes();
-  const std::vector<std::byte> own = ReceivedBatch::bytes_of(step.batch, image_bytes);
+  const std::vector<std::byte> own = ReceivedBatch::bytes_of(request.batch, image_bytes);
   const ReceivedBatch received(mpi_.sendrecv(own, auditor_, audited_[mpi_.rank()]), image_bytes);
-  const GradientChecksums in_audit = tower_.gradient_checksums(step.step, received.batch(), audited_);
+  const GradientChecksums in_audit = tower_.gradient_checksums(request.step, received.batch(), audited_);
   heartbeat_();
   GradientChecksums in_step;
-  step.gradient_checksums = &in_step;
-  tower_.step(step);
-  const std::string difference =
-      audit_difference(step.step, variables_, gathered(in_step, mpi_), gathered(in_audit, mpi_), audited_, rank_names_);
+  request.gradient_complete = tower_.storing_in(in_step);
+  tower_.step(request);
+  const std::string difference = audit_difference(request.step, variables_, gathered(in_step, mpi_),
+                                                  gathered(in_audit, mpi_), audited_, rank_names_);
   if (!difference.empty()) fail_on_all(mpi_, ExitCode::failed, difference);
 }
 

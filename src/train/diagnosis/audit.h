@@ -41,7 +41,7 @@ class Audit {
 
   /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks, with the text of
   /// audit_difference. If the audit fails, the variables are already updated.
-  void step(TowerStep step);
+  void step(StepRequest request);
 
  private:
   Tower& tower_;

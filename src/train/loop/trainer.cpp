@@ -261,11 +261,11 @@ void Trainer::take_step(const StepPlan& plan) {
   const auto start = enter(Phase::data);
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   log_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
-  TowerStep request{.step = plan.step,
-                    .schedule_step = plan.schedule_step,
-                    .batch = batch,
-                    .request_sync = own_requests().any(),
-                    .reports_l2 = plan.tells_loss()};
+  StepRequest request{.step = plan.step,
+                      .schedule_step = plan.schedule_step,
+                      .batch = batch,
+                      .request_sync = own_requests().any(),
+                      .reports_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { log_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
