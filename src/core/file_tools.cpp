@@ -85,6 +85,20 @@ std::vector<std::string> glob_matches(const std::string& pattern) {
 
 }  // namespace
 
+std::string escaped_pattern(const std::string& path) {
+  std::string pattern;
+  for (const char c : path) {
+    if (c == '*' || c == '?' || c == '[') {
+      pattern += {'[', c, ']'};
+    } else if (c == '\\') {
+      pattern += "\\\\";
+    } else {
+      pattern += c;
+    }
+  }
+  return pattern;
+}
+
 std::vector<std::string> expand_file_patterns(std::span<const std::string> patterns) {
   if (patterns.empty()) fail(ExitCode::no_input, "no data file is given");
   std::vector<std::string> files;

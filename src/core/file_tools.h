@@ -68,6 +68,9 @@ class LinesFromEnd {
   std::string block_;  ///< the bytes from block_begin_ on, for the search of newlines
 };
 
+/// A pattern that matches only the path `path`.
+std::string escaped_pattern(const std::string& path);
+
 /// Files in the order of `patterns`; the matches of each glob are sorted by bytes. A path that exists is never treated
 /// as a glob. Errors: no_input (a pattern without a match, or no pattern).
 std::vector<std::string> expand_file_patterns(std::span<const std::string> patterns);

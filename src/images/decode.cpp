@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "carillon/core/error.h"
@@ -15,19 +16,52 @@ struct FileKind {
   std::string_view magic, name;
 };
 using namespace std::string_view_literals;
-constexpr FileKind other_kinds[] = {
-    {"GIF8"sv, "GIF"},   {"BM"sv, "BMP"},     {"II*\0"sv, "TIFF"},           {"MM\0*"sv, "TIFF"},
-    {"II+\0"sv, "TIFF"}, {"MM\0+"sv, "TIFF"}, {"\0\0\0\fJXL "sv, "JPEG XL"}, {"\0\0\0\fjP  "sv, "JPEG 2000"}};
+constexpr FileKind other_kinds[] = {{"GIF8"sv, "GIF"},
+                                    {"II*\0"sv, "TIFF"},
+                                    {"MM\0*"sv, "TIFF"},
+                                    {"II+\0"sv, "TIFF"},
+                                    {"MM\0+"sv, "TIFF"},
+                                    {"\0\0\0\fJXL "sv, "JPEG XL"},
+                                    {"\xFF\x0A"sv, "JPEG XL"},
+                                    {"\0\0\0\fjP  "sv, "JPEG 2000"},
+                                    {"\xFF\x4F\xFF\x51"sv, "JPEG 2000"}};
+/// Brands of ISO base media files (ISO/IEC 23008-12, AVIF) that are pictures. Other brands are films.
+constexpr FileKind brands[] = {{"avif"sv, "AVIF"}, {"avis"sv, "AVIF"}, {"heic"sv, "HEIF"}, {"heix"sv, "HEIF"},
+                               {"heim"sv, "HEIF"}, {"heis"sv, "HEIF"}, {"hevc"sv, "HEIF"}, {"hevx"sv, "HEIF"},
+                               {"mif1"sv, "HEIF"}, {"msf1"sv, "HEIF"}};
+
+std::string_view text_of(std::span<const std::uint8_t> file) {
+  return {reinterpret_cast<const char*>(file.data()), file.size()};
+}
 
 bool starts_with(std::span<const std::uint8_t> file, std::string_view magic) {
-  return std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(magic);
+  return text_of(file).starts_with(magic);
 }
+
+/// "BM" also begins words: the size of the second header, which follows 14 bytes, must be that of a known version.
+bool is_bmp(std::span<const std::uint8_t> file) {
+  constexpr std::array<std::uint8_t, 8> sizes{12, 16, 40, 52, 56, 64, 108, 124};
+  return starts_with(file, "BM"sv) && file.size() >= 18 && std::ranges::find(sizes, file[14]) != sizes.end() &&
+         starts_with(file.subspan(15), "\0\0\0"sv);
+}
+
+/// Netpbm: P1 to P6, white space, then a number or a comment.
+bool is_pnm(std::span<const std::uint8_t> file) {
+  constexpr std::string_view white = " \t\n\v\f\r";
+  const std::string_view text = text_of(file);
+  if (text.size() < 4 || text[0] != 'P' || text[1] < '1' || text[1] > '6' || white.find(text[2]) == white.npos)
+    return false;
+  const std::size_t next = text.find_first_not_of(white, 2);
+  return next != text.npos && (text[next] == '#' || (text[next] >= '0' && text[next] <= '9'));
+}
+
+constexpr std::string_view png_magic = "\x89PNG\r\n\x1A\n";
 
 /// Errors: data.
 PictureFormat format_of(std::span<const std::uint8_t> file) {
   if (file.empty()) fail(ExitCode::data, "is empty");
   if (starts_with(file, "\xFF\xD8"sv)) return PictureFormat::jpeg;
-  if (starts_with(file, "\x89PNG\r\n\x1A\n"sv)) return PictureFormat::png;
+  if (starts_with(file, png_magic)) return PictureFormat::png;
   if (const std::string_view kind = other_picture_kind(file); !kind.empty()) {
     fail(ExitCode::data, "looks like a {} file; supported formats are JPEG and PNG", kind);
   }
@@ -40,10 +74,17 @@ std::string_view other_picture_kind(std::span<const std::uint8_t> file) {
   for (const FileKind& kind : other_kinds) {
     if (starts_with(file, kind.magic)) return kind.name;
   }
-  if (starts_with(file, "RIFF"sv) && file.size() >= 12 && starts_with(file.subspan(8), "WEBP"sv)) return "WebP";
-  if (file.size() < 12 || !starts_with(file.subspan(4), "ftyp"sv)) return "";
-  const std::span<const std::uint8_t> brand = file.subspan(8);
-  return starts_with(brand, "avif"sv) || starts_with(brand, "avis"sv) ? "AVIF" : "HEIF";
+  if (is_bmp(file)) return "BMP";
+  if (is_pnm(file)) return "PNM";
+  if (file.size() < 12) return "";
+  if (starts_with(file, "RIFF"sv) && starts_with(file.subspan(8), "WEBP"sv)) return "WebP";
+  if (!starts_with(file.subspan(4), "ftyp"sv)) return "";
+  const auto* const brand = std::ranges::find(brands, text_of(file.subspan(8, 4)), &FileKind::magic);
+  return brand != std::end(brands) ? brand->name : "";
+}
+
+bool begins_as_picture(std::span<const std::uint8_t> file) {
+  return starts_with(file, "\xFF\xD8\xFF"sv) || starts_with(file, png_magic) || !other_picture_kind(file).empty();
 }
 
 void check_pixels(const Picture& picture) {
@@ -77,8 +118,8 @@ void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction
 void check_size(std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1) fail(ExitCode::data, "has no pixels");
   if (std::max(height, width) > max_picture_side || width > max_picture_pixels / height) {
-    fail(ExitCode::data, "has {} x {} pixels; up to {} million are read, and {} a side", width, height,
-         max_picture_pixels / 1'000'000, max_picture_side);
+    throw TooLargePicture(ExitCode::data, fmt::format("has {} x {} pixels; up to {} million are read, and {} a side",
+                                                      width, height, max_picture_pixels / 1'000'000, max_picture_side));
   }
 }
 

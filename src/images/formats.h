@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "carillon/images/decode.h"
 #include "src/images/picture.h"
@@ -15,11 +18,27 @@ void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request,
 PictureInfo png_info(std::span<const std::uint8_t> file);
 void decode_png(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// The kind of a picture file that is neither JPEG nor PNG, by its first bytes: TIFF, WebP, BMP, GIF, HEIF, AVIF, JPEG
-/// XL or JPEG 2000. Empty if the kind is unknown.
+/// The 16-bit samples of a picture: 1 (grey) or 3 (RGB) for a pixel.
+struct DeepPixels {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint16_t> samples;  ///< [height][width][1 or 3]
+};
+
+/// The samples of a PNG file that has 16 bits a sample and no transparency; nullopt for any other file. Errors: data
+/// (damage); TooLargePicture.
+std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file);
+
+/// The number of first bytes of a file that determine its kind.
+inline constexpr std::size_t picture_kind_bytes = 64;
+
+/// The kind of a picture file that is neither JPEG nor PNG, by its first bytes: TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF,
+/// JPEG XL or JPEG 2000. Empty if the kind is unknown.
 std::string_view other_picture_kind(std::span<const std::uint8_t> file);
 
-/// Errors: data (no pixels, or more than `max_picture_pixels` or `max_picture_side`).
+/// Whether the first bytes are those of a JPEG file, a PNG file or one of the other kinds.
+bool begins_as_picture(std::span<const std::uint8_t> file);
+
+/// Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` or `max_picture_side`).
 void check_size(std::int64_t height, std::int64_t width);
 
 /// Errors: failed (not 1 or 3 channels, or a wrong number of pixels).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "carillon/core/error.h"
@@ -46,6 +47,8 @@ class PngReader {
   }
 
   void decode(const PartRequest& request, DecodedPart& part);
+  /// As deep_png_pixels.
+  std::optional<DeepPixels> deep_pixels();
 
  private:
   static void on_error(png_structp png, png_const_charp text) {
@@ -114,7 +117,34 @@ void PngReader::decode(const PartRequest& request, DecodedPart& part) {
   if (whole.has_transparency) composite(part.pixels.data(), part.height * part.width, request.background);
 }
 
+std::optional<DeepPixels> PngReader::deep_pixels() {
+  if (png_get_bit_depth(png_, info_) != 16 || has_alpha()) return std::nullopt;
+  const PictureInfo whole = info();
+  check_size(whole.height, whole.width);
+  DeepPixels pixels{.height = whole.height, .width = whole.width, .samples = {}};
+  const std::size_t row_samples = static_cast<std::size_t>(whole.width) * static_cast<std::size_t>(whole.channels);
+  pixels.samples.resize(static_cast<std::size_t>(whole.height) * row_samples);
+  guarded([&] {
+    if constexpr (std::endian::native == std::endian::little) png_set_swap(png_);  // PNG is big endian
+    const int passes = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    for (int pass = 0; pass < passes; ++pass) {
+      std::uint16_t* row = pixels.samples.data();
+      for (std::int64_t y = 0; y < whole.height; ++y, row += row_samples) {
+        png_read_row(png_, reinterpret_cast<png_bytep>(row), nullptr);
+      }
+    }
+    png_read_end(png_, nullptr);
+  });
+  return pixels;
+}
+
 }  // namespace
+
+std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file) {
+  const bool is_png = file.size() >= 8 && png_sig_cmp(file.data(), 0, 8) == 0;
+  return is_png ? PngReader(file).deep_pixels() : std::nullopt;
+}
 
 PictureInfo png_info(std::span<const std::uint8_t> file) { return PngReader(file).info(); }
 

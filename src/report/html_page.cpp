@@ -191,7 +191,7 @@ std::string figure(const ShownPrediction& one) {
 
 PageSection picture_section(const PageFacts& facts, const TaskContent& content) {
   PageSection section{"pictures", "Pictures", fmt::format("<p class=\"note\">{}</p>\n", content.about_pictures)};
-  for (const PictureList& list : facts.pictures) {
+  for (const ShownPictures& list : facts.pictures) {
     section.html += fmt::format("<h3>{}</h3>\n", list.title);
     if (list.shown.empty()) {
       section.html += "<p>None.</p>\n";

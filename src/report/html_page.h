@@ -3,7 +3,7 @@
 //
 // A page has scores, learning curves, the sections of the task, pictures, and the description of the run. Equal input
 // gives equal bytes: the page has no date. It is HTML and well-formed XML. PageFacts contains plain texts, which
-// html_page() escapes. Exception: PictureList::title and all texts of TaskContent are HTML.
+// html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ std::string name_cell(std::string_view name);
 /// The name of output `i` as HTML, or the text of `i` if the output has no name.
 std::string html_name(std::span<const std::string> names, std::size_t i);
 
-struct PictureList {
+struct ShownPictures {
   std::string title;
   std::vector<ShownPrediction> shown;
 };
@@ -66,7 +66,7 @@ struct PageFacts {
   std::size_t record_count = 0;
   std::vector<Score> scores;
   LearningCurves curves;
-  std::vector<PictureList> pictures;
+  std::vector<ShownPictures> pictures;
   std::vector<std::pair<std::string, std::string>> options;  ///< options of the training: name and value
 };
 

@@ -3,13 +3,14 @@ moments of a training."""
 
 import json
 import re
+import shlex
 import signal
 import time
 
 import numpy as np
 
 import programs
-from bad_input import DATA, STOPPED, USAGE
+from bad_input import DATA, NO_INPUT, STOPPED, USAGE
 from png import png
 from processes import wait_for
 from programs import ProgramFailed, Result, checkpoints
@@ -22,7 +23,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _fine_tuning, _failure, _one_class, _own_folder, _changes, _stops, _kill):
+    for case in (_whole, _commands, _options, _fine_tuning, _failure, _one_class, _unusable, _own_folder, _links, _splits, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -258,6 +259,69 @@ def _own_folder(context):
     yield _result("a run is evaluated from any folder", done.complaint(0))
 
 
+def _links(context):
+    """links to pictures"""
+    work = context.directory("links")
+    for name in ("dark", "bright"):
+        (work / "target" / name).mkdir(parents=True)
+        for source in (_pictures(context) / name).iterdir():
+            (work / "target" / name / source.name).write_bytes(source.read_bytes())
+    (work / "target" / "dark" / "dangling.png").symlink_to("/nowhere/picture.png")
+    (work / "pictures").symlink_to("target")
+
+    def run(*words):
+        line = " ".join(map(str, (context.binaries / "carillon", *words)))
+        return context.run_command(["sh", "-c", f"cd {work} && exec {line}"])
+
+    done = run("train", "pictures", *QUICK[:-1], 2)
+    said = "skipped 1 picture that cannot be opened" in done.output and "2 classes (bright, dark)" in done.output
+    yield _result("a picture that cannot be opened is skipped", ("" if done.code == 0 else done.explain()) or (not said and done.output))
+    wrong = "" if (work / "runs/pictures/plan.json").exists() else f"runs: {[p.name for p in (work / 'runs').iterdir()]}"
+    yield _result("a training on a link has the name of the link", wrong or run("evaluate", "runs/pictures").complaint(0))
+    wrong = run("evaluate", "runs/picture").complaint(NO_INPUT, ("no such file or folder", "runs/pictures"))
+    yield _result("the runs that exist are named", wrong)
+
+
+def _splits(context):
+    """folders that may be splits"""
+    work = context.directory("splits")
+    for name in ("dark", "bright"):
+        for source in (_pictures(context) / name).iterdir():
+            for split, numbers in (("Training", range(30)), ("Testing", range(30, 40))):
+                if int(source.stem) in numbers:
+                    (work / split / name).mkdir(parents=True, exist_ok=True)
+                    (work / split / name / source.name).write_bytes(source.read_bytes())
+    run, data = _places(context)
+    done = context.run_command(command(context, run, data, *QUICK[:-1], 2, pictures=work))
+    wrong = done.complaint(0) or ("" if "2 classes (bright, dark), splits train, test" in done.output else done.output)
+    yield _result("Training and Testing are the splits", wrong or ("" if _accuracy(done.output)[1] == 20 else done.output))
+    for old, new in (("Training", "first"), ("Testing", "second")):
+        (work / old).rename(work / new)
+    run, data = _places(context)
+    done = context.run_command(command(context, run, data, *QUICK[:-1], 2, pictures=work))
+    yield _result("folders that may be splits are refused", done.complaint(DATA, ("first, second", "--layout classes")))
+    done = context.run_command(command(context, run, data, *QUICK[:-1], 2, "--layout", "classes", pictures=work))
+    wrong = done.complaint(0) or ("" if "2 classes (first, second)" in done.output else done.output)
+    yield _result("--layout classes answers", wrong)
+    again = context.run_command(command(context, run, data, *QUICK[:-1], 2, "--layout", "classes", pictures=work))
+    yield _result("a training with --layout classes continues", again.complaint(0))
+
+
+def _unusable(context):
+    """a class without a usable picture"""
+    pictures = context.directory("unusable")
+    (pictures / "dark").mkdir(parents=True)
+    (pictures / "bright").mkdir()
+    for source in (_pictures(context) / "dark").iterdir():
+        (pictures / "dark" / source.name).write_bytes(source.read_bytes())
+        (pictures / "bright" / source.name).write_bytes(b"")
+    run, data = _places(context)
+    done = context.run_command(command(context, run, data, *QUICK[:-1], 2, pictures=pictures))
+    said = "no picture of the split train can be used for the class 'bright'" in done.errors
+    wrong = "" if done.code == DATA and said else done.explain()
+    yield _result("a class without a usable picture is refused", wrong or (checkpoints(run) and "it trained"))
+
+
 def _changes(context):
     """pictures that change"""
     pictures = context.directory("changing")
@@ -276,10 +340,29 @@ def _changes(context):
     done = context.run_command(command(context, run, data, *options, pictures=_pictures(context)))
     wrong = done.complaint(USAGE, (f"holds a training on {pictures}, not on {_pictures(context)}",))
     yield _result("a training on other pictures is refused", wrong)
+    before, records = checkpoints(run), sorted((path, path.stat().st_mtime_ns) for path in data.glob("*.tfrecord"))
+    for picture in (pictures / "dark").iterdir():
+        picture.touch()
+    done = context.run_command(command(context, run, data, *options, pictures=pictures))
+    yield _result("a training continues if only the times of its pictures changed", done.complaint(0))
+    moved = pictures.rename(pictures.with_name("moved"))
+    done = context.run_command(command(context, run, data, *options, pictures=moved))
+    yield _result("a training continues if the folder of its pictures moved", done.complaint(0))
+    same = sorted((path, path.stat().st_mtime_ns) for path in data.glob("*.tfrecord")) == records
+    evaluated = context.run_command(context.command("carillon", "evaluate", run))
+    wrong = evaluated.complaint(0) or ("" if same else "the pictures were converted again")
+    yield _result("pictures with other times or in another place are not converted again", wrong)
+    pictures = moved.rename(pictures)
     (pictures / "dark" / "0.png").unlink()
     done = context.run_command(command(context, run, data, *options, pictures=pictures))
-    wrong = done.complaint(USAGE, ("--fresh", f"the pictures in {pictures} have changed"))
+    wrong = done.complaint(USAGE, ("--fresh", "have changed since the training began", "from its weights: "))
+    wrong = wrong or ("" if checkpoints(run) == before else "the checkpoints changed")
     yield _result("a trained network is kept if the pictures change", wrong)
+    advice = shlex.split(done.errors.partition("from its weights: ")[2])
+    wrong = context.run_command([*advice, "--max-steps", "2", "--image-size", "16"]).complaint(0)
+    wrong = wrong or context.run_command(context.command("carillon", "evaluate", run)).complaint(0)
+    wrong = wrong or ("" if checkpoints(run) == before else "the checkpoints changed")
+    yield _result("the command of the message trains on the changed pictures and keeps the training", wrong)
     done = context.run_command(command(context, run, data, *options, "--fresh", pictures=pictures))
     yield _result("--fresh trains on the changed pictures", done.complaint(0))
 

@@ -34,7 +34,8 @@ class PictureCache : public testing::Test {
   }
   PictureFolder look() const { return look_through(root_ / "pictures"); }
   bool convert(std::vector<std::string> options = {"--validation-share", "0.25"}) const {
-    return convert_if_changed(look(), {data(), std::move(options)}, FolderLock(data()), tfrecord_convert);
+    PictureFolder pictures = look();
+    return convert_if_changed(pictures, {data(), std::move(options)}, FolderLock(data()), tfrecord_convert);
   }
   static int tfrecord_convert(const std::vector<std::string>& words) {
     return convert_until(words, [] { return false; });
@@ -86,6 +87,37 @@ TEST_F(PictureCache, APictureWithOtherContentsOfTheSameNameChangesTheRecords) {
   const PictureFolder before = look();
   fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_NE(look().fingerprint, before.fingerprint);
+}
+
+TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheirContents) {
+  ASSERT_TRUE(convert());
+  mark();
+  const PictureFolder before = look();
+  fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  ASSERT_TRUE(convert());
+  EXPECT_TRUE(is_marked());
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // without reading the pictures
+  fs::rename(root_ / "pictures", root_ / "moved");
+  PictureFolder moved = look_through(root_ / "moved");
+  const Conversion conversion{data(), {"--validation-share", "0.25"}};
+  ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
+  EXPECT_TRUE(is_marked());
+  // A run that knows the pictures by their former path still finds its records.
+  EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
+  EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
+}
+
+TEST_F(PictureCache, OneOtherByteChangesTheRecords) {
+  ASSERT_TRUE(convert());
+  mark();
+  const fs::path file = root_ / "pictures/cat/3.png";
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(-5, std::ios::end);
+  bytes.put('x');
+  bytes.close();
+  fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  convert({"--validation-share", "0.25", "--skip-damaged"});
+  EXPECT_FALSE(is_marked());
 }
 
 TEST_F(PictureCache, OtherOptionsChangeTheRecords) {
@@ -179,7 +211,8 @@ TEST_F(PictureCache, AFailedConversionKeepsItsExitCode) {
 
 TEST_F(PictureCache, AStopEndsTheConversionWithoutRecords) {
   const auto stopping = [](const std::vector<std::string>& words) { return convert_until(words, [] { return true; }); };
-  EXPECT_FALSE(convert_if_changed(look(), {data(), {}}, FolderLock(data()), stopping));
+  PictureFolder pictures = look();
+  EXPECT_FALSE(convert_if_changed(pictures, {data(), {}}, FolderLock(data()), stopping));
   EXPECT_FALSE(fs::exists(records()));
   EXPECT_TRUE(convert());
 }

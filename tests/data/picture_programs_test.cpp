@@ -20,7 +20,8 @@ TEST_F(PictureProgramsTest, FoldersBecomeImagenetsRecords) {
   put("in/bee/.hidden.jpg", "text");
   const Outcome outcome = run(convert());
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("1 file in "));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("ignored 1 file in " + path("in") + ": no picture, for example bee/notes.txt\n"));
   EXPECT_THAT(outcome.output, HasSubstr("2 classes"));
   const std::vector<Stored> all = records("train-00000-of-00001.tfrecord");
   ASSERT_EQ(all.size(), 6u);
@@ -261,7 +262,7 @@ TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
   for (const ListedPicture& picture : list.pictures) ++found[picture.class_index];
   EXPECT_EQ(found.size(), 9u);
   for (const auto& [class_index, pictures] : found) EXPECT_EQ(pictures, count) << "class " << class_index;
-  EXPECT_EQ(pictures_in(path("in")).size(), 9u);
+  EXPECT_EQ(scan_folder(path("in")).pictures.size(), 9u);
 }
 
 TEST_F(PictureProgramsTest, VerifyingDecodesPictures) {

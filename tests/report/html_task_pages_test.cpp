@@ -97,7 +97,7 @@ TEST(ClassPage, ShowsNamesAsTheyAre) {
   made.facts.network.model = made.facts.network.checkpoint = made.facts.version = name;
   made.facts.records = {name};
   made.facts.options = {{name, name}};
-  for (PictureList& list : made.facts.pictures) {
+  for (ShownPictures& list : made.facts.pictures) {
     for (ShownPrediction& one : list.shown) one.truth = one.predicted = one.origin = name;
   }
   const std::string text = made.page();

@@ -17,12 +17,20 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 
 inline constexpr std::int64_t max_picture_pixels = 100'000'000;
 inline constexpr std::int64_t max_picture_side = 65535;
 inline constexpr int max_jpeg_scans = 500;
 inline constexpr std::int64_t max_jpeg_scan_pixels = 2'000'000'000;
+
+/// A picture with more than max_picture_pixels pixels, or a longer side than max_picture_side; the code is `data`.
+class TooLargePicture : public Error {
+ public:
+  using Error::Error;
+};
 
 enum class PictureFormat { jpeg, png };
 

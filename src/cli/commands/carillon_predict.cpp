@@ -25,8 +25,8 @@
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_set.h"
 #include "src/core/text.h"
+#include "src/data/convert/folder_scan.h"
 #include "src/data/convert/picture_file.h"
-#include "src/data/convert/picture_list.h"
 #include "src/report/console.h"
 #include "src/tasks/predictions.h"
 #include "src/train/evaluation/evaluator.h"
@@ -36,8 +36,6 @@ namespace carillon {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
 
 struct PredictorSettings {
   std::size_t batch_size = 32;
@@ -185,8 +183,7 @@ void declare(OptionSet& set, PredictOptions& o) {
   set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-/// The files in `places`, and the pictures in the folders in `places`. The pictures of a folder are sorted by the bytes
-/// of their names.
+/// The files in `places`, and the pictures in the folders in `places` (scan_folder).
 std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
   std::vector<fs::path> found;
   for (const std::string& place : places) {
@@ -195,9 +192,15 @@ std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
       found.emplace_back(place);
       continue;
     }
-    const std::vector<fs::path> in_folder = pictures_in(place);
-    if (in_folder.empty()) fail(ExitCode::no_input, "{}: the folder contains no picture ({})", place, picture_endings);
-    found.insert(found.end(), in_folder.begin(), in_folder.end());
+    const FolderScan scan = scan_folder(place);
+    if (scan.ignored.count > 0) {
+      print_warning(fmt::format("ignored {} in {}: no picture, for example {}", count_text(scan.ignored.count, "file"),
+                                printable(place), printable(scan.ignored.example.lexically_relative(place).string())));
+    }
+    if (scan.pictures.empty()) {
+      fail(ExitCode::no_input, "{}: the folder contains no picture ({})", place, picture_endings);
+    }
+    found.insert(found.end(), scan.pictures.begin(), scan.pictures.end());
   }
   return found;
 }
@@ -223,14 +226,9 @@ struct ReadImages {
  private:
   /// Errors: no_input, data, io, naming the file.
   static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
-    const std::string name = path.string();
-    std::string file = read_plain_file(path, name, max_file_bytes);
-    try {
-      file = as_jpeg_or_png(std::move(file), path, predictor.background());
+    read_picture(path, predictor.background(), [&](const std::string& file) {
       predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);
-    } catch (const Error& error) {
-      fail(error.code(), "{}: {}", name, error.what());
-    }
+    });
   }
 };
 

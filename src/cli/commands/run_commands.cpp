@@ -17,7 +17,7 @@
 #include "src/comm/mpi/launcher.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
-#include "src/data/convert/picture_list.h"
+#include "src/data/convert/folder_scan.h"
 
 namespace carillon {
 namespace {
@@ -60,7 +60,7 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
   if (!plan || plan->evaluated.empty()) {
     fail(ExitCode::usage, "{}: its records for evaluations are not known: name records with --data", run.string());
   }
-  if (!holds_conversion({.path = plan->pictures, .fingerprint = plan->fingerprint}, {plan->data, plan->conversion})) {
+  if (!holds_conversion({plan->pictures, plan->fingerprint, plan->contents}, {plan->data, plan->conversion})) {
     fail(ExitCode::usage,
          "{}: the records in {} are no longer those of this run: repeat its carillon train, or name "
          "records with --data",
@@ -88,7 +88,7 @@ bool holds_checkpoint(const fs::path& place) {
 /// Whether the arguments are in the wrong order: the pictures first, then the run.
 bool is_swapped(const Place& run) {
   std::error_code error;
-  if (!fs::is_directory(run.path, error)) return is_picture_name(run.path);
+  if (!fs::is_directory(run.path, error)) return is_picture(run.path);
   return !holds_checkpoint(run.path) && std::ranges::any_of(run.others, holds_checkpoint);
 }
 

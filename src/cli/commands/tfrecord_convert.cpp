@@ -190,9 +190,9 @@ ConversionReports picture_reports(const std::function<bool()>& stops) {
 
 void print_converted(const ConvertedPictures& converted) {
   for (const auto& [name, written] : converted.splits) print_written(name, written);
-  fmt::print(
-      "{} {}{}\n", converted.class_count, target_words(converted.target),
-      converted.skipped > 0 ? fmt::format("; skipped {}", count_text(converted.skipped, "damaged picture")) : "");
+  const std::string_view words = target_words(converted.target);
+  fmt::print("{}: {}\n{} {}{}\n", words, names_text(converted.classes), converted.classes.size(), words,
+             converted.skipped.empty() ? "" : fmt::format("; skipped {}", skipped_text(converted.skipped)));
 }
 
 /// All options of the program.
@@ -200,13 +200,14 @@ struct ConvertOptions {
   std::string input, output;
   std::int64_t shards = 1, quality = 95;
   PictureConversionOptions pictures;
-  std::string background, targets, task;
+  std::string background, targets, task, layout;
   DownloadOptions download;
 };
 
 /// Options that only the format images has.
-constexpr std::array picture_options{"validation-share", "split", "overwrite",    "background", "resize-shorter",
-                                     "quality",          "seed",  "skip-damaged", "targets",    "task"};
+constexpr std::array picture_options{"validation-share", "split",   "overwrite", "background",
+                                     "resize-shorter",   "quality", "seed",      "skip-damaged",
+                                     "targets",          "task",    "layout"};
 
 OptionSet option_set(ConvertOptions& o) {
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<int>::max();
@@ -240,6 +241,7 @@ OptionSet option_set(ConvertOptions& o) {
           "targets of the pictures, with a header: path,class or path,labels (several separated by ;) or "
           "path,NAME... (numbers)");
   set.add("task", o.task, "classification, multilabel or regression; default: as the cells of --targets look");
+  set.add("layout", o.layout, layout_help);
   set.add("background", o.background,
           "colour behind transparent pixels: white, black or #rrggbb; default: white, or that of the records in DIR; "
           "records.json and checkpoints store it");
@@ -255,6 +257,7 @@ OptionSet option_set(ConvertOptions& o) {
                                       {"split", "NAME"},
                                       {"targets", "FILE.csv"},
                                       {"task", "TASK"},
+                                      {"layout", "LAYOUT"},
                                       {"background", "COLOUR"}}) {
     set.set_value_name(option, value);
   }
@@ -273,6 +276,7 @@ PictureConversionOptions conversion_of(const OptionSet& set, const ConvertOption
       fail(ExitCode::usage, "--background '{}': must be white, black or #rrggbb", printable(options.background));
     }
   }
+  pictures.layout = layout_of(options.layout);
   pictures.targets = options.targets;
   if (options.task.empty()) return pictures;
   pictures.target = target_of_task(options.task);

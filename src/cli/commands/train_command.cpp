@@ -38,6 +38,7 @@ const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 struct CommandLine {
   TrainingRequest request;
   Execution execution;
+  std::string layout;
   // Options of image_train:
   TrainOptions training;
   PictureOptions pictures;
@@ -63,6 +64,8 @@ OptionSet option_set(CommandLine& line) {
   set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
           "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
+  set.add("layout", line.layout, layout_help);
+  set.set_value_name("layout", "LAYOUT");
   set.add("from", request.from,
           "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors, a checkpoint or "
           "a train directory");
@@ -103,6 +106,7 @@ void print_next_steps(const fs::path& folder, const TrainingRequest& request, co
   if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
   if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
   if (!request.background.empty()) again.insert(again.end(), {"--background", request.background});
+  if (request.layout == FolderLayout::classes) again.insert(again.end(), {"--layout", "classes"});
   if (request.ranks > 0) again.insert(again.end(), {"--ranks", std::to_string(request.ranks)});
   if (request.validation_share != TrainingRequest{}.validation_share) {
     again.insert(again.end(), {"--validation-share", fmt::format("{}", request.validation_share)});
@@ -258,6 +262,7 @@ int train_command(const std::vector<std::string>& words) {
   }
   leave_launcher();  // the ranks have their own launcher
   TrainingRequest& request = line.request;
+  request.layout = layout_of(line.layout);
   request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });
   request.given = given_options(set, line);
   request.convert = [](const std::vector<std::string>& options) { return convert_until(options, stop_requested); };

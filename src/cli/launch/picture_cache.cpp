@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -12,11 +14,11 @@
 #include "carillon/core/file.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
-#include "src/cli/launch/ranks.h"
+#include "src/cli/launch/child_process.h"
 #include "src/core/crc32c.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
-#include "src/data/convert/picture_list.h"
+#include "src/data/convert/folder_scan.h"
 #include "src/data/convert/shard_writer.h"
 
 namespace carillon {
@@ -27,12 +29,19 @@ namespace fs = std::filesystem;
 constexpr const char* stamp_name = "pictures.json";  ///< describes the conversion that made the records of a folder
 constexpr std::size_t max_stamp_bytes = std::size_t{1} << 20;
 
-nlohmann::json stamp(const PictureFolder& pictures, const Conversion& conversion) {
-  return {{"pictures", pictures.path}, {"fingerprint", pictures.fingerprint}, {"options", conversion.options}};
-}
-
 void write_stamp(const fs::path& data, const std::string& text) {
   write_file_atomically(data / stamp_name, std::as_bytes(std::span(text)), max_stamp_bytes);
+}
+
+/// Describes the records in `conversion.data`.
+void write_stamp(const PictureIdentity& pictures, const Conversion& conversion,
+                 const std::map<std::string, std::uintmax_t>& sizes) {
+  const nlohmann::json json{{"pictures", pictures.path},
+                            {"fingerprint", pictures.fingerprint},
+                            {"contents", pictures.contents},
+                            {"options", conversion.options},
+                            {"files", sizes}};
+  write_stamp(conversion.data, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 /// Whether the file has a name that the conversion gives to record files.
@@ -51,6 +60,73 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   }
   if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
   return sizes;
+}
+
+/// The pictures of which `conversion.data` holds the records of this conversion; nullopt if it holds others. Errors:
+/// io.
+std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) {
+  const fs::path path = conversion.data / stamp_name;
+  std::error_code absent;
+  if (!fs::exists(path, absent)) return std::nullopt;
+  const nlohmann::json json =
+      nlohmann::json::parse(read_plain_file(path, path.string(), max_stamp_bytes), nullptr, false);
+  try {
+    const std::map<std::string, std::uintmax_t> sizes = json.at("files");
+    const bool is_same =
+        json.at("options") == conversion.options && !sizes.empty() && sizes == record_sizes(conversion.data);
+    if (is_same) return PictureIdentity{json.at("pictures"), json.at("fingerprint"), json.value("contents", "")};
+  } catch (const nlohmann::json::exception&) {
+    // the stamp of an incomplete conversion
+  }
+  return std::nullopt;
+}
+
+/// The line of a picture in the checksums of a folder.
+std::string line_of(const fs::path& file, const fs::path& folder, std::uint64_t bytes, std::int64_t other) {
+  return fmt::format("{} {} {}\n", file.lexically_relative(folder).string(), bytes, other);
+}
+
+/// A checksum of a picture's content; 0 if the picture cannot be read.
+std::uint32_t checksum_of(const fs::path& file) {
+  std::array<std::byte, std::size_t{64} << 10> piece;
+  std::uint32_t checksum = 0;
+  try {
+    const Descriptor descriptor = open_plain_file(file, file.string());
+    for (std::size_t count = piece.size(); count == piece.size();) {
+      if (read_all(descriptor.get(), piece, count) != 0) return 0;
+      checksum = crc32c(std::span(piece).first(count), checksum);
+    }
+  } catch (const Error&) {
+    return 0;
+  }
+  return checksum;
+}
+
+std::string checksum_text(std::size_t count, std::uint64_t bytes, std::uint32_t checksum) {
+  return fmt::format("{} files, {} bytes, {:08x}", count, bytes, checksum);
+}
+
+/// Sets pictures.contents: reads all pictures, on all cores. Errors: stopped (by a signal).
+void read_contents(PictureFolder& pictures) {
+  const std::vector<fs::path> files = scan_folder(pictures.path).pictures;
+  std::vector<std::uint32_t> checksums(files.size());
+  std::atomic<bool> is_stopped = false;
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!is_stopped && stop_requested()) is_stopped = true;
+    if (!is_stopped) checksums[i] = checksum_of(files[i]);
+  }
+  if (is_stopped)
+    throw Error(ExitCode::stopped, "stopped while the pictures were read: the same command reads them again");
+  std::uint32_t checksum = 0;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::uint64_t bytes = stamp_of(files[i]).value_or(FileStamp{}).bytes;
+    const std::string line = line_of(files[i], pictures.path, bytes, checksums[i]);
+    checksum = crc32c(std::as_bytes(std::span(line)), checksum);
+    total += bytes;
+  }
+  pictures.contents = checksum_text(files.size(), total, checksum);
 }
 
 /// The files of a conversion that are not record files.
@@ -108,7 +184,7 @@ std::int64_t usual_side(const std::vector<fs::path>& pictures) {
 
 }  // namespace
 
-PictureFolder look_through(const fs::path& folder) {
+PictureFolder look_through(const fs::path& folder, FolderLayout layout) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     const bool exists = fs::exists(folder, error);
@@ -117,7 +193,8 @@ PictureFolder look_through(const fs::path& folder) {
         exists ? "is a file: name the folder that holds a folder of pictures per class" : "no such folder of pictures");
   }
   const fs::path path = fs::canonical(folder);
-  PictureFolder found{.path = path.string()};
+  PictureFolder found;
+  found.path = path.string();
   if (!is_line(found.path) || found.path.size() > max_line_bytes) {
     fail(ExitCode::usage,
          "{}: rename the folder: its path must be UTF-8 of at most {} bytes, without control characters", found.path,
@@ -125,25 +202,39 @@ PictureFolder look_through(const fs::path& folder) {
   }
   std::uint32_t checksum = 0;
   std::uint64_t bytes = 0;
-  const std::vector<fs::path> all = pictures_in(path);
+  const std::vector<fs::path> all = scan_folder(path).pictures;
   for (const fs::path& file : all) {
     const FileStamp of_file = stamp_of(file).value_or(FileStamp{});
-    const std::string line =
-        fmt::format("{} {} {}\n", file.lexically_relative(path).string(), of_file.bytes, of_file.changed_nanoseconds);
+    const std::string line = line_of(file, path, of_file.bytes, of_file.changed_nanoseconds);
     checksum = crc32c(std::as_bytes(std::span(line)), checksum);
     bytes += of_file.bytes;
     ++found.count;
   }
-  const std::optional<SplitFolders> splits = find_split_folders(path);
-  found.has_splits = splits.has_value();
-  const std::vector<fs::path> training = splits ? pictures_in(splits->splits.front().folder) : all;
+  const std::optional<SplitFolders> splits = find_split_folders(path, layout);
+  found.has_splits = splits && splits->splits.size() > 1;
+  const std::vector<fs::path> training = splits ? scan_folder(splits->splits.front().folder).pictures : all;
   found.training = static_cast<std::int64_t>(training.size());
   found.side = usual_side(training);
   if (found.count == 0) {
     fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class", folder.string());
   }
-  found.fingerprint = fmt::format("{} files, {} bytes, {:08x}", found.count, bytes, checksum);
+  found.fingerprint = checksum_text(all.size(), bytes, checksum);
   return found;
+}
+
+bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
+  return (one.path == other.path && one.fingerprint == other.fingerprint) ||
+         (!one.contents.empty() && one.contents == other.contents);
+}
+
+bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
+  if (same_pictures(pictures, known)) return true;
+  // The texts begin with the number and size of the files.
+  const auto size = [](const std::string& text) { return text.substr(0, text.rfind(',')); };
+  const bool may_be_equal = !known.contents.empty() && size(known.contents) == size(pictures.fingerprint);
+  if (!may_be_equal || !pictures.contents.empty()) return false;
+  read_contents(pictures);
+  return same_pictures(pictures, known);
 }
 
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion) {
@@ -152,18 +243,12 @@ std::vector<std::string> conversion_words(const PictureFolder& pictures, const C
   return words;
 }
 
-bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion) {
-  const fs::path path = conversion.data / stamp_name;
-  std::error_code absent;
-  if (!fs::exists(path, absent)) return false;
-  nlohmann::json found = nlohmann::json::parse(read_plain_file(path, path.string(), max_stamp_bytes), nullptr, false);
-  if (!found.is_object()) return false;
-  const nlohmann::json files = found.value("files", nlohmann::json());
-  found.erase("files");
-  return found == stamp(pictures, conversion) && !files.empty() && files == record_sizes(conversion.data);
+bool holds_conversion(const PictureIdentity& pictures, const Conversion& conversion) {
+  const std::optional<PictureIdentity> converted = converted_pictures(conversion);
+  return converted && same_pictures(*converted, pictures);
 }
 
-bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
+bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert) {
   const auto take = [&](FolderLock::Kind kind) {
     if (lock.try_lock(kind)) return;
@@ -171,7 +256,14 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
          conversion.data.string());
   };
   take(FolderLock::Kind::shared);
-  if (holds_conversion(pictures, conversion)) return true;
+  if (const std::optional<PictureIdentity> converted = converted_pictures(conversion)) {
+    if (are_unchanged(pictures, *converted)) {
+      pictures.contents = converted->contents;
+      const bool has_moved = pictures.path != converted->path || pictures.fingerprint != converted->fingerprint;
+      if (has_moved) write_stamp(pictures, conversion, record_sizes(conversion.data));
+      return true;
+    }
+  }
   take(FolderLock::Kind::exclusive);
   check_may_write(conversion.data);
   // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
@@ -180,9 +272,8 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
   const auto code = static_cast<ExitCode>(convert(conversion_words(pictures, conversion)));
   if (code == ExitCode::stopped) return false;
   if (code != ExitCode::done) throw Error(code, "the conversion failed; see the message above");
-  nlohmann::json made = stamp(pictures, conversion);
-  made["files"] = record_sizes(conversion.data);
-  write_stamp(conversion.data, made.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  read_contents(pictures);
+  write_stamp(pictures, conversion, record_sizes(conversion.data));
   take(FolderLock::Kind::shared);
   return true;
 }
@@ -194,17 +285,7 @@ CachedRecords count_records(const fs::path& data) {
 }
 
 std::string records_pattern(const fs::path& data, const std::string& split) {
-  std::string pattern;
-  for (const char c : data.string()) {
-    if (c == '*' || c == '?' || c == '[') {
-      pattern += {'[', c, ']'};
-    } else if (c == '\\') {
-      pattern += "\\\\";
-    } else {
-      pattern += c;
-    }
-  }
-  return pattern + "/" + split + "-*";
+  return escaped_pattern(data.string()) + "/" + split + "-*";
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "carillon/core/file.h"
+#include "src/data/convert/split_folders.h"
 
 namespace carillon {
 
@@ -29,18 +30,30 @@ class FolderLock {
   Descriptor file_;
 };
 
-/// What `carillon train` finds in a folder of pictures.
-struct PictureFolder {
-  std::string path;           ///< absolute
-  std::int64_t count = 0;     ///< pictures of all splits
-  std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
-  bool has_splits = false;    ///< it contains train/ and test/ or val/
-  std::int64_t side = 0;      ///< usual length of the shorter side in pixels, from some training pictures; 0: unknown
-  std::string fingerprint;    ///< checksum over the paths, sizes and modification times of all pictures
+/// Identifies the pictures of a folder.
+struct PictureIdentity {
+  std::string path;         ///< of the folder, absolute
+  std::string fingerprint;  ///< checksum over the paths in the folder, sizes and modification times of all pictures
+  std::string contents;     ///< checksum over the paths in the folder and the contents of all pictures; empty: not read
 };
 
-/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io.
-PictureFolder look_through(const std::filesystem::path& folder);
+/// Whether the folders are the same and unchanged, or have the same contents.
+bool same_pictures(const PictureIdentity& one, const PictureIdentity& other);
+
+/// What `carillon train` finds in a folder of pictures.
+struct PictureFolder : PictureIdentity {
+  std::int64_t count = 0;     ///< pictures of all splits
+  std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
+  bool has_splits = false;    ///< it contains pictures to train on, and others with classes for validation or test
+  std::int64_t side = 0;      ///< usual length of the shorter side in pixels, from some training pictures; 0: unknown
+};
+
+/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_split_folders.
+PictureFolder look_through(const std::filesystem::path& folder, FolderLayout layout = FolderLayout::automatic);
+
+/// Whether the pictures are those of `known` (same_pictures). Reads all pictures only if the path of the folder or a
+/// modification time has changed, and sets pictures.contents then. Errors: io; stopped (by a signal).
+bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known);
 
 /// The records of a folder of pictures.
 struct CachedRecords {
@@ -61,16 +74,16 @@ struct Conversion {
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion);
 
 /// Whether `conversion.data` holds the records of this conversion of these pictures. Errors: io.
-bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion);
+bool holds_conversion(const PictureIdentity& pictures, const Conversion& conversion);
 
 /// Runs tfrecord_convert with the words after its name. Returns its exit code; 75: a stop signal arrived.
 using Convert = std::function<int(const std::vector<std::string>& words)>;
 
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
-/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Returns
-/// false if a stop signal arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records
-/// of something else, or another run uses the records).
-bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
+/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. A
+/// conversion sets pictures.contents. Returns false if a stop signal arrived. Errors: as `convert`, which has printed
+/// its message; usage (the folder holds records of something else, or another run uses the records).
+bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 
 /// A pattern of the record files of a split in `data`.

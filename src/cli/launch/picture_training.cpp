@@ -1,6 +1,7 @@
 #include "src/cli/launch/picture_training.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,6 @@
 #include "src/cli/launch/training_choice.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/text.h"
-#include "src/data/convert/convert_pictures.h"
 #include "src/device/cuda_backend.h"
 #include "src/report/console.h"
 #include "src/report/metrics.h"
@@ -46,6 +46,22 @@ bool contains(const fs::path& outer, const fs::path& inner) {
 
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
 
+/// The name of the folder as the user gave it, which may be a link. `path`: the folder itself.
+fs::path name_of(const fs::path& given, const fs::path& path) {
+  fs::path named = fs::absolute(given).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();
+  return named.has_filename() ? named.filename() : path.filename();
+}
+
+/// "3 classes (cat, dog, ship), splits train and test".
+std::string text_of(const ClassFolders& folders) {
+  std::string text = fmt::format("{} classes ({})", folders.classes.size(), names_text(folders.classes));
+  if (!folders.splits) return text;
+  std::vector<std::string> splits;
+  for (const SplitFolder& split : folders.splits->splits) splits.push_back(split.split);
+  return fmt::format("{}, {} {}", text, splits.size() == 1 ? "split" : "splits", fmt::join(splits, ", "));
+}
+
 /// Returns the same path for "data", "data/" and any other spelling, whether the folder exists or not. Errors: usage.
 fs::path full_path(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
@@ -61,12 +77,13 @@ fs::path full_path(const fs::path& path) {
 
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
     : request_(std::move(request)),
-      pictures_(look_through(folder)),
+      folder_(folder),
+      pictures_(look_through(folder, request_.layout)),
+      folders_(find_class_folders(pictures_.path, request_.layout)),
       cores_(usable_cores()),
       gpus_(request_.given.wants_cpu ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
       started_(started) {
-  check_class_folders(pictures_.path);
-  const fs::path name = fs::path(pictures_.path).filename();
+  const fs::path name = name_of(folder, pictures_.path);
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
   if (!request_.from.empty()) {
     if (contains(fs::weakly_canonical(fs::absolute(train_dir_)), fs::weakly_canonical(fs::absolute(request_.from)))) {
@@ -86,22 +103,40 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
   }
 }
 
-std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
+void PictureTraining::check_pictures(TrainingPlan& plan) {
+  const PictureIdentity planned{plan.pictures, plan.fingerprint, plan.contents};
+  if (!are_unchanged(pictures_, planned)) {
+    if (plan.pictures != pictures_.path) {
+      fail(ExitCode::usage,
+           "{}: holds a training on {}, not on {}: train again with --fresh, or name another folder with --train-dir",
+           train_dir_.string(), plan.pictures, pictures_.path);
+    }
+    const std::string run = train_dir_.string();
+    fail(
+        ExitCode::usage,
+        "{}: the pictures in {} have changed since the training began: --fresh removes this training and trains again; "
+        "to keep it, start another one from its weights: {}",
+        run, plan.pictures,
+        shell_line({program_as_called("carillon"), "train", folder_.string(), "--from", run, "--train-dir", run + "-2",
+                    "--data-dir", plan.data + "-2"}));
+  }
+  if (plan.pictures == pictures_.path && plan.fingerprint == pictures_.fingerprint) return;
+  say(fmt::format("the pictures have the same contents as those in {} when the training began", plan.pictures));
+  plan.pictures = pictures_.path;
+  plan.fingerprint = pictures_.fingerprint;
+  update_plan(train_dir_, plan);
+}
+
+std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (request_.fresh) return std::nullopt;
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
   if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
-  const bool is_of_folder = plan->pictures == pictures_.path;
-  if (!is_of_folder || plan->fingerprint != pictures_.fingerprint) {
-    const std::string conflict =
-        is_of_folder ? fmt::format("the pictures in {} have changed since the training began", plan->pictures)
-                     : fmt::format("holds a training on {}, not on {}", plan->pictures, pictures_.path);
-    fail(ExitCode::usage, "{}: {}: train again with --fresh, or name another folder with --train-dir",
-         train_dir_.string(), conflict);
-  }
+  check_pictures(*plan);
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
   if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
     fail(ExitCode::usage,
-         "{}: the training began with another --data-dir, --validation-share or --background: repeat them, train again "
+         "{}: the training began with another --data-dir, --validation-share, --background or --layout: repeat them, "
+         "train again "
          "with --fresh, or name another folder with --train-dir",
          train_dir_.string());
   }
@@ -179,6 +214,7 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
   };
   if (!pictures_.has_splits) add("--validation-share", fmt::format("{}", request_.validation_share));
   if (!request_.background.empty()) add("--background", request_.background);
+  if (request_.layout == FolderLayout::classes) add("--layout", "classes");
   return conversion;
 }
 
@@ -228,8 +264,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (given_size) check_evaluation_size(*given_size);
   read_weights();
   const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
-  say(fmt::format("{} pictures in {}; measuring the speed of this machine ({})", pictures_.count,
-                  printable(pictures_.path), processors));
+  say(fmt::format("{} pictures in {}: {}", pictures_.count, printable(pictures_.path), text_of(folders_)));
+  say(fmt::format("measuring the speed of this machine ({})", processors));
   MachineSpeed speed({.launch = {static_cast<int>(ranks()), cores_},
                       .gpus = gpus_,
                       .batch_size = batch_size(),
@@ -247,6 +283,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const std::string held_out = records.validation > 0 ? "validation" : "", test = records.test > 0 ? "test" : "";
   TrainingPlan plan{.pictures = pictures_.path,
                     .fingerprint = pictures_.fingerprint,
+                    .contents = pictures_.contents,
                     .data = data_dir_.string(),
                     .conversion = wanted.options,
                     .from = from_,

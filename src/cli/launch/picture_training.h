@@ -13,6 +13,7 @@
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/training_choice.h"
+#include "src/data/convert/convert_pictures.h"
 
 namespace carillon {
 
@@ -35,7 +36,8 @@ struct TrainingRequest {
   std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
   std::int64_t ranks = 0;
   double validation_share = 0.1;
-  std::string background;           ///< colour behind transparent pixels
+  std::string background;  ///< colour behind transparent pixels
+  FolderLayout layout = FolderLayout::automatic;
   std::string from;                 ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
   std::vector<std::string> passed;  ///< options for image_train, as words
   GivenOptions given;               ///< the values of some of them
@@ -48,15 +50,16 @@ class PictureTraining {
   using Clock = std::chrono::steady_clock;
 
   /// `started`: when the program started; the time budget begins at this time. Errors: as look_through and
-  /// check_class_folders; usage (--from is in the train directory).
+  /// find_class_folders; usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
-  /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
+  /// The plan of the train directory, if it has checkpoints. If the pictures have moved, or only their modification
+  /// times have changed, the plan is updated. Errors: usage (the directory holds a training on other
   /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
   /// --eval-image-size); errors of read_plan.
-  std::optional<TrainingPlan> earlier_plan() const;
+  std::optional<TrainingPlan> earlier_plan();
 
   /// Whether the newest checkpoint has the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
@@ -96,6 +99,8 @@ class PictureTraining {
   std::vector<std::string> initial_weights() const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
+  /// Checks that the plan is for these pictures, and updates it if they have moved. Errors: usage.
+  void check_pictures(TrainingPlan& plan);
   const FolderLock& lock_data();
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
@@ -109,7 +114,9 @@ class PictureTraining {
                    MachineSpeed& speed) const;
 
   TrainingRequest request_;
+  std::filesystem::path folder_;  ///< the folder of pictures as the user named it
   PictureFolder pictures_;
+  ClassFolders folders_;
   std::filesystem::path train_dir_, data_dir_;
   std::string from_;                          ///< --from as an absolute path; empty: none
   std::optional<std::string> given_network_;  ///< network of the weights to fine-tune; nullopt if a training continues

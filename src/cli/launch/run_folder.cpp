@@ -1,7 +1,9 @@
 #include "src/cli/launch/run_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -9,6 +11,7 @@
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/option_set.h"
+#include "src/core/text.h"
 
 namespace carillon {
 namespace {
@@ -36,9 +39,14 @@ void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
   remove_plan(train_dir);  // the old plan must not be read with the new settings
   write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
+  update_plan(train_dir, plan);
+}
+
+void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan) {
   nlohmann::json json{{"format_version", format_version},
                       {"pictures", plan.pictures},
                       {"fingerprint", plan.fingerprint},
+                      {"contents", plan.contents},
                       {"data", plan.data},
                       {"watched", plan.watched},
                       {"evaluated", plan.evaluated},
@@ -65,6 +73,7 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     }
     return TrainingPlan{.pictures = json.at("pictures"),
                         .fingerprint = json.at("fingerprint"),
+                        .contents = json.value("contents", ""),
                         .data = json.at("data"),
                         .conversion = json.at("conversion").get<std::vector<std::string>>(),
                         .from = json.at("from"),
@@ -83,13 +92,49 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+bool is_run(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) &&
+         (fs::exists(plan_path(folder), error) || fs::exists(best_checkpoint_path(folder), error) ||
+          !list_checkpoints(folder).empty());
+}
+
+std::vector<std::string> runs_in(const fs::path& folder) {
+  std::vector<std::string> runs;
+  std::error_code error;
+  for (fs::directory_iterator i(folder.empty() ? "." : folder, error), end; !error && i != end; i.increment(error)) {
+    if (is_run(i->path())) runs.push_back(printable((folder / i->path().filename()).string()));
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
+/// Up to ten train directories in the folder that would hold `missing` or, if it holds none, in `runs`. Empty if there
+/// are none.
+std::string runs_near(const fs::path& missing) {
+  constexpr std::size_t most = 10;
+  std::vector<std::string> runs = runs_in(missing.parent_path());
+  if (runs.empty()) runs = runs_in("runs");
+  const std::size_t count = runs.size();
+  runs.resize(std::min(count, most));
+  return fmt::format("{}{}", fmt::join(runs, ", "), count > most ? fmt::format(" and {} more", count - most) : "");
+}
+
+}  // namespace
+
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what) {
   if (words.empty() || words.front().starts_with("-")) {
     fail(ExitCode::usage, "{0}: the first word must be {1}: carillon {0} {1} (see carillon --help)", command, what);
   }
   Place place{words.front(), {words.begin() + 1, words.end()}};
   std::error_code absent;
-  if (!fs::exists(place.path, absent)) fail(ExitCode::no_input, "{}: no such file or folder", place.path.string());
+  if (!fs::exists(place.path, absent)) {
+    const std::string runs = runs_near(place.path);
+    fail(ExitCode::no_input, "{}: no such file or folder{}", place.path.string(),
+         runs.empty() ? "" : fmt::format("; these runs exist: {}", runs));
+  }
   return place;
 }
 

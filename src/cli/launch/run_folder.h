@@ -12,7 +12,8 @@ namespace carillon {
 
 struct TrainingPlan {
   std::string pictures;                 ///< the folder, as an absolute path
-  std::string fingerprint;              ///< PictureFolder::fingerprint of the folder when the plan was made
+  std::string fingerprint;              ///< PictureIdentity::fingerprint of the folder
+  std::string contents;                 ///< PictureIdentity::contents of the folder
   std::string data;                     ///< folder of the records, as an absolute path
   std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
   std::string from;                     ///< --from as an absolute path; empty: none
@@ -35,6 +36,9 @@ std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 /// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`. A train directory has a plan
 /// only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
+
+/// Writes `plan.json` again, for pictures that have moved. Errors: as write_plan.
+void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 
 /// Removes `plan.json`, so that the directory has no plan. Errors: io.
 void remove_plan(const std::filesystem::path& train_dir);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 
 #include "carillon/core/error.h"
 #include "carillon/images/decode.h"
 #include "src/core/text.h"
-#include "src/data/convert/picture_list.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {
@@ -106,19 +106,25 @@ void check_split_is_new(const std::string& split, const fs::path& output) {
 struct NamedSplit {
   std::string name;
   std::vector<ListedPicture> pictures;
+  bool is_share = false;  ///< selected from the first split
 };
 
 struct PictureSplits {
   TargetKind target = TargetKind::class_index;
   std::vector<std::string> classes;
   std::vector<NamedSplit> splits;
-  std::string small_classes;
 };
 
 void note_ignored(const PictureList& list, const fs::path& folder, const ConversionReports& reports) {
-  if (list.passed_over == 0) return;
-  reports.warn(fmt::format("ignored {} in {}: no picture ({}) in the folder of a class",
-                           count_text(list.passed_over, "file"), text_of(folder), picture_endings));
+  for (const auto& [files, reason] :
+       {std::pair(&list.ignored, "no picture"), {&list.outside, "not in the folder of a class"}}) {
+    if (files->count == 0) continue;
+    reports.warn(fmt::format("ignored {} in {}: {}, for example {}", count_text(files->count, "file"), text_of(folder),
+                             reason, text_of(files->example.lexically_relative(folder))));
+  }
+  for (const fs::path& unlabelled : list.unlabelled) {
+    reports.warn(fmt::format("ignored {}: the training has no class of this name", text_of(unlabelled)));
+  }
 }
 
 /// Errors: data (fewer than two classes).
@@ -132,23 +138,59 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, use --input {}", text_of(folder)) : "");
 }
 
-/// Classes or labels with few pictures. Empty if there are none.
-std::string text_of_small_classes(const PictureList& list) {
-  if (list.target == TargetKind::numbers) return "";
-  constexpr std::size_t most_names = 5;
-  std::vector<std::size_t> counts(list.classes.size());
-  for (const ListedPicture& picture : list.pictures) {
-    if (list.target == TargetKind::class_index) ++counts[picture.class_index];
+/// The number of pictures of each class or label in the split.
+std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures, const PictureSplits& all) {
+  std::vector<std::size_t> counts(all.classes.size());
+  for (const ListedPicture& picture : pictures) {
+    if (all.target == TargetKind::class_index) ++counts[picture.class_index];
     for (const std::size_t label : picture.labels) ++counts[label];
   }
+  return counts;
+}
+
+/// Up to five of the classes or labels for which `holds(i)` is true, as `text(i)`. Empty if there are none.
+std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
+                           const std::function<std::string(std::size_t)>& text) {
+  constexpr std::size_t most_names = 5;
   std::string names;
-  std::size_t small = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] >= few_pictures || small++ >= most_names) continue;
-    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", list.classes[i], counts[i]);
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!holds(i) || found++ >= most_names) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", text(i));
   }
-  if (small > most_names) names += fmt::format(" and {} more", small - most_names);
-  return names;
+  return found > most_names ? fmt::format("{} and {} more", names, found - most_names) : names;
+}
+
+/// Reports classes or labels with few pictures in the first split and its share.
+void warn_of_small_classes(const PictureSplits& written, const ConversionReports& reports) {
+  if (written.target == TargetKind::numbers || written.splits.front().name != train_split) return;
+  std::vector<ListedPicture> pictures = written.splits.front().pictures;
+  for (const NamedSplit& split : written.splits) {
+    if (split.is_share) pictures.insert(pictures.end(), split.pictures.begin(), split.pictures.end());
+  }
+  const std::vector<std::size_t> counts = class_counts(pictures, written);
+  const std::string names = listed_classes(
+      counts.size(), [&](std::size_t i) { return counts[i] < few_pictures; },
+      [&](std::size_t i) { return fmt::format("{} ({})", written.classes[i], counts[i]); });
+  if (names.empty()) return;
+  reports.warn(fmt::format("few pictures to train on, fewer than {} per {}: {}", few_pictures,
+                           written.target == TargetKind::labels ? "label" : "class", names));
+}
+
+/// Checks that the skipped pictures of a split were not all pictures of a class or label. `before`: its class_counts
+/// before pictures were skipped. Errors: data (all pictures of a class to train on); a report for other splits.
+void check_skipped(const NamedSplit& written, const std::vector<std::size_t>& before, const PictureSplits& all,
+                   const fs::path& input, const ConversionReports& reports) {
+  if (all.target == TargetKind::numbers || written.is_share) return;
+  const std::vector<std::size_t> after = class_counts(written.pictures, all);
+  const std::string names = listed_classes(
+      after.size(), [&](std::size_t i) { return before[i] > 0 && after[i] == 0; },
+      [&](std::size_t i) { return fmt::format("'{}' ({})", printable(all.classes[i]), before[i]); });
+  if (names.empty()) return;
+  const std::string fault = fmt::format("no picture of the split {} can be used for the {} {}: see the messages above",
+                                        written.name, all.target == TargetKind::labels ? "label" : "class", names);
+  if (&written != &all.splits.front()) return reports.warn(fault);
+  fail(ExitCode::data, "{}: {}; mend the pictures, or remove the folder", text_of(input), fault);
 }
 
 PictureSplits list_split_folders(const PictureConversionOptions& options, const SplitFolders& folders,
@@ -170,7 +212,6 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
     note_ignored(list, folder.folder, reports);
     if (is_first) {
       check_classes(list, folder.folder);
-      all.small_classes = text_of_small_classes(list);
       all.classes = std::move(list.classes);
     }
     all.splits.push_back({folder.split, std::move(list.pictures)});
@@ -185,11 +226,7 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
 /// Reports how many pictures of the folder are not in the CSV file, and columns in which all numbers are equal.
 void note_unlisted(const PictureList& list, const fs::path& folder, const PictureConversionOptions& options,
                    const ConversionReports& reports) {
-  std::error_code error;
-  std::size_t found = 0;
-  for (fs::recursive_directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
-    found += is_picture_name(file->path()) ? 1 : 0;
-  }
+  const std::size_t found = scan_folder(folder).pictures.size();
   if (found > list.pictures.size()) {
     reports.note(fmt::format("{} of the {} pictures in {} are not in {}", found - list.pictures.size(), found,
                              text_of(folder), text_of(options.targets)));
@@ -211,8 +248,7 @@ PictureSplits list_target_splits(const PictureConversionOptions& options, const 
                            list.classes.size(), target_words(list.target), task_name(list.target)));
   note_unlisted(list, input, options, reports);
   if (list.target == TargetKind::class_index) check_classes(list, options.targets);
-  std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
-  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};
 }
 
 /// Lists the pictures of each split, in the order of the input.
@@ -223,14 +259,13 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   if (earlier && earlier->target != TargetKind::class_index) {
     fail(ExitCode::usage, "{} has the task {}, which requires --targets", known.source, task_name(earlier->target));
   }
-  if (const std::optional<SplitFolders> folders = find_split_folders(input)) {
+  if (const std::optional<SplitFolders> folders = find_split_folders(input, options.layout)) {
     return list_split_folders(options, *folders, input, known, reports);
   }
   PictureList list = list_pictures(input, known);
   note_ignored(list, input, reports);
   check_classes(list, input);
-  std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
-  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};
 }
 
 /// The mean and the deviation of each number. The deviation of equal numbers counts as 1.
@@ -259,17 +294,83 @@ void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& optio
            pictures.size());
     }
     pictures = std::move(parts.kept);
-    if (share > 0.0) all.splits.push_back({validation_split, std::move(parts.taken)});
+    if (share > 0.0) all.splits.push_back({validation_split, std::move(parts.taken), true});
   }
 }
 
 }  // namespace
 
-void check_class_folders(const fs::path& input) {
-  const std::optional<SplitFolders> folders = find_split_folders(input);
-  const fs::path& training = folders ? folders->splits.front().folder : input;
-  check_classes(list_pictures(training), training);
+ClassFolders find_class_folders(const fs::path& input, FolderLayout layout) {
+  ClassFolders found{.classes = {}, .splits = find_split_folders(input, layout)};
+  const fs::path& training = found.splits ? found.splits->splits.front().folder : input;
+  PictureList list = list_pictures(training);
+  check_classes(list, training);
+  found.classes = std::move(list.classes);
+  return found;
 }
+
+std::string skipped_text(const std::map<Unusable, std::size_t>& skipped) {
+  std::string text;
+  for (const auto& [reason, count] : skipped) {
+    const auto pictures = [&, &count = count](const char* which) {
+      return fmt::format("{} {}", count_text(count, "picture"), which);
+    };
+    text += text.empty() ? "" : ", ";
+    switch (reason) {
+      case Unusable::damaged:
+        text += count_text(count, "damaged picture");
+        break;
+      case Unusable::unsupported:
+        text += pictures("in a format that is not read");
+        break;
+      case Unusable::too_large:
+        text += pictures(count == 1 ? "that is too large" : "that are too large");
+        break;
+      case Unusable::not_opened:
+        text += pictures("that cannot be opened");
+        break;
+    }
+  }
+  return text;
+}
+
+namespace {
+
+/// The paths of all pictures in the splits.
+std::set<fs::path> paths_in(const PictureSplits& all) {
+  std::set<fs::path> paths;
+  for (const NamedSplit& split : all.splits) {
+    for (const ListedPicture& picture : split.pictures) paths.insert(picture.path);
+  }
+  return paths;
+}
+
+/// Writes one split, and removes the pictures that were skipped from `split`. `paths`: as paths_in.
+CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const PictureConversion& conversion,
+                          const fs::path& output, const std::set<fs::path>& paths, const ConversionReports& reports,
+                          std::map<Unusable, std::size_t>& skipped) {
+  std::vector<bool> is_skipped(split.pictures.size());
+  const auto skip = [&](std::size_t i, const UnusablePicture& unusable) {
+    const bool has_copy =
+        unusable.reason() == Unusable::unsupported && paths.contains(converted_copy(split.pictures[i].path));
+    if (!has_copy && !conversion.skip_damaged) return false;
+    is_skipped[i] = true;
+    if (has_copy) return true;  // the command of the error made it
+    ++skipped[unusable.reason()];
+    reports.warn(std::string("skipped: ") + unusable.what());
+    return true;
+  };
+  CompleteSplit complete = make_picture_shards(split.name, split.pictures, info, conversion, output, skip,
+                                               reports.progress(split.name, split.pictures.size()));
+  std::vector<ListedPicture> written;
+  for (std::size_t i = 0; i < is_skipped.size(); ++i) {
+    if (!is_skipped[i]) written.push_back(std::move(split.pictures[i]));
+  }
+  split.pictures = std::move(written);
+  return complete;
+}
+
+}  // namespace
 
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const fs::path& input,
                                    const fs::path& output, const ConversionReports& reports) {
@@ -282,10 +383,11 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   PictureSplits all = list_splits(options, input, known, reports);
   shuffle_and_share(all, options);
   DatasetInfo info = info_of(all.target, all.classes, conversion.background);
-  if (all.target == TargetKind::numbers) {
-    const bool replaces_training = all.splits.front().name == train_split;
-    info.scales =
-        earlier && !replaces_training ? earlier->scales : scales_of(all.splits.front().pictures, all.classes.size());
+  const bool sets_scales = all.target == TargetKind::numbers && (!earlier || all.splits.front().name == train_split);
+  if (sets_scales) {
+    info.scales.resize(all.classes.size());
+  } else if (earlier) {
+    info.scales = earlier->scales;
   }
   check_dataset_info(info);
   std::vector<SplitSize> sizes;
@@ -295,25 +397,24 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   }
   check_shards(sizes, conversion.shard_count, output);
   if (!options.names_split) check_no_other_split(sizes, output);
-  ConvertedPictures converted{.target = all.target, .class_count = all.classes.size()};
-  const auto warn = [&](const std::string& text) {
-    ++converted.skipped;
-    reports.warn("skipped: " + text);
-  };
+  ConvertedPictures converted{.target = all.target, .classes = all.classes};
+  const std::set<fs::path> paths = paths_in(all);
   std::vector<CompleteSplit> complete;
-  for (const NamedSplit& split : all.splits) {
-    complete.push_back(make_picture_shards(split.name, split.pictures, info, conversion, output, warn,
-                                           reports.progress(split.name, split.pictures.size())));
-    if (complete.back().written.record_count > 0) continue;
-    fail(ExitCode::data, "{}: every picture of the split {} is damaged ({})", text_of(input), split.name,
-         count_text(split.pictures.size(), "picture"));
+  for (NamedSplit& split : all.splits) {
+    const std::size_t count = split.pictures.size();
+    const std::vector<std::size_t> before = class_counts(split.pictures, all);
+    complete.push_back(write_split(split, info, conversion, output, paths, reports, converted.skipped));
+    if (split.pictures.empty()) {
+      const bool are_damaged = converted.skipped.size() == 1 && converted.skipped.contains(Unusable::damaged);
+      fail(ExitCode::data, "{}: every picture of the split {} is {} ({})", text_of(input), split.name,
+           are_damaged ? "damaged" : "unusable", count_text(count, "picture"));
+    }
+    check_skipped(split, before, all, input, reports);
   }
+  if (sets_scales) info.scales = scales_of(all.splits.front().pictures, all.classes.size());
   write_dataset_info(output, info);
   publish(complete);
-  if (!all.small_classes.empty()) {
-    reports.warn(fmt::format("few pictures to train on, fewer than {} per {}: {}", few_pictures,
-                             all.target == TargetKind::labels ? "label" : "class", all.small_classes));
-  }
+  warn_of_small_classes(all, reports);
   for (std::size_t i = 0; i < all.splits.size(); ++i) {
     converted.splits.push_back({all.splits[i].name, std::move(complete[i].written)});
   }

@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "carillon/images/decode.h"
+#include "src/data/convert/picture_file.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
+#include "src/data/convert/split_folders.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {
@@ -24,16 +27,18 @@ struct PictureConversion {
   std::size_t shard_count = 1;
 };
 
+/// Decides whether picture `i`, which cannot be used, is skipped. If it returns false, the conversion ends.
+using SkipPicture = std::function<bool(std::size_t i, const UnusablePicture& error)>;
+
 /// Writes `pictures`, in their order, as the shards of split `name`; encodes on all cores of the process. `info`: keys,
 /// names and kind of the targets. A record contains the image file without change, with two exceptions. Reduced
-/// pictures and CMYK pictures are re-encoded as JPEG (many programs treat CMYK as RGB). Pictures in formats other than
-/// JPEG and PNG, and transparent pictures with a background that is not white, are re-encoded as PNG. Every picture is
-/// decoded completely, to find damage. A damaged picture is an error; with skip_damaged, it is reported to `warn` and
-/// skipped. Calls `progress(done)` from time to time. Errors: no_input, data, io, naming the file; as make_shards.
+/// pictures and CMYK pictures are re-encoded as JPEG (many programs treat CMYK as RGB). Pictures that as_jpeg_or_png
+/// converts, and transparent pictures with a background that is not white, are re-encoded as PNG. Every picture is
+/// decoded completely, to find damage. Calls `progress(done)` from time to time. Errors: those of the pictures that
+/// `skips` does not skip (UnusablePicture); as make_shards.
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
                                   const DatasetInfo& info, const PictureConversion& conversion,
-                                  const std::filesystem::path& directory,
-                                  const std::function<void(const std::string&)>& warn,
+                                  const std::filesystem::path& directory, const SkipPicture& skips,
                                   const std::function<void(std::size_t)>& progress);
 
 struct PictureConversionOptions {
@@ -44,6 +49,7 @@ struct PictureConversionOptions {
   bool overwrites = false;   ///< a split that the user named may exist
   double validation_share = 0.0;
   std::uint64_t seed = 1;
+  FolderLayout layout = FolderLayout::automatic;
   std::filesystem::path targets;     ///< CSV file with the targets (list_targets); empty: the folders are the classes
   std::optional<TargetKind> target;  ///< kind of the targets; empty: list_targets decides
 };
@@ -62,15 +68,25 @@ struct ConvertedPictures {
   };
   std::vector<Split> splits;
   TargetKind target = TargetKind::class_index;
-  std::size_t class_count = 0, skipped = 0;  ///< classes, labels or numbers; damaged pictures
+  std::vector<std::string> classes;  ///< names of classes, labels or numbers
+  std::map<Unusable, std::size_t> skipped;
 };
+
+/// The numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
+std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
 
 /// A class with fewer training pictures than this is reported.
 inline constexpr std::size_t few_pictures = 10;
 
-/// Checks that `input`, or its first split folder, has at least two classes (one folder per class). Errors: data
-/// (fewer); as list_pictures.
-void check_class_folders(const std::filesystem::path& input);
+/// What a folder of pictures holds.
+struct ClassFolders {
+  std::vector<std::string> classes;
+  std::optional<SplitFolders> splits;
+};
+
+/// The classes and splits of `input`, a folder of pictures. Errors: data (fewer than two classes); as list_pictures and
+/// find_split_folders.
+ClassFolders find_class_folders(const std::filesystem::path& input, FolderLayout layout);
 
 /// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), a list file
 /// or, with PictureConversionOptions::targets, the folder of the pictures. Writes all splits or none. Errors: usage;

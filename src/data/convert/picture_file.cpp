@@ -1,14 +1,21 @@
 #include "src/data/convert/picture_file.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
+#include <vector>
 
-#include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/core/memory.h"
 #include "src/core/text.h"
 #include "src/images/formats.h"
 
 namespace carillon {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
 
 using ReadPicture = int (*)(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 
@@ -21,17 +28,19 @@ struct Kind {
 };
 constexpr Kind kinds[] = {{"TIFF", read_tiff, "mogrify -format png", false},
                           {"WebP", read_webp, "mogrify -format png", false},
-                          {"BMP", nullptr, "mogrify -format png", false},
                           {"GIF", read_gif, "mogrify -format png", false},
+                          {"BMP", read_bmp, "mogrify -format png", false},
+                          {"PNM", read_pnm, "mogrify -format png", false},
                           {"HEIF", nullptr, "heif-convert", true},
                           {"AVIF", nullptr, "heif-convert", true},
                           {"JPEG XL", nullptr, "djxl", true},
                           {"JPEG 2000", nullptr, "mogrify -format png", false}};
 
-[[noreturn]] void refuse(const Kind& kind, const std::filesystem::path& path, const std::string& reason) {
-  const std::string output = shell_word(std::filesystem::path(path).replace_extension(".png").string());
-  fail(ExitCode::data, "is a {} file: {}; convert it first: {} {}{}", kind.name, reason, kind.command,
-       shell_word(path.string()), kind.names_output ? fmt::format(" {}", output) : "");
+[[noreturn]] void refuse(const Kind& kind, const fs::path& path, const std::string& reason) {
+  const std::string output = shell_word(converted_copy(path).string());
+  throw UnusablePicture(ExitCode::data, Unusable::unsupported,
+                        fmt::format("is a {} file: {}; convert it first: {} {}{}", kind.name, reason, kind.command,
+                                    shell_word(path.string()), kind.names_output ? fmt::format(" {}", output) : ""));
 }
 
 /// The opaque pixels of `whole` as PNG.
@@ -44,12 +53,45 @@ std::string png_of(DecodedPart whole) {
   return encode_png(picture);
 }
 
+/// The command that shrinks the picture to a size that every reader accepts.
+std::string shrinking(const fs::path& path) {
+  return fmt::format("shrink it: mogrify -resize '4096x4096>' {}", shell_word(path.string()));
+}
+
+/// The number of bits that samples up to `most` use: even, 8 to 16.
+int used_bits(std::uint16_t most) { return std::max(8, (std::bit_width(most) + 1) / 2 * 2); }
+
+/// A PNG file of 8 bits, if the 16-bit samples of a PNG file use fewer bits.
+std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
+  const std::optional<DeepPixels> deep = deep_png_pixels(file);
+  if (!deep || used_bits(std::ranges::max(deep->samples)) == 16) return std::nullopt;
+  DecodedPart whole;
+  place_deep_pixels(deep->samples, deep->height, deep->width, whole);
+  return png_of(std::move(whole));
+}
+
 }  // namespace
 
-std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, const Colour& background) {
+fs::path converted_copy(const fs::path& path) { return fs::path(path).replace_extension(".png"); }
+
+void place_deep_pixels(std::span<const std::uint16_t> samples, std::int64_t height, std::int64_t width,
+                       DecodedPart& whole) {
+  const int shift = used_bits(std::ranges::max(samples)) - 8;
+  const auto count = static_cast<std::size_t>(height * width);
+  const std::size_t channels = samples.size() / count;
+  place_part(whole, {0, 0, height, width}, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      whole.pixels[i * 4 + c] = static_cast<std::uint8_t>(samples[i * channels + (channels == 3 ? c : 0)] >> shift);
+    }
+    whole.pixels[i * 4 + 3] = 255;
+  }
+}
+
+std::string as_jpeg_or_png(std::string file, const fs::path& path, const Colour& background) {
   const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
   const auto kind = std::ranges::find(kinds, other_picture_kind(bytes), &Kind::name);
-  if (kind == std::end(kinds)) return file;
+  if (kind == std::end(kinds)) return with_used_bits(bytes).value_or(std::move(file));
   if (kind->read == nullptr) refuse(*kind, path, "this format is not supported");
   DecodedPart whole;
   try {
@@ -59,6 +101,33 @@ std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, 
     refuse(*kind, path, unsupported.reason);
   }
   return png_of(std::move(whole));
+}
+
+void read_picture(const fs::path& path, const Colour& background, const std::function<void(std::string file)>& use) {
+  const std::string name = path.string();
+  std::error_code error;
+  if (const std::uintmax_t bytes = fs::file_size(path, error); !error && bytes > max_file_bytes) {
+    throw UnusablePicture(
+        ExitCode::data, Unusable::too_large,
+        fmt::format("{}: has {} bytes; up to {} are read; {}", name, bytes, max_file_bytes, shrinking(path)));
+  }
+  std::string file;
+  try {
+    file = read_plain_file(path, name, max_file_bytes);
+  } catch (const Error& unread) {
+    throw UnusablePicture(unread.code(), Unusable::not_opened, unread.what());
+  }
+  try {
+    use(as_jpeg_or_png(std::move(file), path, background));
+  } catch (const TooLargePicture& large) {
+    throw UnusablePicture(large.code(), Unusable::too_large,
+                          fmt::format("{}: {}; {}", name, large.what(), shrinking(path)));
+  } catch (const UnusablePicture& unsupported) {
+    throw UnusablePicture(unsupported.code(), unsupported.reason(), fmt::format("{}: {}", name, unsupported.what()));
+  } catch (const Error& damaged) {
+    if (damaged.code() != ExitCode::data) fail(damaged.code(), "{}: {}", name, damaged.what());
+    throw UnusablePicture(damaged.code(), Unusable::damaged, fmt::format("{}: {}", name, damaged.what()));
+  }
 }
 
 }  // namespace carillon

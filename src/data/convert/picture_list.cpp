@@ -1,7 +1,5 @@
 #include "src/data/convert/picture_list.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -20,9 +18,49 @@
 
 namespace carillon {
 
+namespace {
+
+/// The character of UTF-8 text that starts at `at`, without its checks: `printable` has made them. 0 at other bytes.
+std::uint32_t character_at(std::string_view text, std::size_t at, std::size_t& bytes) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i])); };
+  bytes = byte(0) >> 5 == 0b110 ? 2 : byte(0) >> 4 == 0b1110 ? 3 : 1;
+  if (bytes == 1 || at + bytes > text.size()) return 0;
+  return bytes == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
+                    : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+}
+
+/// Whether Unicode's form NFC composes the character with the one before it: accents, Korean letters, Japanese marks.
+bool is_composed(std::uint32_t c) {
+  return (c >= 0x300 && c <= 0x36F) || (c >= 0x1100 && c <= 0x11FF) || c == 0x3099 || c == 0x309A;
+}
+
+/// As printable. Also escapes characters that form NFC composes, as in JSON.
+std::string visible(const std::string& name) {
+  const std::string text = printable(name);
+  std::string shown;
+  for (std::size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
+    const std::uint32_t c = character_at(text, at, bytes);
+    bytes = std::min(bytes, text.size() - at);
+    shown += is_composed(c) ? fmt::format("\\u{:04x}", c) : text.substr(at, bytes);
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", visible(names[i]));
+  }
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
 void ClassCheck::require(const std::string& name, const std::string& where) const {
-  if (names_.empty() || names_.contains(name)) return;
-  fail(ExitCode::data, "{}: the class '{}' is not among the {} of {}", where, printable(name), names_.size(), source_);
+  if (allows(name)) return;
+  fail(ExitCode::data, "{}: the class '{}' is not among the {} of {} ({})", where, visible(name), names_.size(),
+       known_.source, names_text(known_.names));
 }
 
 std::vector<std::string> classes_of(std::vector<std::string> found, const KnownClasses& known) {
@@ -48,29 +86,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
-
-/// Folders by device and inode number.
-using Folders = std::set<std::pair<dev_t, ino_t>>;
-
-/// False if `folder` is among the folders. An absent folder is new: reading it reports the error.
-bool is_new(const fs::path& folder, Folders& folders) {
-  struct stat status {};
-  return ::stat(folder.c_str(), &status) != 0 || folders.emplace(status.st_dev, status.st_ino).second;
-}
-
-/// Collects the files in `folder` and its subfolders, through links too. Folders in `seen` are ignored, so that the
-/// search ends and finds no file twice.
-void collect(const fs::path& folder, std::vector<fs::path>& files, Folders& seen) {
-  if (!is_new(folder, seen)) return;
-  for (const fs::directory_entry& entry : entries_of(folder)) {
-    std::error_code error;
-    if (entry.is_directory(error)) {
-      collect(entry.path(), files, seen);
-    } else {
-      files.push_back(entry.path());
-    }
-  }
+/// Whether the name of a folder says that its pictures have no class.
+bool means_unlabelled(std::string name) {
+  constexpr std::array<std::string_view, 4> names{"unknown", "unlabelled", "unlabeled", "unclassified"};
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// Sets the class index of each picture. `named` holds the class name of each element of `pictures`.
@@ -86,31 +106,28 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
   PictureList list;
   std::vector<std::string> named;
   for (const fs::directory_entry& entry : entries_of(input)) {
-    std::error_code error;
-    if (!entry.is_directory(error)) {
-      ++list.passed_over;
+    if (!is_folder(entry)) {
+      list.outside.add(entry.path());
       continue;
     }
     const std::string name = entry.path().filename().string();
-    classes.require(name, input.string());
-    std::vector<fs::path> files;
-    Folders seen;
-    is_new(input, seen);  // a link back to it is ignored
-    collect(entry.path(), files, seen);
-    const std::size_t before = list.pictures.size();
-    for (fs::path& file : files) {
-      if (is_picture_name(file)) {
-        std::string shown = file.lexically_relative(input).generic_string();
-        list.pictures.push_back({.path = std::move(file), .name = std::move(shown)});
-        named.push_back(name);
-      } else {
-        ++list.passed_over;
-      }
+    if (!classes.allows(name) && means_unlabelled(name)) {
+      list.unlabelled.push_back(entry.path());
+      continue;
     }
-    if (list.pictures.size() == before) {
+    classes.require(name, input.string());
+    FolderScan scan = scan_folder(entry.path(), input);  // a link back to `input` is ignored
+    if (scan.pictures.empty()) {
       fail(ExitCode::data, "{}: contains no picture ({}); remove the folder or add pictures of this class",
            entry.path().string(), picture_endings);
     }
+    for (fs::path& file : scan.pictures) {
+      std::string shown = file.lexically_relative(input).generic_string();
+      list.pictures.push_back({.path = std::move(file), .name = std::move(shown)});
+      named.push_back(name);
+    }
+    if (list.ignored.count == 0) list.ignored.example = scan.ignored.example;
+    list.ignored.count += scan.ignored.count;
   }
   if (list.pictures.empty()) {
     fail(ExitCode::no_input, "{}: contains no folder of pictures; create one folder per class", input.string());
@@ -147,33 +164,6 @@ PictureList list_file(const fs::path& input, const KnownClasses& known) {
 
 }  // namespace
 
-std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    if (!is_hidden(i->path())) entries.push_back(*i);
-  }
-  if (error) fail(ExitCode::io, "{}: cannot read the folder: {}", folder.string(), error.message());
-  std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
-  return entries;
-}
-
-bool is_picture_name(const fs::path& path) {
-  constexpr std::array<std::string_view, 12> endings{".jpg",  ".jpeg", ".jpe", ".png",  ".tif",  ".tiff",
-                                                     ".webp", ".bmp",  ".gif", ".heic", ".heif", ".avif"};
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(endings, ending) != endings.end();
-}
-
-std::vector<fs::path> pictures_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  Folders seen;
-  collect(folder, files, seen);
-  std::erase_if(files, [](const fs::path& file) { return !is_picture_name(file); });
-  return files;
-}
-
 PictureList list_pictures(const fs::path& input, const KnownClasses& known) {
   std::error_code error;
   if (!fs::exists(input, error)) fail(ExitCode::no_input, "{}: no such folder or list of pictures", input.string());
@@ -204,78 +194,6 @@ SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t
     return all;
   };
   return {mixed(kept), mixed(taken)};
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-
-struct FolderName {
-  std::string_view name, split;
-};
-constexpr FolderName folder_names[] = {
-    {"train", "train"}, {"val", "validation"}, {"valid", "validation"}, {"validation", "validation"}, {"test", "test"}};
-constexpr std::string_view split_order[] = {"train", "validation", "test"};
-
-/// The split that a folder's name states; empty if none.
-std::string split_of(const fs::path& folder) {
-  std::string name = folder.filename().string();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto known = std::ranges::find(folder_names, name, &FolderName::name);
-  return known != std::end(folder_names) ? std::string(known->split) : "";
-}
-
-bool is_folder(const fs::directory_entry& entry) {
-  std::error_code error;
-  return entry.is_directory(error);
-}
-
-bool holds_pictures(const fs::path& folder) {
-  return std::ranges::any_of(entries_of(folder), [](const fs::directory_entry& entry) {
-    return !is_folder(entry) && is_picture_name(entry.path());
-  });
-}
-
-}  // namespace
-
-bool has_class_folders(const fs::path& folder) {
-  return std::ranges::any_of(entries_of(folder), is_folder) && !holds_pictures(folder);
-}
-
-std::optional<SplitFolders> find_split_folders(const fs::path& input) {
-  std::error_code error;
-  if (!fs::is_directory(input, error)) return std::nullopt;
-  SplitFolders found;
-  std::vector<fs::path> others;
-  for (const fs::directory_entry& entry : entries_of(input)) {
-    if (!is_folder(entry)) continue;
-    const fs::path& folder = entry.path();
-    const std::string split = split_of(folder);
-    if (split.empty()) {
-      others.push_back(folder);
-    } else if (has_class_folders(folder)) {
-      found.splits.push_back({split, folder});
-    } else if (split == "train") {
-      return std::nullopt;  // a class of that name
-    } else if (holds_pictures(folder)) {
-      found.unlabelled.push_back(folder);
-    }
-  }
-  std::ranges::stable_sort(found.splits, {},
-                           [](const SplitFolder& folder) { return std::ranges::find(split_order, folder.split); });
-  if (found.splits.empty() || found.splits.front().split != "train") return std::nullopt;
-  if (found.splits.size() + found.unlabelled.size() < 2) return std::nullopt;
-  const auto twice = std::ranges::adjacent_find(found.splits, {}, &SplitFolder::split);
-  if (twice != found.splits.end()) {
-    fail(ExitCode::data, "{} and {} both hold the split {}: keep one of them", twice->folder.string(),
-         std::next(twice)->folder.string(), twice->split);
-  }
-  for (const fs::path& other : others) {
-    if (pictures_in(other).empty()) continue;
-    fail(ExitCode::data, "{}: holds pictures, but is neither {} nor one of its classes: move it elsewhere",
-         other.string(), found.splits.front().folder.string());
-  }
-  return found;
 }
 
 }  // namespace carillon

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "carillon/core/sample.h"
+#include "src/data/convert/folder_scan.h"
 
 namespace carillon {
 
@@ -20,18 +21,24 @@ struct KnownClasses {
   std::string source;  ///< for messages: "records.json in the output"
 };
 
+/// Up to ten names of classes, labels or numbers, for a line of text. Combining marks are escaped, so that names that
+/// differ only in Unicode's normal form look different.
+std::string names_text(const std::vector<std::string>& names);
+
 /// Checks class names against the known ones.
 class ClassCheck {
  public:
-  explicit ClassCheck(const KnownClasses& known)
-      : names_(known.names.begin(), known.names.end()), source_(known.source) {}
+  explicit ClassCheck(const KnownClasses& known) : known_(known), names_(known.names.begin(), known.names.end()) {}
+
+  /// True also if no class is known.
+  bool allows(const std::string& name) const { return names_.empty() || names_.contains(name); }
 
   /// Errors: data (`name` is not a known class). `where`: the place that contains the name, for the message.
   void require(const std::string& name, const std::string& where) const;
 
  private:
+  KnownClasses known_;
   std::set<std::string> names_;
-  std::string source_;
 };
 
 /// Returns the known classes if there are any; otherwise the names in `found`, without repetitions and sorted by their
@@ -50,26 +57,15 @@ struct PictureList {
   TargetKind target = TargetKind::class_index;
   std::vector<std::string> classes = {};  ///< names of classes, labels or numbers
   std::vector<ListedPicture> pictures = {};
-  std::size_t passed_over = 0;  ///< number of files in the folders without an image file name
+  IgnoredFiles ignored = {};                           ///< files in the folders of classes that are no pictures
+  IgnoredFiles outside = {};                           ///< files outside the folders of classes
+  std::vector<std::filesystem::path> unlabelled = {};  ///< folders such as unknown, if the known classes lack them
 };
-
-/// Whether the name is an image file name, in lower or upper case: .jpg, .jpeg, .jpe, .png, .tif, .tiff, .webp,
-/// .gif, and the unsupported .bmp, .heic, .heif, .avif, so that such pictures are reported instead of ignored.
-bool is_picture_name(const std::filesystem::path& path);
-
-/// The usual endings, for messages.
-inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .gif";
-
-/// Entries of a folder except hidden entries, sorted by the bytes of their names. Errors: io.
-std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
-
-/// Image files in a folder and its subfolders except hidden files, sorted by the bytes of their names. Errors: io.
-std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& folder);
 
 /// Lists the pictures of a folder or of a list file.
 /// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of
-/// their names. Links are followed; within a class, each real folder is read once, under its first name. Hidden files
-/// and folders are ignored and not counted.
+/// their names. Within a class, scan_folder finds the pictures. If `known` lacks a folder whose name means that its
+/// pictures have no class, such as unknown, the folder is ignored.
 /// A list file has one picture per line: a path relative to the list's folder, a tab or space, and the class. The last
 /// tab separates them or, if there is no tab, the last space. Empty lines and lines that start with # are ignored.
 /// Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is not in
@@ -84,26 +80,6 @@ struct SharedPictures {
 };
 SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t class_count, double share,
                          std::uint64_t seed);
-
-/// Split folders: a folder of pictures that is already divided into train/ and val/ or test/.
-struct SplitFolder {
-  std::string split;  ///< train, validation or test
-  std::filesystem::path folder;
-};
-
-struct SplitFolders {
-  std::vector<SplitFolder> splits;                ///< train first
-  std::vector<std::filesystem::path> unlabelled;  ///< folders val or test with pictures but without folders of classes
-};
-
-/// Whether `folder` contains folders, and no pictures directly.
-bool has_class_folders(const std::filesystem::path& folder);
-
-/// Recognises a folder that contains train and at least one of val (also valid, validation) and test, in lower or upper
-/// case. train must have one folder per class. val and test also have one folder per class; otherwise their pictures
-/// are not labelled. Returns nullopt if `input` is not a folder or not such a folder, for example if train and test are
-/// its classes. Errors: io; data (two folders for one split; a further folder with pictures).
-std::optional<SplitFolders> find_split_folders(const std::filesystem::path& input);
 
 // Target lists: pictures with their targets from a CSV file, for tfrecord_convert images --targets.
 

@@ -6,10 +6,8 @@
 #include <exception>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "carillon/images/view.h"
 #include "src/core/memory.h"
-#include "src/data/convert/picture_file.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"
 #include "src/images/picture.h"
@@ -17,7 +15,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
 constexpr std::int64_t max_jpeg_side =
     65500;  // libjpeg's limit; a picture that is longer after the reduction is not reduced
 
@@ -86,16 +83,9 @@ void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Exa
 }
 
 std::string record_of(const ListedPicture& listed, const DatasetInfo& info, const PictureConversion& conversion) {
-  const std::string path = listed.path.string();
   StoredPicture picture;
-  try {
-    std::string file = read_plain_file(listed.path, path, max_file_bytes);
-    picture = stored(as_jpeg_or_png(std::move(file), listed.path, conversion.background), conversion);
-  } catch (const Error& error) {
-    const std::string_view what = error.what();
-    if (what.starts_with(path)) throw;  // the error already names the file
-    fail(error.code(), "{}: {}", path, what);
-  }
+  read_picture(listed.path, conversion.background,
+               [&](std::string file) { picture = stored(std::move(file), conversion); });
   proto::Example example;
   add_target(listed, info, example);
   auto& features = *example.mutable_features()->mutable_feature();
@@ -172,8 +162,7 @@ class RecordsAhead {
 
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
                                   const DatasetInfo& info, const PictureConversion& conversion,
-                                  const std::filesystem::path& directory,
-                                  const std::function<void(const std::string&)>& warn,
+                                  const std::filesystem::path& directory, const SkipPicture& skips,
                                   const std::function<void(std::size_t)>& progress) {
   const auto bytes_of_file = [&](std::size_t i) {
     std::error_code error;
@@ -186,9 +175,8 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
     try {
       record = records.take(i);
       return true;
-    } catch (const Error& error) {
-      if (!conversion.skip_damaged || error.code() != ExitCode::data) throw;
-      warn(error.what());
+    } catch (const UnusablePicture& unusable) {
+      if (!skips(i, unusable)) throw;
       return false;
     }
   };

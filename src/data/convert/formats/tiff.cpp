@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "carillon/core/error.h"
 #include "src/data/convert/picture_file.h"
@@ -73,6 +76,57 @@ TiffFile open(Source& source) {
       TIFFClientOpenExt("", "rm", &source, read, write, seek, close, size, nullptr, nullptr, options.get()));
 }
 
+/// The samples of a picture with 16-bit grey or RGB pixels, in the order of its rows; nullopt for any other picture.
+/// libtiff's conversion to 8 bits would drop the lower 8 bits. Errors: data (damage).
+std::optional<std::vector<std::uint16_t>> deep_samples(TIFF* tiff, std::uint32_t height, std::uint32_t width,
+                                                       const Source& source) {
+  std::uint16_t bits = 0, channels = 0, planes = 0, kind = 0, colours = 0;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &bits);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &channels);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planes);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &kind);
+  TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &colours);
+  const bool is_grey = channels == 1 && (colours == PHOTOMETRIC_MINISBLACK || colours == PHOTOMETRIC_MINISWHITE);
+  const bool is_rgb = channels == 3 && colours == PHOTOMETRIC_RGB && planes == PLANARCONFIG_CONTIG;
+  if (bits != 16 || kind != SAMPLEFORMAT_UINT || !(is_grey || is_rgb)) return std::nullopt;
+  const auto require = [&](bool holds) {
+    if (!holds) fail(ExitCode::data, "is damaged: {}", source.error.data());
+  };
+  const std::size_t row_samples = std::size_t{width} * channels;
+  std::vector<std::uint16_t> samples(row_samples * height);
+  if (TIFFIsTiled(tiff) == 0) {
+    std::vector<std::uint16_t> line((static_cast<std::size_t>(std::max<tmsize_t>(TIFFScanlineSize(tiff), 0)) + 1) / 2);
+    require(line.size() >= row_samples);
+    for (std::uint32_t y = 0; y < height; ++y) {
+      require(TIFFReadScanline(tiff, line.data(), y, 0) == 1);
+      std::copy_n(line.begin(), row_samples, samples.begin() + static_cast<std::ptrdiff_t>(y * row_samples));
+    }
+  } else {
+    std::uint32_t tile_height = 0, tile_width = 0;
+    TIFFGetField(tiff, TIFFTAG_TILELENGTH, &tile_height);
+    TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &tile_width);
+    const std::size_t tile_samples = std::size_t{tile_height} * tile_width * channels;
+    require(tile_samples > 0 && TIFFTileSize(tiff) == static_cast<tmsize_t>(2 * tile_samples));
+    std::vector<std::uint16_t> tile(tile_samples);
+    for (std::uint32_t top = 0; top < height; top += tile_height) {
+      for (std::uint32_t left = 0; left < width; left += tile_width) {
+        require(TIFFReadTile(tiff, tile.data(), left, top, 0, 0) >= 0);
+        const std::size_t count = std::size_t{std::min(tile_width, width - left)} * channels;
+        for (std::uint32_t y = 0; y < std::min(tile_height, height - top); ++y) {
+          std::copy_n(tile.data() + std::size_t{y} * tile_width * channels, count,
+                      samples.data() + (top + y) * row_samples + std::size_t{left} * channels);
+        }
+      }
+    }
+  }
+  if (colours == PHOTOMETRIC_MINISWHITE) {
+    const int used = std::bit_width(std::ranges::max(samples));
+    const auto white = static_cast<std::uint16_t>((1U << std::max(8, (used + 1) / 2 * 2)) - 1);
+    for (std::uint16_t& sample : samples) sample = static_cast<std::uint16_t>(white - sample);
+  }
+  return samples;
+}
+
 }  // namespace
 
 int read_tiff(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole) {
@@ -86,6 +140,10 @@ int read_tiff(std::span<const std::uint8_t> file, const Colour& background, Deco
   TIFFGetField(tiff.get(), TIFFTAG_ORIENTATION, &orientation);
   if (orientation < 1 || orientation > 8) orientation = 1;
   check_size(height, width);
+  if (const auto samples = deep_samples(tiff.get(), height, width, source)) {
+    place_deep_pixels(*samples, height, width, whole);
+    return orientation;
+  }
   std::array<char, 1024> reason{};
   if (TIFFRGBAImageOK(tiff.get(), reason.data()) == 0) throw UnsupportedPicture{reason.data()};
   std::vector<std::uint32_t> pixels(std::size_t{height} * width);
