@@ -1,6 +1,8 @@
 // Runs tfrecord_convert and tfrecord_inspect like a user: their files, output and exit codes.
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "src/data/convert/image_sources.h"
 #include "tests/data/program_fixture.h"
 
@@ -105,6 +107,48 @@ TEST_F(ProgramsTest, GzipSourceAndAnyShardCountGiveTheSameRecords) {
   ASSERT_EQ(run(convert("--shards 4")).code, 0);
   EXPECT_EQ(open("train-*-of-00004.tfrecord").fingerprint(), whole);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 8);
+}
+
+TEST_F(ProgramsTest, IdxFilesHaveTheNamesOfProgramsAndRelatives) {
+  write_idx();
+  ASSERT_EQ(run(convert()).code, 0);
+  const std::uint32_t whole = open("train-*").fingerprint(), test = open("test-*").fingerprint();
+  using Names = std::array<std::string, 4>;
+  const std::string inner = "train-images-idx3-ubyte/train-images-idx3-ubyte";
+  for (const Names& names :
+       {Names{"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"},
+        Names{inner, "train-labels-idx1-ubyte/train-labels-idx1-ubyte", "t10k-images-idx3-ubyte/t10k-images.idx3-ubyte",
+              "t10k-labels-idx1-ubyte/t10k-labels-idx1-ubyte"},
+        Names{inner, "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte", "T10K-LABELS-IDX1-UBYTE"},
+        Names{"emnist-digits-train-images-idx3-ubyte", "emnist-digits-train-labels-idx1-ubyte",
+              "emnist-digits-test-images-idx3-ubyte", "emnist-digits-test-labels-idx1-ubyte"},
+        Names{"MNIST/raw/train-images-idx3-ubyte", "MNIST/raw/train-labels-idx1-ubyte",
+              "MNIST/raw/test-images-idx3-ubyte", "MNIST/raw/test-labels-idx1-ubyte"}}) {
+    std::filesystem::remove_all(directory_);
+    const std::array<std::string, 4> bytes{idx_images(25), idx_labels(25), idx_images(4, 100), idx_labels(4)};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      std::filesystem::create_directories((directory_ / names[i]).parent_path());
+      write(names[i], bytes[i]);
+    }
+    const Outcome outcome = run(convert());
+    ASSERT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(open("train-*").fingerprint(), whole) << names[0];
+    EXPECT_EQ(open("test-*").fingerprint(), test) << names[0];
+  }
+}
+
+TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
+  write_idx();
+  // 7-Zip unpacks the archive to the other name. The plain file is read.
+  std::filesystem::rename(path("train-images-idx3-ubyte"), path("train-images.idx3-ubyte"));
+  write("train-images-idx3-ubyte.gz", "no archive");
+  ASSERT_EQ(run(convert()).code, 0);
+  write("emnist-mnist-train-images-idx3-ubyte", idx_images(25));
+  expect_failure(convert(), ExitCode::data, "both hold the images of the split train: keep one of them");
+  std::filesystem::remove(path("emnist-mnist-train-images-idx3-ubyte"));
+  std::filesystem::remove(path("t10k-labels-idx1-ubyte"));
+  expect_failure(convert(), ExitCode::no_input,
+                 directory_.string() + ": holds no file t10k-labels-idx1-ubyte, with or without .gz");
 }
 
 TEST_F(ProgramsTest, ShardsOfAnotherCountAreNotMixed) {

@@ -15,8 +15,11 @@ namespace carillon {
 //   u32 0x00000801 | u32 count | count x 1 label, 0 to 9.
 // Fashion-MNIST has the same format.
 
-/// Reads the splits "train" and "test" from the four files in `directory`, named as above or with the suffix .gz.
-/// Errors: no_input; data (wrong magic number, dimensions or counts, missing or trailing bytes, a label above 9).
+/// Reads the splits "train" and "test" from the four files in `directory` or in folders up to two levels deep. The
+/// files are named as above, or as programs and relatives of MNIST name them: train-images.idx3-ubyte,
+/// emnist-digits-test-images-idx3-ubyte. They may be compressed (SourceFile).
+/// Errors: no_input; data (two files for the same content; wrong magic number, dimensions or counts, missing or
+/// trailing bytes, a label above 9).
 std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
 
 /// Writes the features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the pixel count) and label (int64).

@@ -1,8 +1,13 @@
 #include "src/data/convert/image_sources.h"
 
 #include <algorithm>
+#include <cctype>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "carillon/core/error.h"
+#include "src/data/convert/folder_scan.h"
 #include "src/data/convert/source_file.h"
 
 namespace carillon {
@@ -13,13 +18,79 @@ namespace fs = std::filesystem;
 constexpr std::size_t side = 28, image_bytes = side * side;
 constexpr std::uint8_t class_count = 10;
 
-/// Finds the file, with or without the suffix .gz.
-std::string find_file(const fs::path& directory, const std::string& name) {
-  const fs::path plain = directory / name, gzip = directory / (name + ".gz");
-  std::error_code error;
-  if (fs::exists(plain, error) || error) return plain.string();  // opening it names the error
-  if (fs::exists(gzip, error)) return gzip.string();
-  fail(ExitCode::no_input, "{}: no such file, with or without .gz", plain.string());
+/// The role of a file: what it holds and of which split.
+struct Role {
+  std::string_view content;  ///< "images" or "labels"
+  std::string_view dimensions;
+  std::span<const std::string_view> splits;  ///< in names: "train", or "t10k" and "test"
+};
+
+bool take_end(std::string_view& text, std::string_view end) {
+  if (!text.ends_with(end)) return false;
+  text.remove_suffix(end.size());
+  return true;
+}
+
+/// A file name in one spelling: in lower case, with a hyphen in place of any dot or _, without the ending of a
+/// compression.
+struct PlainName {
+  std::string text;
+  bool is_compressed = false;
+};
+
+PlainName plain_name(const fs::path& path) {
+  PlainName name{.text = path.filename().string()};
+  for (char& c : name.text) {
+    c = c == '.' || c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  std::string_view left = name.text;
+  for (const std::string_view ending : {"-gz", "-xz", "-bz2", "-zst"}) {
+    if (!take_end(left, ending)) continue;
+    name.is_compressed = true;
+    break;
+  }
+  name.text = std::string(left);
+  return name;
+}
+
+/// Whether a file has the role: [PREFIX-]SPLIT-CONTENT-idxN-ubyte. PREFIX names a relative of MNIST (emnist-digits).
+bool has_role(const fs::path& path, const Role& role) {
+  const PlainName name = plain_name(path);
+  std::string_view left = name.text;
+  if (!take_end(left, fmt::format("-{}-idx{}-ubyte", role.content, role.dimensions))) return false;
+  return std::ranges::any_of(
+      role.splits, [&](std::string_view split) { return left == split || left.ends_with(fmt::format("-{}", split)); });
+}
+
+/// Finds the file of a role in the folder or, if there is none, in its folders, up to two levels deep. Some programs
+/// unpack a file into a folder of its name. Of several spellings of a name, a plain file comes before a compressed one.
+/// Errors: no_input; data (several files).
+fs::path find_file(const fs::path& directory, const Role& role) {
+  constexpr int most_levels = 3;
+  std::vector<fs::path> folders{directory};
+  for (int level = 0; level < most_levels; ++level) {
+    std::vector<fs::path> found, inner;
+    for (const fs::path& folder : folders) {
+      for (const fs::directory_entry& entry : entries_of(folder)) {
+        if (is_folder(entry)) {
+          inner.push_back(entry.path());
+        } else if (has_role(entry.path(), role)) {
+          found.push_back(entry.path());
+        }
+      }
+    }
+    std::ranges::stable_sort(found, {}, [](const fs::path& file) { return plain_name(file).is_compressed; });
+    std::set<std::string> names;
+    std::erase_if(found, [&](const fs::path& file) { return !names.insert(plain_name(file).text).second; });
+    if (found.size() == 1) return found.front();
+    if (found.size() > 1) {
+      fail(ExitCode::data, "{} and {}: both hold the {} of the split {}: keep one of them, or name its folder",
+           found[0].string(), found[1].string(), role.content, role.splits.front());
+    }
+    folders = std::move(inner);
+  }
+  fail(ExitCode::no_input, "{}: holds no file {}-{}-idx{}-ubyte, with or without .gz", directory.string(),
+       role.splits.front(), role.content, role.dimensions);
 }
 
 /// Reads an IDX file of unsigned bytes. `item_shape` is the shape of one item, e.g. {28, 28}.
@@ -53,9 +124,9 @@ std::vector<std::uint8_t> read_idx(const std::string& path, std::span<const std:
   return items;
 }
 
-ImageSplit read_split(const fs::path& directory, const std::string& name, const std::string& prefix) {
-  const std::string images_path = find_file(directory, prefix + "-images-idx3-ubyte");
-  const std::string labels_path = find_file(directory, prefix + "-labels-idx1-ubyte");
+ImageSplit read_split(const fs::path& directory, const std::string& name, std::span<const std::string_view> splits) {
+  const std::string images_path = find_file(directory, {"images", "3", splits}).string();
+  const std::string labels_path = find_file(directory, {"labels", "1", splits}).string();
   constexpr std::size_t image_shape[] = {side, side};
   ImageSplit split{.name = name,
                    .image_bytes = image_bytes,
@@ -74,9 +145,12 @@ ImageSplit read_split(const fs::path& directory, const std::string& name, const 
 }  // namespace
 
 std::vector<ImageSplit> read_mnist(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) fail(ExitCode::no_input, "{}: no such folder", directory.string());
+  constexpr std::string_view train[] = {"train"}, test[] = {"t10k", "test"};
   std::vector<ImageSplit> splits;
-  splits.push_back(read_split(directory, "train", "train"));
-  splits.push_back(read_split(directory, "test", "t10k"));
+  splits.push_back(read_split(directory, "train", train));
+  splits.push_back(read_split(directory, "test", test));
   return splits;
 }
 
