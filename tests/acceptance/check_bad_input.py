@@ -3,6 +3,8 @@
 Every case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
 """
 
+import gzip
+import shlex
 import shutil
 
 import numpy as np
@@ -42,6 +44,7 @@ def check(context):
             ["diverged", "output of op layer", good.name, "record", "label"], "--on-nan", "report",
         )  # fmt: skip
         yield from _evaluation(context, ranks, data)
+    yield from _record_files(context, data)
     yield _ranks_disagree(context, good)
     yield from _conversion(context)
 
@@ -130,6 +133,59 @@ def _evaluation(context, ranks, data):
         not silent,
         "; ".join(silent) or "each rejected with exit code 65",
     )
+
+
+def _record_files(context, data):
+    """Folders, missing shards, GZIP files and test records in --data. Each piece of advice is followed."""
+
+    def train(patterns, *options, program="mnist_train"):
+        return context.train(
+            *SCALED, "--max-steps", 1, *options, data=patterns, train_dir=context.directory(), program=program, expect=None
+        )
+
+    def advised(done, start):
+        """The words that the error line advises after `start`."""
+        return shlex.split(done.errors.partition(start)[2].splitlines()[0]) if start in done.errors else []
+
+    done = train(data)
+    pattern = advised(done, "name its files: ")
+    wrong = done.complaint(DATA, [f"{data}: is a directory", "train-*"]) or train(*pattern).complaint(0)
+    yield Result("bad input: a folder as --data is refused with a pattern of the training records", not wrong, wrong)
+    done = train(data / "train-*", "--eval-data", data)
+    pattern = advised(done, "name its files: ")
+    wrong = done.complaint(DATA, ["test-*"]) or train(data / "train-*", "--eval-data", *pattern).complaint(0)
+    yield Result("bad input: a folder as --eval-data is refused with a pattern of the test records", not wrong, wrong)
+    done = train(data / "*", "--eval-data", data / "test-*")
+    said = "--data and --eval-data both contain" in done.errors and "test-00000-of-00001.tfrecord" in done.errors
+    yield Result("bad input: test records in --data are reported", done.code == 0 and said, done.explain())
+
+    shards = context.directory("shards")
+    source = next(context.work.glob("idx-200-*"))
+    context.run("tfrecord_convert", "mnist", "--input", source, "--output", shards, "--shards", 4)
+    run = context.directory()
+    context.train(*SCALED, "--max-steps", 1, data=shards / "train-*", train_dir=run)
+    for split in ("train", "test"):
+        (shards / f"{split}-00002-of-00004.tfrecord").unlink()
+    evaluation = ("mnist_eval", "--data", shards / "test-*", "--checkpoint", run)
+    for title, execute, shard in (
+        ("training", lambda *options: train(shards / "train-*", *options), "train-00002"),
+        ("evaluation during a training", lambda *options: train(data / "train-*", "--eval-data", shards / "test-*", *options), "test-00002"),
+        ("evaluation", lambda *options: context.run(*evaluation, *options, expect=None), "test-00002"),
+        ("inspection", lambda *options: context.run("carillon", "inspect", shards, *options, expect=None), "test-00002"),
+    ):
+        option = "--allow-missing-shards"
+        wrong = execute().complaint(NO_INPUT, [f"{shard}-of-00004.tfrecord: this shard of 4 is missing", option])
+        wrong = wrong or execute(option).complaint(0)
+        yield Result(f"bad input: a missing shard ends the {title}, unless {option} is given", not wrong, wrong)
+
+    packed = context.directory("packed").with_suffix(".tfrecord")
+    with gzip.open(packed, "wb") as file:
+        file.write(next(data.glob("train-*")).read_bytes())
+    done = train(packed, "--cache", "none")
+    wrong = done.complaint(USAGE, [packed.name, "decompress it: "])
+    command = done.errors.partition("decompress it: ")[2].splitlines()[:1]
+    wrong = wrong or context.run_command(["sh", "-c", *command]).complaint(0) or train(packed, "--cache", "none").complaint(0)
+    yield Result("bad input: GZIP records without the cache are read after the command of the message", not wrong, wrong)
 
 
 def _ranks_disagree(context, data):

@@ -15,6 +15,7 @@
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/text.h"
+#include "src/data/records/record_files.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/training_state.h"
 #include "src/train/control/agreement.h"
@@ -230,6 +231,8 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
     check_default_data(set, options.data.files);
+    check_no_folders(options.data.files, evaluation_splits);
+    check_shards(options.data, options.data.files);
     const std::string output = output_option(options);
     if (output.empty()) return;
     if (has_own_task(program_spec))

@@ -22,6 +22,7 @@
 #include "src/data/decode/dataset_info.h"
 #include "src/data/decode/shown_records.h"
 #include "src/data/records/example_proto.h"
+#include "src/data/records/record_files.h"
 
 namespace carillon {
 namespace {
@@ -209,7 +210,7 @@ void show(const std::vector<std::string>& files, std::int64_t count, const std::
 }
 
 struct InspectOptions {
-  bool verify = false, index = false;
+  bool verify = false, index = false, allow_missing_shards = false;
   std::int64_t shown = 0;
   std::string output;
 };
@@ -228,6 +229,7 @@ OptionSet option_set(InspectOptions& o) {
   set.use_command_line_only();
   set.set_version(version_line("tfrecord_inspect") + "\n");
   set.add("verify", o.verify, "also check the checksums of the data, and decode pictures");
+  set.add("allow-missing-shards", o.allow_missing_shards, missing_shards_help);
   set.add("index", o.index, "write records.index to the directories of the files");
   set.add("show", o.shown, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
           "records to draw (--output)");
@@ -247,6 +249,7 @@ int inspect_main(int argc, char** argv) {
     return 0;
   }
   if (files.empty()) fail(ExitCode::usage, "no files (see --help)");
+  if (!options.allow_missing_shards) check_shards_exist(files);
   if (set.given("show")) {
     for (const auto& [is_given, other] : {std::pair(options.index, "index"), {options.verify, "verify"}}) {
       if (is_given) fail(ExitCode::usage, "--show only draws records: remove --{}", other);

@@ -17,6 +17,7 @@
 #include "src/comm/mpi/launcher.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
+#include "src/data/records/record_files.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
 #include "src/tasks/class_weights.h"
@@ -267,6 +268,10 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
     return ExitCode::done;
   }
   require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});
+  mpi.run_on_all([&] {
+    check_no_folders(options.data.files, training_splits);
+    check_no_folders(options.data.eval_files, evaluation_splits);
+  });
   const bool finds_data = !options.device.preflight || preflight_finds_data(set, options.data, mpi);
   mpi.run_on_all([&] { resolve(set, program_spec, finds_data, options, pictures, mpi); });
 
@@ -290,7 +295,11 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
     return run_preflight(program, options, cpu, mpi, *device, *communicator, stall_detector);
   }
   mpi.run_on_all([&] {
-    if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
+    check_shards(options.data, options.data.eval_files);
+    if (!options.optimizer.trains()) return;
+    if (!program_spec.of_pictures) check_default_data(set, options.data.files);
+    check_shards(options.data, options.data.files);
+    if (mpi.rank() == 0) warn_of_shared_files(options.data);
   });
   RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);

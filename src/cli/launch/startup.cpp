@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
@@ -19,6 +22,7 @@
 #include "src/comm/mpi/mpi.h"
 #include "src/core/file_tools.h"
 #include "src/core/lost_rank.h"
+#include "src/data/records/record_files.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_backend.h"
 #include "src/report/console.h"
@@ -67,6 +71,40 @@ void check_default_data(const OptionSet& set, const std::vector<std::string>& pa
     fail(ExitCode::no_input, "{}: name them with --data, or make them with tfrecord_convert {} {} --output {}",
          error.what(), format, is_published ? "--download" : "--input FOLDER", directory.string());
   }
+}
+
+void check_no_folders(const std::vector<std::string>& patterns, std::span<const std::string_view> splits) {
+  for (const std::string& pattern : patterns) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(pattern, error)) continue;
+    fail(ExitCode::data, "{}: is a directory; {}", pattern, record_files_hint(pattern, splits));
+  }
+}
+
+void check_shards(const DataOptions& data, const std::vector<std::string>& patterns) {
+  if (data.allow_missing_shards || is_synthetic(patterns) || patterns.empty()) return;
+  check_shards_exist(expand_file_patterns(patterns));
+}
+
+void warn_of_shared_files(const DataOptions& data) {
+  if (data.eval_files.empty() || is_synthetic(data.files) || is_synthetic(data.eval_files)) return;
+  std::set<std::pair<dev_t, ino_t>> trained;
+  const auto identity = [](const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 ? std::optional(std::pair(status.st_dev, status.st_ino)) : std::nullopt;
+  };
+  for (const std::string& path : expand_file_patterns(data.files)) {
+    if (const auto file = identity(path)) trained.insert(*file);
+  }
+  std::vector<std::string> shared;
+  for (const std::string& path : expand_file_patterns(data.eval_files)) {
+    if (const auto file = identity(path); file && trained.contains(*file)) shared.push_back(path);
+  }
+  if (shared.empty()) return;
+  print_warning(
+      fmt::format("--data and --eval-data both contain {}{}: the evaluations measure records that the training "
+                  "uses",
+                  shared.front(), shared.size() > 1 ? fmt::format(" and {} more", shared.size() - 1) : ""));
 }
 
 void check_files_exist(const std::vector<std::string>& patterns) {

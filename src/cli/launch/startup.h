@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/cli/options/train_options.h"
@@ -27,6 +29,17 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 /// If --data was not given, checks that `patterns`, its default, match files. Errors: no_input, with the command that
 /// makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
+
+/// Checks that no item of `patterns` is a folder. `splits`: prefixes of the names of suitable files. Errors: data, with
+/// files of the folder that the user can name.
+void check_no_folders(const std::vector<std::string>& patterns, std::span<const std::string_view> splits);
+
+/// Checks that no shard of the records is missing (check_shards_exist), unless --allow-missing-shards is set. Errors:
+/// no_input.
+void check_shards(const DataOptions& data, const std::vector<std::string>& patterns);
+
+/// Warns if the training and the evaluations read the same file.
+void warn_of_shared_files(const DataOptions& data);
 
 /// Checks that the files of `patterns` exist, and opens none. Also accepts "synthetic". Errors: no_input.
 void check_files_exist(const std::vector<std::string>& patterns);

@@ -3,6 +3,7 @@
 #include "carillon/core/error.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/option_values.h"
+#include "src/data/records/record_files.h"
 
 namespace carillon {
 namespace {
@@ -24,6 +25,10 @@ void declare_keys(OptionSet& set, DataOptions& o) {
   set.add("label-key", o.label_key, "record feature that holds the label, if not the program's usual one");
 }
 
+void declare_missing_shards(OptionSet& set, DataOptions& o) {
+  set.add("allow-missing-shards", o.allow_missing_shards, missing_shards_help);
+}
+
 void declare_records(OptionSet& set, DataOptions& o) {
   set.begin_group("Data");
   set.add("data", o.files,
@@ -31,6 +36,7 @@ void declare_records(OptionSet& set, DataOptions& o) {
   set.add("eval-data", o.eval_files, "records of the evaluations during training: paths or patterns of TFRecord files");
   set.add("eval-every", o.eval_every, 0, max_option_steps, "steps between evaluations; 0: at the end only");
   declare_keys(set, o);
+  declare_missing_shards(set, o);
   set.add("shuffle", o.shuffle, "new random order of the records in each epoch", Scope::result);
   set.add(
       "shuffle-window", o.shuffle_window, 0, max_records,
@@ -148,6 +154,7 @@ void declare_for_evaluation(OptionSet& set, DataOptions& o) {
   set.begin_group("Data");
   set.add("data", o.files, "records to evaluate on: paths or patterns of TFRecord files");
   declare_keys(set, o);
+  declare_missing_shards(set, o);
   set.add("batch-size", o.batch_size, 1, max_samples, "samples per forward pass");
   set.add("cache", o.cache, cache_choices,
           "when records are decoded: at the start, into memory, or as they are read (none); auto: by size");

@@ -18,12 +18,13 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/data/records/record_files.h"
 
 namespace carillon {
 
 MappedFile::MappedFile(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    fail(ExitCode::data, "{}: is a directory; give the files in it, for example '{}/*'", path, path);
+    fail(ExitCode::data, "{}: is a directory; {}", path, record_files_hint(path, all_splits));
   }
   const Descriptor descriptor = open_plain_file(path, path);
   struct stat status {};

@@ -12,6 +12,7 @@
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
 #include "src/core/memory.h"
+#include "src/data/records/record_files.h"
 
 namespace carillon {
 namespace {
@@ -77,9 +78,8 @@ bool is_possible(const IndexedFile& file) {
 IndexedFile index_of(const std::string& path) {
   RecordReader reader(path, RecordCheck::framing);
   if (reader.gzip()) {
-    fail(ExitCode::usage,
-         "{}: a GZIP file has no random access and cannot be indexed; decompress it, or train with --cache memory",
-         path);
+    fail(ExitCode::usage, "{}: a GZIP file has no random access and cannot be indexed; decompress it: {}", path,
+         decompressing(path));
   }
   IndexedFile file{.bytes = reader.file_bytes(), .changed_nanoseconds = reader.changed_nanoseconds()};
   for (RecordPlace place; reader.next_place(place);) {
@@ -193,8 +193,8 @@ RecordIndex::~RecordIndex() = default;
 void RecordIndex::add(const std::string& path, const std::function<void(const RecordPlace&)>& visit) {
   RecordReader reader(path, RecordCheck::framing);
   if (reader.gzip()) {
-    fail(ExitCode::usage,
-         "{}: a GZIP file has no random access and needs the cache; decompress it, or train with --cache memory", path);
+    fail(ExitCode::usage, "{}: a GZIP file has no random access and cannot be read record by record; decompress it: {}",
+         path, decompressing(path));
   }
   const std::size_t first_record = offsets_.size();
   if (const std::optional<IndexedFile> indexed = take_known(reader)) {

@@ -65,7 +65,8 @@ struct DataOptions {
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
-  std::string stage;  ///< local directory on each host to copy the files to; empty: no copies
+  std::string stage;                  ///< local directory on each host to copy the files to; empty: no copies
+  bool allow_missing_shards = false;  ///< accept files whose names state more shards than exist
   CacheMode cache = CacheMode::automatic;
   bool skip_damaged = false;  ///< replace each damaged training record by the next one
   /// Threads per rank that decode records that are not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).

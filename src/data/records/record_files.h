@@ -1,0 +1,32 @@
+// Record files: their names in hints, the shards that their names state, and the command that decompresses one.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace carillon {
+
+/// What a user can name in place of the folder `directory`: a pattern of the first of `splits` that has files in it,
+/// such as 'data/train-*', or else one of its record files. The text is for the end of a message.
+std::string record_files_hint(const std::filesystem::path& directory, std::span<const std::string_view> splits);
+
+/// The usual prefixes of the names of record files.
+inline constexpr std::string_view training_splits[] = {"train"};
+inline constexpr std::string_view evaluation_splits[] = {"test", "validation", "val"};
+inline constexpr std::string_view all_splits[] = {"train", "validation", "test"};
+
+/// Checks that no shard is missing. A name such as train-00002-of-00004.tfrecord states the number of shards. Shards
+/// that exist may be left out. Errors: no_input, naming the first missing file.
+void check_shards_exist(std::span<const std::string> paths);
+
+/// Describes --allow-missing-shards.
+inline constexpr const char* missing_shards_help =
+    "accept record files if a shard is missing that their names state, as in train-00000-of-00004; otherwise the first "
+    "missing one ends the program";
+
+/// A command for a shell that decompresses a GZIP file in its place.
+std::string decompressing(const std::string& path);
+
+}  // namespace carillon
