@@ -24,6 +24,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_FALSE(read_plan(folder));
   const TrainingPlan plan{.pictures = "/home/Zoë/pictures",
                           .fingerprint = "3 files",
+                          .contents = "3 files, 9 bytes, 01234567",
                           .data = "/data",
                           .conversion = {"--skip-damaged"},
                           .from = "/weights.safetensors",
@@ -39,6 +40,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->pictures, plan.pictures);
   EXPECT_EQ(read->fingerprint, plan.fingerprint);
+  EXPECT_EQ(read->contents, plan.contents);
   EXPECT_EQ(read->data, plan.data);
   EXPECT_EQ(read->conversion, plan.conversion);
   EXPECT_EQ(read->from, plan.from);

@@ -198,6 +198,15 @@ TEST_F(AdviceTest, OnAFormatThatIsNotReadHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
+TEST_F(AdviceTest, OnAFormatThatIsNotReadHelpsIfAListNamesTheFile) {
+  put_classes(1);
+  put("in/bee/phone.heic", box + "ftypheic....");
+  write("list.txt", "in/bee/000.jpg bee\nin/bee/phone.heic bee\nin/ant/deep/000.PNG ant\n");
+  expect_advice_helps("tfrecord_convert images --input " + path("list.txt") + " --output " + path("out"),
+                      "heif-convert");
+  EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 1}, {"bee", 2}}));
+}
+
 TEST_F(AdviceTest, OnAPictureThatIsTooLargeHelps) {
   put_classes(2);
   std::string gif = picture("palette.gif");

@@ -226,7 +226,7 @@ struct ReadImages {
  private:
   /// Errors: no_input, data, io, naming the file.
   static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
-    read_picture(path, predictor.background(), [&](const std::string& file) {
+    read_picture_or_copy(path, predictor.background(), [&](const std::string& file) {
       predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);
     });
   }

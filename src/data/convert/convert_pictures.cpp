@@ -378,6 +378,8 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   const std::optional<DatasetInfo> earlier = earlier_records(output);
   PictureConversion conversion = options.conversion;
   conversion.background = background_for(options, earlier, output);
+  std::error_code error;
+  conversion.reads_copies = !options.targets.empty() || !fs::is_directory(input, error);
   std::optional<KnownTargets> known;
   if (earlier) known = {earlier->target, {earlier->classes, fmt::format("{} in the output", dataset_info_name)}};
   PictureSplits all = list_splits(options, input, known, reports);

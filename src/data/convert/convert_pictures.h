@@ -24,6 +24,7 @@ struct PictureConversion {
   std::int64_t resize_shorter = 0;  ///< larger pictures are reduced to this shorter side, in pixels; 0: disabled
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
+  bool reads_copies = false;  ///< read_picture_or_copy; false if the copies are listed, too
   std::size_t shard_count = 1;
 };
 

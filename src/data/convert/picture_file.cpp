@@ -130,4 +130,16 @@ void read_picture(const fs::path& path, const Colour& background, const std::fun
   }
 }
 
+void read_picture_or_copy(const fs::path& path, const Colour& background,
+                          const std::function<void(std::string file)>& use) {
+  try {
+    return read_picture(path, background, use);
+  } catch (const UnusablePicture& unusable) {
+    std::error_code error;
+    const bool has_copy = unusable.reason() == Unusable::unsupported && fs::exists(converted_copy(path), error);
+    if (!has_copy) throw;
+  }
+  read_picture(converted_copy(path), background, use);
+}
+
 }  // namespace carillon

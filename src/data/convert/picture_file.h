@@ -38,6 +38,10 @@ std::filesystem::path converted_copy(const std::filesystem::path& path);
 void read_picture(const std::filesystem::path& path, const Colour& background,
                   const std::function<void(std::string file)>& use);
 
+/// As read_picture. If this build does not read the format of the file, but converted_copy exists, reads the copy.
+void read_picture_or_copy(const std::filesystem::path& path, const Colour& background,
+                          const std::function<void(std::string file)>& use);
+
 /// Returns a JPEG or PNG file, and files of an unknown kind, without change. Two kinds of files become a PNG file:
 /// files of other formats, and PNG and TIFF files without transparency whose 16-bit values use 14 bits or fewer, such
 /// as 12-bit pictures of cameras and scanners. The first image of a TIFF, WebP or GIF file is used: rotated and

@@ -84,8 +84,8 @@ void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Exa
 
 std::string record_of(const ListedPicture& listed, const DatasetInfo& info, const PictureConversion& conversion) {
   StoredPicture picture;
-  read_picture(listed.path, conversion.background,
-               [&](std::string file) { picture = stored(std::move(file), conversion); });
+  const auto read = conversion.reads_copies ? read_picture_or_copy : read_picture;
+  read(listed.path, conversion.background, [&](std::string file) { picture = stored(std::move(file), conversion); });
   proto::Example example;
   add_target(listed, info, example);
   auto& features = *example.mutable_features()->mutable_feature();
