@@ -1,22 +1,17 @@
 #include "src/core/csv.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "src/core/text.h"
+#include "src/core/text_file.h"
 
 namespace carillon {
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
 class CsvReader {
  public:
-  CsvReader(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {
-    if (text_.starts_with(byte_order_mark)) text_.remove_prefix(byte_order_mark.size());
-  }
+  CsvReader(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {}
 
   /// Reads the next row that is not an empty line; returns false at the end.
   bool next(CsvTable::Row& row) {
@@ -42,14 +37,13 @@ class CsvReader {
     return true;
   }
   bool skip_line_end() {
-    if (!skip("\r\n") && !skip("\n")) return false;
+    if (!skip("\n")) return false;
     ++line_;
     return true;
   }
 
   std::string plain_cell() {
-    std::size_t end = std::min(text_.find_first_of(",\n"), text_.size());
-    if (end > 0 && end < text_.size() && text_[end] == '\n' && text_[end - 1] == '\r') --end;
+    const std::size_t end = std::min(text_.find_first_of(",\n"), text_.size());
     std::string cell(text_.substr(0, end));
     text_.remove_prefix(end);
     return cell;
@@ -76,7 +70,7 @@ class CsvReader {
 }  // namespace
 
 CsvTable read_csv(const std::filesystem::path& path, const std::string& name, std::size_t max_bytes) {
-  const std::string text = read_plain_file(path, name, max_bytes);
+  const std::string text = read_text_file(path, name, max_bytes);
   CsvReader reader(name, text);
   CsvTable table;
   CsvTable::Row row;
@@ -103,16 +97,14 @@ std::string_view csv_trimmed(std::string_view cell) {
 std::optional<double> csv_number(std::string_view cell) {
   cell = csv_trimmed(cell);
   if (cell.starts_with('+')) cell.remove_prefix(1);
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (error != std::errc{} || end != cell.data() + cell.size()) return std::nullopt;
-  return number;
+  return number_of(cell);
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
+  const std::string valid = valid_utf8(text);
+  if (valid.find_first_of(",\"\r\n") == valid.npos) return valid;
   std::string field = "\"";
-  for (const char c : text) field.append(c == '"' ? "\"\"" : std::string_view(&c, 1));
+  for (const char c : valid) field.append(c == '"' ? "\"\"" : std::string_view(&c, 1));
   return field + "\"";
 }
 

@@ -26,6 +26,7 @@ auto retry_interrupted(Call call) {
 }  // namespace
 
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject, ExitCode unsuitable) {
+  if (path.native().find('\0') != path.native().npos) fail(ExitCode::no_input, "{}: has a NUL character", subject);
   // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) fail(ExitCode::no_input, "{}: no such file", subject);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdint>
+#include <cstdlib>
 
 namespace carillon {
 namespace {
@@ -101,6 +103,20 @@ bool is_printable(std::string_view text) {
   return all_of(text, [](const Character& one) { return one.is_shown(); });
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  for (std::size_t bytes = 0; !text.empty(); text.remove_prefix(bytes)) {
+    const Character character = first_character(text);
+    bytes = std::max<std::size_t>(character.bytes, 1);
+    if (character.bytes > 0) {
+      valid += text.substr(0, bytes);
+    } else {
+      valid += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    }
+  }
+  return valid;
+}
+
 std::string printable_with(std::string_view escaped, std::string_view text) {
   std::string shown;
   append_printable(shown, text, escaped);
@@ -144,6 +160,15 @@ std::string size_text(double bytes) {
   for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1000;
   if (unit == 0) return fmt::format("{} {}", bytes, units[unit]);
   return bytes < 10 ? fmt::format("{:.2f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
+  // std::from_chars does not tell too large numbers from too small ones.
+  if (error == std::errc::result_out_of_range) number = std::strtod(std::string(text).c_str(), nullptr);
+  return number;
 }
 
 std::string shell_quoted(std::string_view text) {

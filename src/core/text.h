@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ bool is_line(std::string_view text);
 /// Whether `printable` escapes nothing in the text.
 bool is_printable(std::string_view text);
 
+/// The text as valid UTF-8: \xNN for each other byte. All other characters stay.
+std::string valid_utf8(std::string_view text);
+
 /// As `printable`, without a length limit, and with a backslash before each of the ASCII characters in `escaped`.
 std::string printable_with(std::string_view escaped, std::string_view text);
 
@@ -38,6 +42,10 @@ std::string count_text(std::integral auto count, std::string_view noun) {
 
 /// A size in a suitable unit: "1.59 MB", "38.0 GB".
 std::string size_text(double bytes);
+
+/// The number that is the whole text. A number that a double cannot represent becomes infinite or 0. "inf" and "nan"
+/// are numbers.
+std::optional<double> number_of(std::string_view text);
 
 /// `text` in single quotes, for a shell (POSIX).
 std::string shell_quoted(std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace carillon {
 namespace {
 
@@ -40,6 +42,18 @@ TEST(Printable, ALineIsUtf8WithoutControlCharacters) {
 TEST(Printable, JsonStaysEqualJson) {
   EXPECT_EQ(printable_json("{\n  \"größe\": \"a\u202e\U000e0041\"\n}"),
             "{\n  \"größe\": \"a\\u202e\\udb40\\udc41\"\n}");
+}
+
+TEST(ValidUtf8, EscapesOnlyWhatIsNotUtf8) {
+  EXPECT_EQ(valid_utf8("caf\xe9,größe\n\u202e\xe2\x80"), "caf\\xe9,größe\n\u202e\\xe2\\x80");
+}
+
+TEST(NumberOf, IsTheWholeTextInTheRangeOfDouble) {
+  EXPECT_EQ(number_of("-2.5e1"), -25.0);
+  EXPECT_EQ(number_of("1e-400"), 0.0);
+  EXPECT_EQ(number_of("-1e400"), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(number_of("4e-320"), 4e-320);
+  for (const char* const bad : {"", " 1", "1e-400x", "x"}) EXPECT_FALSE(number_of(bad)) << bad;
 }
 
 TEST(Printable, EscapesWhatIsNotUtf8) {

@@ -285,6 +285,11 @@ TEST_F(PictureProgramsTest, AListNamesPicturesAndClasses) {
   ASSERT_EQ(list.pictures.size(), 2u);
   EXPECT_EQ(list.pictures[0].class_index, 1u);
   EXPECT_EQ(list.pictures[0].path, directory_ / "in/bee/000.jpg");
+  for (const char* const text : {"\xEF\xBB\xBFin/bee/000.jpg a\n", "in/bee/000.jpg a\rin/bee/001.jpg b\r"}) {
+    write("in.txt", text);
+    EXPECT_EQ(list_pictures(path("in.txt")).pictures.front().path, directory_ / "in/bee/000.jpg");
+    EXPECT_EQ(list_pictures(path("in.txt")).classes.front(), "a");
+  }
   write("in.txt", "in/bee/000.jpg\n");
   const Failure failure = failure_of([&] { list_pictures(path("in.txt")); });
   EXPECT_EQ(failure.code, ExitCode::data);

@@ -19,6 +19,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using namespace std::string_literals;
 
 class OptionsTest : public ::testing::Test {
  protected:
@@ -253,6 +254,13 @@ TEST_F(OptionsTest, AnOptionGivenByBothNamesIsRefused) {
   expect_refused({"--stop-at-precision", "5"}, "--stop-at-accuracy: '5' is not a number from 0 to 1");
 }
 
+TEST_F(OptionsTest, ATextThatIsNoNumberIsNamed) {
+  expect_refused({"--learning-rate", "five"}, "--learning-rate: 'five' is not a number");
+  expect_refused({"--learning-rate", "nan"}, "--learning-rate: 'nan' is not a number");
+  expect_refused({"--learning-rate", "1e39"},
+                 "--learning-rate: '1e39' is not a number from -3.4e38 to 3.4e38 (float32)");
+}
+
 TEST_F(OptionsTest, AreArrangedByHeadingThenByTheOrderGiven) {
   OptionSet set;
   bool flags[4] = {};
@@ -367,6 +375,21 @@ TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
   expect_refused({"--seed", "1", "--seed", "2"}, "--seed");
   expect_refused({"--seed", "1", "stray"}, "stray");
   expect_refused({"--seed"}, "--seed");
+}
+
+TEST_F(OptionsTest, AConfigFileMayHaveAnyEncodingAndLineEnd) {
+  for (const std::string& text : {"\xEF\xBB\xBF"
+                                  "batch_size = 8\r\nseed = 3\r\n"s,
+                                  "batch-size = 8\rseed = 3\r"s,
+                                  "b\0a\0t\0c\0h\0-\0s\0i\0z\0e\0=\0"
+                                  "8\0\n\0"s}) {
+    OptionSet set;
+    TrainOptions options;
+    declare(set, options);
+    write_config(text);
+    set.parse({"program", "--config", config_});
+    EXPECT_EQ(options.data.batch_size, 8);
+  }
 }
 
 TEST_F(OptionsTest, ConfigErrorsNameTheFile) {

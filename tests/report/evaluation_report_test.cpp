@@ -139,7 +139,7 @@ TEST(TaskReport, JsonHasScoresAndARowForEachOutput) {
 }
 
 TEST(TaskReport, CsvHasALineForEachOutputAndQuotesNames) {
-  EXPECT_EQ(csv_text(task_report()), "label,positives,f1\r\n\"a, \"\"b\"\"\",4,0.5\r\n\xff,0,\r\n");
+  EXPECT_EQ(csv_text(task_report()), "label,positives,f1\r\n\"a, \"\"b\"\"\",4,0.5\r\n\\xff,0,\r\n");
 }
 
 TEST(TaskReport, WithoutNamesRowsHaveNumbers) {

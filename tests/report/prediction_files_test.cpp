@@ -35,6 +35,15 @@ TEST(PredictionsFile, HasALinePerRecordWithItsMostProbableClasses) {
   EXPECT_EQ(entry_count(directory.path()), 1u);
 }
 
+TEST(PredictionsFile, IsUtf8EvenIfFileNamesAreNot) {
+  const TemporaryDirectory directory;
+  Predictions predictions{.class_count = 2};
+  predictions.samples = {{.label = 1, .classes = {0, 1}, .probabilities = {0.75, 0.25}}};
+  write_predictions(directory.path() / "a.csv", class_table(predictions, {}),
+                    [](std::size_t) { return RecordOrigin{.file = "t\xe9", .number = 0, .picture = "caf\xe9.jpg"}; });
+  EXPECT_THAT(read_text(directory.path() / "a.csv"), HasSubstr("\r\nt\\xe9,0,caf\\xe9.jpg,1,0,"));
+}
+
 TEST(PredictionsFile, HasFiveClassesOfMany) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "a.csv";

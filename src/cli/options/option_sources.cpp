@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "src/cli/options/option_set.h"
 #include "src/cli/options/option_values.h"
+#include "src/core/text_file.h"
 
 namespace carillon {
 
@@ -138,7 +138,7 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
 }
 
 OptionSet::Source OptionSet::config_file(const std::string& path) const {
-  std::istringstream file(read_plain_file(path, "--config " + path, max_config_bytes, ExitCode::usage));
+  std::istringstream file(read_text_file(path, "--config " + path, max_config_bytes, ExitCode::usage));
   std::stringstream normalised;
   for (std::string line; std::getline(file, line);) {
     const std::size_t name_end = std::min(line.find_first_of("=#"), line.size());

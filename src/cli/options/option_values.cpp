@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "src/core/text.h"
+
 namespace carillon {
 namespace {
 
@@ -55,9 +57,10 @@ std::uint64_t parse_unsigned(const std::string& text) {
 }
 
 double parse_number(const std::string& text, OptionSet::Interval interval) {
-  const std::optional<double> value = whole_text_as<double>(text);
+  const std::optional<double> value = number_of(text);
   using enum OptionSet::Interval;
-  if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite float32 number"};
+  if (!value || std::isnan(*value)) throw ValueExpected{"a number"};
+  if (!std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a number from -3.4e38 to 3.4e38 (float32)"};
   if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
   if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
   if (interval == below_one && !(*value >= 0.0 && static_cast<float>(*value) < 1.0f))

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "src/core/text.h"
+#include "src/core/text_file.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/loading/sample_order.h"
 
@@ -141,11 +141,10 @@ PictureList list_file(const fs::path& input, const KnownClasses& known) {
   const ClassCheck classes(known);
   PictureList list;
   std::vector<std::string> named;
-  std::istringstream lines(read_plain_file(input, input.string(), max_bytes));
+  std::istringstream lines(read_text_file(input, input.string(), max_bytes));
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || line.starts_with('#')) continue;
     const std::string where = fmt::format("{}: line {}", input.string(), number);
     const std::size_t cut = line.find('\t') != line.npos ? line.rfind('\t') : line.rfind(' ');

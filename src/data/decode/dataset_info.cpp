@@ -9,6 +9,7 @@
 #include "carillon/core/file.h"
 #include "carillon/images/decode.h"
 #include "src/core/file_tools.h"
+#include "src/core/text_file.h"
 
 namespace carillon {
 namespace {
@@ -106,7 +107,7 @@ std::optional<DatasetInfo> read_dataset_info(const fs::path& directory) {
   const fs::path path = directory / dataset_info_name;
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
-  const std::string text = read_plain_file(path, path.string(), max_file_bytes);
+  const std::string text = read_text_file(path, path.string(), max_file_bytes);
   try {
     return parsed(text);
   } catch (const nlohmann::json::exception&) {
