@@ -82,7 +82,7 @@ TEST_F(SplitFoldersTest, AreClassesIfTheyHoldPicturesDirectly) {
 
 TEST_F(SplitFoldersTest, ThatAreAmbiguousAreRefused) {
   put_split("train", 1);
-  expect_failure(convert(), ExitCode::data, "if its folders are the classes, use --input " + path("in/train"));
+  expect_failure(convert(), ExitCode::data, "if its folders are the classes, name " + path("in/train") + " instead");
   put_split("val", 1);
   put_split("validation", 1);
   expect_failure(convert(), ExitCode::data, "both hold the split validation");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -66,10 +67,12 @@ TEST_F(TargetListTest, AHeaderIsRequired) {
 
 TEST_F(TargetListTest, PicturesThatAreNotListedAndEqualNumbersAreNoted) {
   put_pictures(4);
-  const Outcome outcome = run(convert_targets("path,age\n0.jpg,1\n1.jpg,1\n2.jpg,1\n"));
+  const Outcome outcome = run(convert_targets(
+      "path,age,size,x,y,z,u,v\n0.jpg,1.5,2,3,4,5,6,7\n1.jpg,1.5,2,3,4,5,6,8\n2.jpg,1.5,2,3,4,5,6,9\n"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("1 of the 4 pictures in"));
-  EXPECT_THAT(outcome.output, HasSubstr("the number age is 1 in all pictures"));
+  EXPECT_THAT(outcome.output, HasSubstr("equal in all pictures: age (always 1.5), size (always 2), x (always 3), y "
+                                        "(always 4), z (always 5) and 1 more\n"));
 }
 
 TEST_F(TargetListTest, LabelsAreStoredByTheirNumbersFromOne) {
@@ -127,6 +130,78 @@ TEST_F(TargetListTest, TheTaskMayBeGiven) {
   const auto info = read_dataset_info(path("out"));
   EXPECT_EQ(info->target, TargetKind::labels);
   EXPECT_THAT(info->classes, ElementsAre("2001", "2002"));
+}
+
+TEST_F(TargetListTest, WholeNumbersThatRepeatAreNotGuessed) {
+  put_pictures(6);
+  const std::string csv = "id_code,diagnosis\n0.jpg,0\n1.jpg,2.0\n2.jpg,1\n3.jpg,0\n4.jpg,1\n5.jpg,2\n";
+  expect_refused(csv, ExitCode::data,
+                 "targets.csv: the column diagnosis has 3 whole numbers in 6 pictures: set --task classification if "
+                 "they are classes, or --task regression if they are quantities");
+  EXPECT_EQ(run(convert_targets(csv, "--task classification --overwrite")).code, 0);
+  EXPECT_THAT(read_dataset_info(path("out"))->classes, ElementsAre("0", "1", "2", "2.0"));
+  std::filesystem::remove_all(path("out"));
+  EXPECT_EQ(run(convert_targets(csv, "--task regression")).code, 0);
+  EXPECT_THAT(numbers(features("train")["5.jpg"]), ElementsAre(2.0f));
+  std::filesystem::remove_all(path("out"));
+  const std::string attributes = "path,male,young\n0.jpg,-1,1\n1.jpg,1,1\n2.jpg,1,-1\n3.jpg,-1,-1\n";
+  expect_refused(attributes, ExitCode::data, "targets.csv: the columns have only the whole numbers -1 to 1: write 1");
+  EXPECT_EQ(run(convert_targets(attributes, "--task regression")).code, 0);
+}
+
+TEST_F(TargetListTest, NumbersThatCannotBeClassesAreARegression) {
+  put_pictures(4);
+  for (const char* const csv : {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no repetition
+                                "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,1\n3.jpg,0.5\n",  // a fraction
+                                "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,100\n3.jpg,7\n",  // most differ, far apart
+                                "path,x,y\n0.jpg,0,7\n1.jpg,3,7\n2.jpg,3,3\n3.jpg,0,0\n"}) {
+    EXPECT_EQ(run(convert_targets(csv)).code, 0) << csv;
+    EXPECT_EQ(read_dataset_info(path("out"))->target, TargetKind::numbers);
+    std::filesystem::remove_all(path("out"));
+  }
+}
+
+TEST_F(TargetListTest, ColumnsOfZeroAndOneAreClassesOrLabels) {
+  put_pictures(4);
+  const std::string one_hot = "image,cat,bee,ant\n0.jpg,1,0,0\n1.jpg,0.0,1.0,0.0\n2.jpg,False,true,0\n";
+  const Outcome outcome = run(convert_targets(one_hot));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("3 pictures with 3 classes (classification; each column of 0 and 1 is one of them)"));
+  EXPECT_THAT(read_dataset_info(path("out"))->classes, ElementsAre("ant", "bee", "cat"));
+  EXPECT_THAT(integers(features("train")["0.jpg"]), ElementsAre(3));
+  EXPECT_THAT(integers(features("train")["2.jpg"]), ElementsAre(2));
+  expect_failure(convert_targets("image,dog,bee\n3.jpg,1,0\n", "--split validation"), ExitCode::data,
+                 "line 1: the class 'dog' is not among the 3");
+  std::filesystem::remove_all(path("out"));
+  const std::string several = "image,sea,boat\n0.jpg,1,1\n1.jpg,0,0\n2.jpg,1,0\n";
+  EXPECT_THAT(run(convert_targets(several)).output, HasSubstr("2 labels (multilabel;"));
+  EXPECT_THAT(integers(features("train")["0.jpg"]), ElementsAre(2, 1));
+  EXPECT_THAT(integers(features("train")["1.jpg"]), ElementsAre());
+  std::filesystem::remove_all(path("out"));
+  expect_refused(several, ExitCode::data, "line 2: 2 of the columns are 1, and a class requires one",
+                 "--task classification");
+  EXPECT_EQ(run(convert_targets(several, "--task regression")).code, 0);
+  EXPECT_THAT(numbers(features("train")["2.jpg"]), ElementsAre(1.0f, 0.0f));
+}
+
+TEST_F(TargetListTest, NumbersThatFloat32RoundsAreReported) {
+  put_pictures(3);
+  const Outcome outcome = run(convert_targets("path,time\n0.jpg,16777216\n1.jpg,16777217\n2.jpg,1e-400\n"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("targets.csv: line 3: 16777217 becomes 16777216; numbers are stored as float32"));
+  EXPECT_THAT(numbers(features("train")["2.jpg"]), ElementsAre(0.0f));
+}
+
+TEST_F(TargetListTest, ManyLabelsOfAPictureTakeLinearTime) {
+  put_pictures(1);
+  std::string cell = "0";
+  for (int i = 1; i < 60'000; ++i) cell += fmt::format(";{}", i);
+  const auto start = std::chrono::steady_clock::now();
+  const PictureList list = list_targets(write("targets.csv", "path,labels\n0.jpg," + cell + "\n"), path("in"), {}, {});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(list.pictures.at(0).labels.size(), 60'000u);
 }
 
 TEST_F(TargetListTest, AShareForValidationIsTakenFromAllPictures) {

@@ -58,7 +58,8 @@ formats:
            class), image/class/text, image/height, image/width and others. records.json and labels.txt in the output
            folder name the classes; image_train reads records.json.
            With --targets FILE.csv, --input is the folder of the pictures, and the file has a line per picture: its path
-           in that folder, then its class, its labels separated by ; or its numbers
+           in that folder, then its class, its labels separated by ; or its numbers, or a column of 0 and 1 per class
+           or label
   mnist    a folder of MNIST's or Fashion-MNIST's IDX files, plain or .gz:
            train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
            features image_raw (bytes, 784), pixels (int64, their number), label (int64)

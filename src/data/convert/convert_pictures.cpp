@@ -1,5 +1,7 @@
 #include "src/data/convert/convert_pictures.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -135,7 +137,17 @@ void check_classes(const PictureList& list, const fs::path& input) {
   const bool has_folders = fs::is_directory(folder, error) && has_class_folders(folder);
   fail(ExitCode::data, "{}: contains only the class '{}', and a classifier requires at least two{}", text_of(input),
        list.classes.front(),
-       has_folders ? fmt::format("; if its folders are the classes, use --input {}", text_of(folder)) : "");
+       has_folders ? fmt::format("; if its folders are the classes, name {} instead", text_of(folder)) : "");
+}
+
+/// The first of many texts in one line: "a, b, c, d, e and 7 more".
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t most_names = 5;
+  const std::size_t shown = std::min(names.size(), most_names);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
 }
 
 /// The number of pictures of each class or label in the split.
@@ -148,17 +160,14 @@ std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures
   return counts;
 }
 
-/// Up to five of the classes or labels for which `holds(i)` is true, as `text(i)`. Empty if there are none.
+/// The classes or labels for which `holds(i)` is true, as `text(i)`: the first of them. Empty if there are none.
 std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
                            const std::function<std::string(std::size_t)>& text) {
-  constexpr std::size_t most_names = 5;
-  std::string names;
-  std::size_t found = 0;
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!holds(i) || found++ >= most_names) continue;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", text(i));
+    if (holds(i)) names.push_back(text(i));
   }
-  return found > most_names ? fmt::format("{} and {} more", names, found - most_names) : names;
+  return first_names(names);
 }
 
 /// Reports classes or labels with few pictures in the first split and its share.
@@ -232,20 +241,27 @@ void note_unlisted(const PictureList& list, const fs::path& folder, const Pictur
                              text_of(folder), text_of(options.targets)));
   }
   if (list.target != TargetKind::numbers) return;
+  std::vector<std::string> constant;
   for (std::size_t column = 0; column < list.classes.size(); ++column) {
     const float first = list.pictures.front().numbers[column];
     const auto is_first = [&](const ListedPicture& picture) { return picture.numbers[column] == first; };
-    if (std::ranges::all_of(list.pictures, is_first)) {
-      reports.warn(fmt::format("the number {} is {} in all pictures", text_of(list.classes[column]), first));
-    }
+    if (!std::ranges::all_of(list.pictures, is_first)) continue;
+    constant.push_back(fmt::format("{} (always {})", printable(list.classes[column]), first));
+  }
+  if (!constant.empty()) reports.warn("equal in all pictures: " + first_names(constant));
+  if (!list.rounded.empty()) {
+    reports.warn(
+        fmt::format("{}: {}; numbers are stored as float32: if the difference matters, subtract a constant in the file",
+                    text_of(options.targets), list.rounded));
   }
 }
 
 PictureSplits list_target_splits(const PictureConversionOptions& options, const fs::path& input,
                                  const std::optional<KnownTargets>& known, const ConversionReports& reports) {
   PictureList list = list_targets(options.targets, input, options.target, known);
-  reports.note(fmt::format("{}: {} pictures with {} {} ({})", text_of(options.targets), list.pictures.size(),
-                           list.classes.size(), target_words(list.target), task_name(list.target)));
+  reports.note(fmt::format("{}: {} pictures with {} {} ({}{})", text_of(options.targets), list.pictures.size(),
+                           list.classes.size(), target_words(list.target), task_name(list.target),
+                           list.names_are_columns ? "; each column of 0 and 1 is one of them" : ""));
   note_unlisted(list, input, options, reports);
   if (list.target == TargetKind::class_index) check_classes(list, options.targets);
   return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};

@@ -60,6 +60,8 @@ struct PictureList {
   IgnoredFiles ignored = {};                           ///< files in the folders of classes that are no pictures
   IgnoredFiles outside = {};                           ///< files outside the folders of classes
   std::vector<std::filesystem::path> unlabelled = {};  ///< folders such as unknown, if the known classes lack them
+  std::string rounded = {};        ///< first whole number that float32 cannot represent: "line 3: 16777217 is ..."
+  bool names_are_columns = false;  ///< each class or label is a column of 0 and 1 (list_targets)
 };
 
 /// Lists the pictures of a folder or of a list file.
@@ -96,10 +98,12 @@ struct KnownTargets {
 ///   multilabel       one column: the labels, separated by ";"; empty: no label applies
 ///   regression       one or more columns of numbers, which the header names
 ///
+/// Classes and labels may also have one column each, with the cells 0 and 1, or false and true.
 /// `target`: the kind of target. With nullopt, it is the kind of `known`; if `known` has none, the cells decide.
-/// Several columns, or a column with only numbers, mean regression. A column with mostly numbers is an error. Otherwise
-/// the task is multilabel if any cell has no label or several labels, else classification. Spaces around labels and
-/// numbers are ignored. Classes and labels are sorted by their bytes.
+/// Several columns of 0 and 1 mean classes if each row has exactly one 1, else labels. Other columns of numbers mean
+/// regression, except whole numbers that repeat often: they could be classes, and are an error. A column with mostly
+/// numbers is an error. Otherwise the task is multilabel if any cell has no label or several labels, else
+/// classification. Spaces around labels and numbers are ignored. Classes and labels are sorted by their bytes.
 ///
 /// Errors: no_input (no such file or folder; no picture), io; as read_csv; data, naming file and line: a picture that
 /// does not exist or occurs twice, an unknown label, a cell that is not a number, a picture in place of the header, a

@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "carillon/core/error.h"
 #include "src/core/csv.h"
@@ -29,21 +31,82 @@ std::optional<float> number_in(std::string_view cell) {
 /// The names of a cell, without repetitions.
 std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
+  std::unordered_set<std::string_view> seen;
   while (true) {
     const std::size_t cut = std::min(cell.find(';'), cell.size());
     const std::string_view name = csv_trimmed(cell.substr(0, cut));
-    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+    if (!name.empty() && seen.insert(name).second) names.emplace_back(name);
     if (cut == cell.size()) return names;
     cell.remove_prefix(cut + 1);
   }
 }
 
+/// The value of a cell that says whether a class or label applies: 0 or 1, or false or true as pandas writes them.
+std::optional<bool> flag_in(std::string_view cell) {
+  if (const std::optional<double> number = csv_number(cell)) {
+    return *number == 0.0 || *number == 1.0 ? std::optional(*number == 1.0) : std::nullopt;
+  }
+  std::string word(csv_trimmed(cell));
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word == "true" || word == "false" ? std::optional(word == "true") : std::nullopt;
+}
+
+/// Whether the table has one column of flags for each class or label.
+bool has_flag_columns(const CsvTable& table) {
+  if (table.header.size() < 3) return false;
+  return std::ranges::all_of(table.rows, [](const CsvTable::Row& row) {
+    return std::all_of(row.cells.begin() + 1, row.cells.end(), [](const std::string& c) { return flag_in(c); });
+  });
+}
+
+/// Columns of flags mean classes if each row has exactly one, otherwise labels.
+TargetKind kind_by_flags(const CsvTable& table) {
+  const auto has_one = [](const CsvTable::Row& row) {
+    return std::count_if(row.cells.begin() + 1, row.cells.end(), [](const std::string& c) { return *flag_in(c); }) == 1;
+  };
+  return std::ranges::all_of(table.rows, has_one) ? TargetKind::class_index : TargetKind::labels;
+}
+
+/// Errors: data (the numbers may be the numbers of classes). The whole numbers of quantities rarely repeat as often.
+void check_are_quantities(const CsvTable& table, const std::string& path) {
+  constexpr double small_span = 20.0;
+  std::set<double> values;
+  for (const CsvTable::Row& row : table.rows) {
+    for (std::size_t column = 1; column < row.cells.size(); ++column) {
+      const double value = csv_number(row.cells[column]).value_or(0.5);
+      if (value != std::floor(value)) return;
+      values.insert(value);
+    }
+  }
+  const std::size_t rows = table.rows.size();
+  const double span = *values.rbegin() - *values.begin();
+  if (table.header.size() == 2) {
+    if (values.size() == rows || (2 * values.size() > rows && span >= small_span)) return;
+    fail(ExitCode::data,
+         "{}: the column {} has {} in {} pictures: set --task classification if they are classes, or --task regression "
+         "if they are quantities",
+         path, printable(table.header[1]), count_text(values.size(), "whole number"), rows);
+  }
+  if (span > 2.0 || rows <= values.size()) return;
+  fail(ExitCode::data,
+       "{}: the columns have only the whole numbers {} to {}: write 1 if a class or label applies and 0 if not, or set "
+       "--task regression if they are quantities",
+       path, *values.begin(), *values.rbegin());
+}
+
 /// `path`: for messages.
 TargetKind kind_by_cells(const CsvTable& table, const std::string& path) {
-  if (table.header.size() > 2) return TargetKind::numbers;
+  if (has_flag_columns(table)) return kind_by_flags(table);
+  if (table.header.size() > 2) {
+    check_are_quantities(table, path);
+    return TargetKind::numbers;
+  }
   const auto is_number = [](const CsvTable::Row& row) { return number_in(row.cells[1]).has_value(); };
   const auto other = std::ranges::find_if_not(table.rows, is_number);
-  if (other == table.rows.end()) return TargetKind::numbers;
+  if (other == table.rows.end()) {
+    check_are_quantities(table, path);
+    return TargetKind::numbers;
+  }
   if (2 * std::ranges::count_if(table.rows, is_number) > std::ssize(table.rows)) {
     fail(ExitCode::data,
          "{}: line {}: '{}' is no number, and most cells of the column are numbers: mend it, or set "
@@ -84,21 +147,22 @@ class TargetLister {
   }
 
   void add_numbers(PictureList& list) const {
-    list.classes.assign(table_.header.begin() + 1, table_.header.end());
-    for (std::string& name : list.classes) name = csv_trimmed(name);
+    list.classes = column_names();
     if (!known_.names.empty() && list.classes != known_.names) {
       fail(ExitCode::data, "{}: the columns {} are not those of {}, {}", printable(path_.string()),
            printable(fmt::format("{}", fmt::join(list.classes, ", "))), known_.source,
            printable(fmt::format("{}", fmt::join(known_.names, ", "))));
-    }
-    if (classes_of(list.classes, {}).size() != list.classes.size()) {
-      fail(ExitCode::data, "{}: line 1: two columns have the same name", printable(path_.string()));
     }
     for (std::size_t i = 0; i < table_.rows.size(); ++i) {
       for (std::size_t column = 1; column < table_.header.size(); ++column) {
         const std::optional<float> number = number_in(table_.rows[i].cells[column]);
         if (number) {
           list.pictures[i].numbers.push_back(*number);
+          const double exact = *csv_number(table_.rows[i].cells[column]);
+          if (list.rounded.empty() && exact == std::floor(exact) && exact != *number) {
+            list.rounded = fmt::format("line {}: {} becomes {:.0f}", table_.rows[i].line,
+                                       csv_trimmed(table_.rows[i].cells[column]), *number);
+          }
           continue;
         }
         fail(ExitCode::data, "{}: '{}' in column {} is not a finite number", at(table_.rows[i]),
@@ -107,14 +171,33 @@ class TargetLister {
     }
   }
 
+  /// The names of the columns after the path. Errors: data (two are equal).
+  std::vector<std::string> column_names() const {
+    std::vector<std::string> names(table_.header.begin() + 1, table_.header.end());
+    for (std::string& name : names) name = csv_trimmed(name);
+    if (classes_of(names, {}).size() != names.size()) {
+      fail(ExitCode::data, "{}: line 1: two columns have the same name", printable(path_.string()));
+    }
+    return names;
+  }
+
   void add_names(PictureList& list) const {
-    if (table_.header.size() != 2) {
-      fail(ExitCode::data, "{}: line 1: the task {} requires two columns: path, {}", printable(path_.string()),
-           task_name(list.target), list.target == TargetKind::labels ? "labels separated by ;" : "class");
+    const bool has_columns = has_flag_columns(table_);
+    if (table_.header.size() != 2 && !has_columns) {
+      fail(ExitCode::data,
+           "{}: line 1: the task {} requires two columns: path, {}; or further columns that have only 0 and 1",
+           printable(path_.string()), task_name(list.target),
+           list.target == TargetKind::labels ? "labels separated by ;" : "class");
     }
     const ClassCheck check(known_);
     std::vector<std::string> found;
+    if (has_columns) {
+      list.names_are_columns = true;
+      found = column_names();
+      for (const std::string& name : found) check.require(name, printable(path_.string()) + ": line 1");
+    }
     for (const CsvTable::Row& row : table_.rows) {
+      if (has_columns) break;
       for (std::string& name : names_of(row, list.target)) {
         check.require(name, at(row));
         found.push_back(std::move(name));
@@ -136,7 +219,18 @@ class TargetLister {
   }
 
   std::vector<std::string> names_of(const CsvTable::Row& row, TargetKind target) const {
-    std::vector<std::string> names = names_in(row.cells[1]);
+    std::vector<std::string> names;
+    if (table_.header.size() == 2) {
+      names = names_in(row.cells[1]);
+    } else {
+      for (std::size_t column = 1; column < row.cells.size(); ++column) {
+        if (*flag_in(row.cells[column])) names.emplace_back(csv_trimmed(table_.header[column]));
+      }
+      if (target == TargetKind::class_index && names.size() != 1) {
+        fail(ExitCode::data, "{}: {} of the columns are 1, and a class requires one (or --task multilabel)", at(row),
+             names.size());
+      }
+    }
     if (target == TargetKind::class_index && names.size() != 1) {
       fail(ExitCode::data, "{}: '{}' is not one class (several labels require --task multilabel)", at(row),
            printable(row.cells[1]));
