@@ -46,7 +46,7 @@ std::string content(const std::filesystem::path& path) {
 
 LockState look_at_lock(const std::filesystem::path& directory) {
   // If flock is emulated by byte-range locks (NFS), an exclusive lock requires a file that is open for writing.
-  const Descriptor lock(open((directory / ".lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor lock = open_predictable(directory / ".lock", O_RDWR);
   if (!lock) return LockState::absent;
   const LockOutcome outcome = try_lock(lock.get());
   if (outcome == LockOutcome::none) return LockState::none;
@@ -84,8 +84,7 @@ bool DirectoryLock::lock_directory() {
   directory_lock_ = Descriptor(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const LockOutcome outcome = directory_lock_ ? try_lock(directory_lock_.get()) : LockOutcome::none;
   if (outcome == LockOutcome::held) {
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    fail_in_use(read_holder(Descriptor(open((directory_ / ".lock").c_str(), flags)).get()));
+    fail_in_use(read_holder(open_predictable(directory_ / ".lock", O_RDONLY).get()));
   }
   return outcome == LockOutcome::locked;
 }
@@ -94,19 +93,15 @@ bool DirectoryLock::lock_directory() {
 bool DirectoryLock::lock_file() {
   const std::filesystem::path path = directory_ / ".lock";
   do {  // repeat if the file was deleted before it was locked: the next job would lock another file
-    file_lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
-    const int error = errno;
-    struct stat status {};
-    const bool is_plain = file_lock_ && fstat(file_lock_.get(), &status) == 0 && S_ISREG(status.st_mode);
-    if (is_plain) {
-      const LockOutcome outcome = try_lock(file_lock_.get());
-      if (outcome == LockOutcome::held) fail_in_use(read_holder(file_lock_.get()));
-      if (outcome == LockOutcome::none) return false;
-    } else if (file_lock_ || error == ELOOP || error == ENXIO) {
+    file_lock_ = open_predictable(path, O_RDWR | O_CREAT);
+    if (!file_lock_ && errno == ELOOP) {
       fail(ExitCode::io, "--train-dir {}: its .lock is not a regular file", directory_.string());
-    } else {
-      fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory_.string(), errno_text(error));
     }
+    if (!file_lock_)
+      fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory_.string(), errno_text(errno));
+    const LockOutcome outcome = try_lock(file_lock_.get());
+    if (outcome == LockOutcome::held) fail_in_use(read_holder(file_lock_.get()));
+    if (outcome == LockOutcome::none) return false;
   } while (!same_file(file_lock_.get(), path));
   const std::string text = this_process();
   static_cast<void>(!ftruncate(file_lock_.get(), 0));
@@ -152,8 +147,7 @@ Heartbeat::~Heartbeat() {
 
 /// Opens and closes the file each time: closing shows the change to other hosts (NFS). Returns 0 or errno.
 int Heartbeat::beat(int count, int flags) const {
-  constexpr int always = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const Descriptor descriptor(::open(path_.c_str(), always | flags, 0644));
+  const Descriptor descriptor = open_predictable(path_, O_WRONLY | O_CREAT | flags);
   if (!descriptor) return errno;
   const std::string text = fmt::format("{}\nbeat {}\n", who_, count);
   return write_all(descriptor.get(), std::as_bytes(std::span(text)));

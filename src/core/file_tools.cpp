@@ -1,5 +1,6 @@
 #include "src/core/file_tools.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -22,6 +23,26 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
   }, named{};
   return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
          opened.st_ino == named.st_ino;
+}
+
+Descriptor open_predictable(const std::filesystem::path& path, int flags) {
+  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  struct stat status {};
+  if (!file) {
+    if (errno == ENXIO) errno = ELOOP;  // a FIFO without a reader, or a socket
+    return file;
+  }
+  if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
+  errno = ELOOP;
+  return {};
+}
+
+Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject) {
+  Descriptor file = open_predictable(path, flags);
+  if (file) return file;
+  const int error = errno;
+  if (error == ELOOP) fail(ExitCode::io, "{}: is a link or no regular file: remove it", subject);
+  fail(ExitCode::io, "{}: cannot be opened: {}", subject, errno_text(error));
 }
 
 LinesFromEnd::LinesFromEnd(const std::filesystem::path& path)

@@ -24,6 +24,14 @@ LockOutcome try_lock(int descriptor, bool exclusive = true);
 /// Whether `path` names the open file. A link is not followed.
 bool same_file(int descriptor, const std::filesystem::path& path);
 
+/// Opens a regular file with a predictable name, such as a lock: another user may have put anything else there before.
+/// Never follows a symbolic link, and never waits for a FIFO. `flags`: as open(2). Returns no descriptor if it fails,
+/// and sets errno; ELOOP: the name belongs to something that is not a regular file.
+Descriptor open_predictable(const std::filesystem::path& path, int flags);
+
+/// The same, for files that are required. Errors: io, starting with `subject`.
+Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
+
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
 class RemovedAtEnd {
  public:

@@ -5,8 +5,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "carillon/core/error.h"
 #include "src/cli/commands/commands.h"
@@ -185,6 +188,32 @@ TEST_F(PictureCache, RecordsInUseAreNotReplaced) {
   EXPECT_TRUE(convert());  // the same records may be used together
   EXPECT_THROW(convert({"--validation-share", "0.5"}), Error);
   EXPECT_TRUE(is_marked());
+}
+
+TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
+  std::atomic<int> conversions{0};
+  const auto slow = [&](const std::vector<std::string>& words) {
+    ++conversions;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return tfrecord_convert(words);
+  };
+  const PictureFolder pictures = look();
+  const auto start = [&] {  // each with its own descriptor, as in another process
+    return std::async(std::launch::async, [&] {
+      return convert_if_changed(pictures, {data(), {}}, FolderLock(data()), slow);
+    });
+  };
+  std::vector<std::future<bool>> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(start());
+  for (std::future<bool>& run : runs) EXPECT_TRUE(run.get());
+  EXPECT_EQ(conversions, 1);
+}
+
+TEST_F(PictureCache, ALinkInPlaceOfTheLockIsRefused) {
+  fs::create_directories(data());
+  fs::create_symlink(root_ / "victim", data() / ".carillon.lock");
+  EXPECT_THROW(FolderLock{data()}, Error);
+  EXPECT_FALSE(fs::exists(root_ / "victim"));
 }
 
 TEST_F(PictureCache, APathThatIsNotUtf8IsRefused) {

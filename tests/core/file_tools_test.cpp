@@ -1,6 +1,8 @@
 #include "src/core/file_tools.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "tests/support/io_fixtures.h"
 
@@ -62,6 +64,31 @@ TEST_F(LinesFromEndTest, HaveNoTextAboveTheLimit) {
 TEST_F(LinesFromEndTest, AreReadFromRegularFilesOnly) {
   EXPECT_EQ(testing::error_of([] { LinesFromEnd lines("/dev/zero"); }).code(), ExitCode::data);
   EXPECT_EQ(testing::error_of([&] { LinesFromEnd lines(path_); }).code(), ExitCode::no_input);
+}
+
+TEST(OpenPredictable, OpensOnlyRegularFiles) {
+  const testing::TemporaryDirectory directory;
+  const auto path = [&](const char* name) { return directory.path() / name; };
+  const auto error_of = [](const std::filesystem::path& file, int flags) {
+    errno = 0;
+    return open_predictable(file, flags) ? 0 : errno;
+  };
+  EXPECT_EQ(error_of(path("file"), O_RDWR), ENOENT);
+  EXPECT_EQ(error_of(path("file"), O_RDWR | O_CREAT), 0);
+  EXPECT_EQ(error_of(path("file"), O_RDWR | O_CREAT | O_EXCL), EEXIST);
+  ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("file", path("link"));
+  std::filesystem::create_symlink("nothing", path("dangling"));
+  for (const std::filesystem::path& other :
+       {path("fifo"), path("link"), path("dangling"), std::filesystem::path("/dev/null")}) {
+    for (const int flags : {O_RDONLY, O_WRONLY | O_CREAT | O_APPEND, O_RDWR | O_CREAT}) {
+      EXPECT_EQ(error_of(other, flags), ELOOP) << other;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("nothing")));
+  const Error refused = testing::error_of([&] { open_predictable(path("link"), O_RDONLY, "the lock"); });
+  EXPECT_EQ(refused.code(), ExitCode::io);
+  EXPECT_STREQ(refused.what(), "the lock: is a link or no regular file: remove it");
 }
 
 }  // namespace

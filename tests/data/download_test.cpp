@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "src/data/download/published_set.h"
 #include "tests/data/archives.h"
@@ -81,6 +82,31 @@ TEST_F(DownloadTest, FetchesAFileAndLeavesNothingElse) {
   EXPECT_EQ(file_count(), 1u);
   EXPECT_EQ(last, content_.size());
   EXPECT_EQ(size, content_.size());
+}
+
+TEST_F(DownloadTest, WritesOnlyToRegularFiles) {
+  server_.set({.content = content_});
+  const std::string victim = path("victim");
+  const auto expect_refused = [&] {
+    const Failure refused = failure(content_);
+    EXPECT_EQ(refused.code, ExitCode::io);
+    EXPECT_THAT(refused.text, HasSubstr("is a link or no regular file: remove it"));
+    EXPECT_FALSE(std::filesystem::exists(victim));
+  };
+  ASSERT_EQ(mkfifo(part().c_str(), 0600), 0);
+  expect_refused();
+  std::filesystem::remove(part());
+  std::filesystem::create_symlink(victim, part());
+  expect_refused();
+  EXPECT_TRUE(std::filesystem::is_symlink(part()));
+  std::filesystem::remove(part());
+  std::filesystem::create_symlink("/dev/null", part());
+  expect_refused();
+  EXPECT_TRUE(std::filesystem::is_symlink(part()));
+  std::filesystem::remove(part());
+  std::filesystem::create_symlink(victim, part() + ".tag");
+  expect_refused();
+  EXPECT_TRUE(server_.requests().size() == 1) << "only the last case reaches the server";
 }
 
 TEST_F(DownloadTest, FetchesFilesThatAreEmptyOrOfUnknownSize) {

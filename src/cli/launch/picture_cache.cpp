@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <thread>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
@@ -248,23 +252,44 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
   return converted && same_pictures(*converted, pictures);
 }
 
+namespace {
+
+/// Whether the folder holds the records of these pictures. Sets pictures.contents then, and notes a new path.
+bool use_records(PictureFolder& pictures, const Conversion& conversion) {
+  const std::optional<PictureIdentity> converted = converted_pictures(conversion);
+  if (!converted || !are_unchanged(pictures, *converted)) return false;
+  pictures.contents = converted->contents;
+  const bool has_moved = pictures.path != converted->path || pictures.fingerprint != converted->fingerprint;
+  if (has_moved) write_stamp(pictures, conversion, record_sizes(conversion.data));
+  return true;
+}
+
+}  // namespace
+
 bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert) {
-  const auto take = [&](FolderLock::Kind kind) {
-    if (lock.try_lock(kind)) return;
-    fail(ExitCode::usage, "{}: another carillon train uses these records: name another folder with --data-dir",
-         conversion.data.string());
-  };
-  take(FolderLock::Kind::shared);
-  if (const std::optional<PictureIdentity> converted = converted_pictures(conversion)) {
-    if (are_unchanged(pictures, *converted)) {
-      pictures.contents = converted->contents;
-      const bool has_moved = pictures.path != converted->path || pictures.fingerprint != converted->fingerprint;
-      if (has_moved) write_stamp(pictures, conversion, record_sizes(conversion.data));
+  constexpr int most_tries = 20;
+  constexpr std::chrono::milliseconds pause(50);
+  int tries = 0;
+  for (bool waits = false;; std::this_thread::sleep_for(pause)) {
+    if (!lock.try_lock(FolderLock::Kind::shared)) {
+      if (!std::exchange(waits, true)) {
+        say(fmt::format("waits for another carillon train that converts pictures into {}", conversion.data.string()));
+      }
+    } else if (use_records(pictures, conversion)) {
       return true;
+    } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
+      break;
+    } else if (++tries == most_tries) {  // before: perhaps an equal run that also looks for its records
+      fail(
+          ExitCode::usage,
+          "{}: another carillon train uses the records there, and this training needs others: name another folder with "
+          "--data-dir",
+          conversion.data.string());
     }
+    lock.unlock();
+    if (stop_requested()) return false;
   }
-  take(FolderLock::Kind::exclusive);
   check_may_write(conversion.data);
   // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
   write_stamp(conversion.data, "incomplete\n");
@@ -274,7 +299,7 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
   if (code != ExitCode::done) throw Error(code, "the conversion failed; see the message above");
   read_contents(pictures);
   write_stamp(pictures, conversion, record_sizes(conversion.data));
-  take(FolderLock::Kind::shared);
+  static_cast<void>(lock.try_lock(FolderLock::Kind::shared));  // weaker than the lock that this process has
   return true;
 }
 
@@ -292,9 +317,13 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);  // a failure is reported below
   const std::filesystem::path path = folder / ".carillon.lock";
-  file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT, 0644));  // without O_CLOEXEC: children inherit the lock
-  if (file_.get() < 0) fail(ExitCode::io, "{}: cannot write: {}", path.string(), errno_text(errno));
+  file_ = open_predictable(path, O_RDWR | O_CREAT, path.string());
+  if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // children inherit the lock
+    fail(ExitCode::io, "{}: cannot be kept open: {}", path.string(), errno_text(errno));
+  }
 }
+
+void FolderLock::unlock() const { static_cast<void>(flock(file_.get(), LOCK_UN)); }
 
 bool FolderLock::try_lock(Kind kind) const {
   return carillon::try_lock(file_.get(), kind == Kind::exclusive) != LockOutcome::held;

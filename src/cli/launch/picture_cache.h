@@ -25,6 +25,7 @@ class FolderLock {
   /// Takes the lock, or changes its kind. Returns false if another process holds a conflicting lock; this process may
   /// then have lost its earlier lock. Returns true if the file system has no locks.
   bool try_lock(Kind kind) const;
+  void unlock() const;
 
  private:
   Descriptor file_;
@@ -80,9 +81,10 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
 using Convert = std::function<int(const std::vector<std::string>& words)>;
 
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
-/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. A
-/// conversion sets pictures.contents. Returns false if a stop signal arrived. Errors: as `convert`, which has printed
-/// its message; usage (the folder holds records of something else, or another run uses the records).
+/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Sets
+/// pictures.contents. Waits while another run converts pictures into the folder. Returns false if a stop signal
+/// arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records of something else, or
+/// another run uses other records there).
 bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 

@@ -81,7 +81,9 @@ struct ContentRange {
 class Part {
  public:
   explicit Part(const fs::path& path)
-      : path_(path.string() + ".part"), tag_path_(path_.string() + ".tag"), file_(open_for_writing(path_)) {
+      : path_(path.string() + ".part"),
+        tag_path_(path_.string() + ".tag"),
+        file_(open_predictable(path_, O_WRONLY | O_CREAT | O_APPEND, path_.string())) {
     // Another process may have published or removed the file before it could be locked.
     if (try_lock(file_.get()) == LockOutcome::held || !same_file(file_.get(), path_)) {
       fail(ExitCode::usage, "{}: another process downloads it", path_.string());
@@ -101,9 +103,11 @@ class Part {
 
   /// The validator of the part; empty: unknown.
   std::string tag() const {
-    std::error_code error;
-    if (!fs::is_regular_file(tag_path_, error)) return {};
-    const std::string text = read_plain_file(tag_path_, tag_path_.string(), max_tag_bytes);
+    std::string text(max_tag_bytes, '\0');
+    std::size_t count = 0;
+    const Descriptor file = open_predictable(tag_path_, O_RDONLY);
+    if (!file || read_all(file.get(), std::as_writable_bytes(std::span(text)), count) != 0) return {};
+    text.resize(count);
     return is_printable(text) ? text : std::string();  // it becomes a header
   }
 
@@ -114,7 +118,9 @@ class Part {
     if (tag.empty() || tag.size() > max_tag_bytes) {
       remove_file(tag_path_);
     } else {
-      write_file_atomically(tag_path_, std::as_bytes(std::span(tag)));
+      // If only a part of the tag is written, the server sends the whole file again.
+      const Descriptor file = open_predictable(tag_path_, O_WRONLY | O_CREAT | O_TRUNC, tag_path_.string());
+      if (const int error = write_all(file.get(), std::as_bytes(std::span(tag)))) fail_to_write(error);
     }
   }
 
@@ -140,11 +146,6 @@ class Part {
   }
 
  private:
-  static Descriptor open_for_writing(const fs::path& path) {
-    Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    if (!file) fail(ExitCode::io, "{}: cannot be written: {}", path.string(), errno_text(errno));
-    return file;
-  }
   [[noreturn]] void fail_to_write(int error) const {
     fail(ExitCode::io, "{}: cannot be written: {}", path_.string(), errno_text(error));
   }
