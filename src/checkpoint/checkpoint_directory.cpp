@@ -114,7 +114,11 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
   while ((next = newest_but(skipped, steps = list_while_changing(train_dir, !vanished.empty())))) {
     const auto path = checkpoint_path(train_dir, *next);
     try {
-      return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};
+      LoadedCheckpoint loaded{.path = path, .state = read_checkpoint(path, max_bytes)};
+      if (loaded.state.global_step == *next) return loaded;
+      const std::int64_t step = loaded.state.global_step;
+      throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: holds step {}: rename it to {}", path.string(), step,
+                                                          checkpoint_path(train_dir, step).filename().string()));
     } catch (const RefusedCheckpoint&) {
       throw;  // not damaged: resuming from an older one would lose work
     } catch (const Error& error) {

@@ -204,6 +204,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
 }
 
 LibraryVersion checkpoint_library() {
+  const hdf5::Session session;  // before the first call of HDF5
   unsigned major = 0, minor = 0, patch = 0;
   H5get_libversion(&major, &minor, &patch);
   return {"HDF5", dotted(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(patch))};

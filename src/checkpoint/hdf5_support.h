@@ -17,10 +17,12 @@ namespace carillon::hdf5 {
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
 /// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may lack thread safety.
-/// It also suppresses the printing of error stacks.
+/// It also suppresses the printing of error stacks, and HDF5's exit handler: that handler crashes if memory has been
+/// exhausted, and it has nothing to do, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {
+    [[maybe_unused]] static const herr_t no_handler = H5dont_atexit();  // only before all other calls
     H5Eget_auto2(H5E_DEFAULT, &old_function_, &old_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
@@ -50,7 +52,19 @@ inline std::string last_error() {
   return text;
 }
 
-/// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)".
+/// Whether the HDF5 error stack reports a lack of memory.
+inline bool is_out_of_memory() {
+  bool found = false;
+  const auto look = [](unsigned /*depth*/, const H5E_error2_t* error, void* result) -> herr_t {
+    *static_cast<bool*>(result) |= error->min_num == H5E_CANTALLOC || error->min_num == H5E_NOSPACE;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, look, &found);
+  return found;
+}
+
+/// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)". If memory is exhausted, the code is
+/// `failed`: the file is not to blame.
 class Checker {
  public:
   Checker(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}
@@ -65,6 +79,7 @@ class Checker {
   /// Throws "<subject>: <what>" with the reason of HDF5 if there is one.
   [[noreturn]] void refuse(std::string_view what) const {
     const auto reason = last_error();
+    if (is_out_of_memory()) fail(ExitCode::failed, "{}: {}: out of memory (HDF5: {})", subject_, what, reason);
     if (reason.empty()) fail(code_, "{}: {}", subject_, what);
     fail(code_, "{}: {} (HDF5: {})", subject_, what, reason);
   }

@@ -8,8 +8,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <tuple>
+#include <unordered_set>
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/named_arrays.h"
@@ -45,6 +46,46 @@ float float_of_half(std::uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
 }
 
+/// Looks for deep nesting and for two arrays of one name. (Json::parse with a callback would take quadratic time.)
+class HeaderCheck : public nlohmann::json_sax<Json> {
+ public:
+  bool is_deep = false;
+  std::optional<std::string> twice;
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*count*/) override { return enter(); }
+  bool start_array(std::size_t /*count*/) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (depth_ == 1 && !names_.insert(name).second) twice = name;
+    return !twice;
+  }
+  bool parse_error(std::size_t /*place*/, const std::string& /*token*/, const Json::exception& /*error*/) override {
+    return false;  // Json::parse reports it
+  }
+
+ private:
+  bool enter() {
+    constexpr int deepest = 3;  // header, entry, shape
+    is_deep = ++depth_ > deepest;
+    return !is_deep;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  int depth_ = 0;
+  std::unordered_set<std::string> names_;
+};
+
 /// Parses a header. Errors: data, which start with the path.
 class HeaderParser {
  public:
@@ -69,21 +110,13 @@ class HeaderParser {
 
   /// Parses the object. Refuses members with equal names, and deep nesting, which would need much memory.
   Json parsed() const {
-    constexpr int deepest = 2;  // header, entry, shape
-    std::set<std::string, std::less<>> names;
-    const auto check_event = [&](int depth, Json::parse_event_t event, const Json& value) {
-      if (depth > deepest &&
-          (event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start)) {
-        refuse("its header is nested too deeply");
-      }
-      if (event == Json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second) {
-        refuse("has two arrays '{}'", printable(value.get<std::string>()));
-      }
-      return true;
-    };
+    HeaderCheck check;
+    Json::sax_parse(header_, &check);
+    if (check.is_deep) refuse("its header is nested too deeply");
+    if (check.twice) refuse("has two arrays '{}'", printable(*check.twice));
     Json json;
     try {
-      json = Json::parse(header_, check_event);
+      json = Json::parse(header_);
     } catch (const Json::exception& error) {
       refuse("is no safetensors file, or a damaged one: its header is no JSON ({})", printable(error.what()));
     }

@@ -117,6 +117,15 @@ TEST_F(CheckpointDirectory, RejectsANewestCheckpointOfANewerFormatInsteadOfFalli
   EXPECT_THAT(error.what(), HasSubstr("its header has version 2, this program reads only 1"));
 }
 
+TEST_F(CheckpointDirectory, RejectsANameWithAnotherStep) {
+  put(1);
+  put(2);
+  std::filesystem::rename(checkpoint_path(path(), 2), checkpoint_path(path(), 5));
+  const auto error = error_of([&] { read_newest(); });
+  EXPECT_EQ(error.code(), ExitCode::data);
+  EXPECT_THAT(error.what(), HasSubstr("model.ckpt-5.h5: holds step 2: rename it to model.ckpt-2.h5"));
+}
+
 TEST_F(CheckpointDirectory, LosesStaleTemporariesOnly) {
   put(1);
   for (const auto* name : {"model.ckpt-2.h5.4711.tmp", "metrics.jsonl.1.tmp"}) write_text(path() / name, "");

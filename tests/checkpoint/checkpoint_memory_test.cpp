@@ -1,9 +1,13 @@
 // The memory that writing a checkpoint needs, each in a process of its own.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -70,7 +74,35 @@ void write_once(const std::filesystem::path& directory) {
   end(mebibytes("VmRSS") - before, 0.25 * mebibytes_of_state);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // it keeps freed memory
+/// Builds a checkpoint with so many bytes of free addresses. Ends the process with code 0, or 7 if memory is exhausted;
+/// the exit handlers run.
+[[noreturn]] void encode_within(std::uint64_t bytes) {
+  CheckpointState state = large_state();
+  static_cast<void>(checkpoint_library());
+  rlimit limit{};
+  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(mebibytes("VmSize") * (1 << 20)) + bytes;
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    encode_checkpoint(std::move(state));
+  } catch (const Error& error) {
+    std::exit(error.code() == ExitCode::failed ? 7 : 1);
+  } catch (const std::bad_alloc&) {
+    std::exit(7);
+  }
+  std::exit(0);
+}
+
+#ifndef __SANITIZE_ADDRESS__  // it keeps freed memory, and limits of the address space stop it
+
+TEST(CheckpointMemory, ThatIsExhaustedEndsWithTheCodeOfAFailure) {
+  const auto is_as_expected = [](int status) {
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0);
+  };
+  for (const std::uint64_t mebibytes : {2, 30, 60, 90}) {
+    EXPECT_EXIT(encode_within(mebibytes << 20), is_as_expected, "") << mebibytes;
+  }
+  EXPECT_EXIT(encode_within(std::uint64_t{16} << 20), ::testing::ExitedWithCode(7), "");
+}
 
 TEST(CheckpointMemory, OfAFileIsLittleMoreThanThatOfItsArrays) {
   EXPECT_EXIT(encode(), ::testing::ExitedWithCode(0), "");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -46,6 +47,19 @@ class Safetensors : public ::testing::Test {
 
   TemporaryDirectory directory_;
 };
+
+TEST_F(Safetensors, AHeaderOfManyArraysTakesLinearTime) {
+  constexpr std::size_t count = 60'000;
+  std::string header = "{";
+  for (std::size_t i = 0; i < count; ++i) {
+    header +=
+        fmt::format(R"({}"{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})", i == 0 ? "" : ",", i, i, i + 1);
+  }
+  write_text(path(), file_of(header + "}", count));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(SafetensorsFile(path()).entries().size(), count);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
 
 TEST_F(Safetensors, ReadsTheFilesOfTheFormatsOwnLibrary) {
   const SafetensorsFile file(sample);
