@@ -181,6 +181,56 @@ TEST_F(RecordsTest, TheCopiesAreRead) {
               HasSubstr(options.stage + paths_[1] + ": record 0"));
 }
 
+TEST_F(RecordsTest, CopiesAreMadeOnlyInDirectoriesOfThisUser) {
+  const std::filesystem::path disk = directory_ / "disk";
+  const auto expect_refused = [&](const std::string& cause) {
+    const Failure failure = failure_to_stage(paths_);
+    EXPECT_EQ(failure.code, ExitCode::usage);
+    expect_reported(failure, cause);
+    mpi_.barrier();
+  };
+  stage_files(paths_, {.directory = disk}, mpi_);
+  EXPECT_EQ(std::filesystem::status(disk).permissions(), std::filesystem::perms::owner_all);
+  mpi_.barrier();
+  const std::filesystem::path inner = std::filesystem::path(disk.string() + paths_[0]).parent_path();
+  on_first([&] { chmod(inner.c_str(), 0777); });
+  expect_refused(fmt::format("other users can write there: chmod go-w {}, or name another directory", inner.string()));
+  on_first([&] { std::system(("chmod go-w " + inner.string()).c_str()); });
+  stage_files(paths_, {.directory = disk}, mpi_);
+  mpi_.barrier();
+  on_first([&] {
+    std::filesystem::rename(disk, directory_ / "other");
+    std::filesystem::create_directory_symlink("other", disk);
+  });
+  expect_refused("disk: is a link or no directory: remove it");
+  if (geteuid() != 0) return;  // only root can give a directory to another user
+  on_first([&] {
+    std::filesystem::remove(disk);
+    std::filesystem::create_directory(disk);
+    static_cast<void>(!chown(disk.c_str(), 12345, 12345));
+  });
+  expect_refused("disk: belongs to user 12345: remove it");
+}
+
+TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
+  const std::string stage = (directory_ / "disk").string(), copy = stage + paths_[1];
+  on_first([&] { write_index_file(directory_, {{"set-1", index_files({paths_[1]}, [](std::size_t) {}).front()}}); });
+  stage_files(paths_, {.directory = stage}, mpi_);
+  mpi_.barrier();
+  on_first([&] {  // other records, and the size and time of the file
+    const auto time = std::filesystem::last_write_time(copy);
+    std::string records = read_text(copy);
+    const std::uint64_t second = index_files({paths_[1]}, [](std::size_t) {}).front().offsets[1];
+    std::rotate(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(second), records.end());
+    ASSERT_NE(records, read_text(paths_[1]));
+    write_text(copy, records);
+    std::filesystem::last_write_time(copy, time);
+  });
+  stage_files(paths_, {.directory = stage}, mpi_);
+  mpi_.barrier();
+  EXPECT_EQ(read_text(copy), read_text(paths_[1]));
+}
+
 TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
   const std::vector<int> hosts = {0, 0, 1, 1};  // by rank
   using Files = std::vector<std::size_t>;

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <set>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/dataset.h"
+#include "carillon/data/index_file.h"
 #include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/control/agreement.h"
@@ -33,17 +35,57 @@ FileStamp stamp_of_source(const std::string& path) {
   return *stamp;
 }
 
-void make_directories(const fs::path& directory, const std::string& subject) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) fail(ExitCode::io, "{}: {}", subject, error.message());
+/// Makes the directory, and requires that only this user can write there: its name is predictable, so another user may
+/// have made it. Errors: usage, io.
+void make_own_directory(const fs::path& directory) {
+  const auto refuse = [&](const std::string& cause) {
+    fail(ExitCode::usage, "--stage: {}: {}, or name another directory", directory.string(), cause);
+  };
+  struct stat status {};
+  if (::mkdir(directory.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+    fail(ExitCode::io, "--stage: {}: {}", directory.string(), errno_text(errno));
+  }
+  if (::lstat(directory.c_str(), &status) != 0) {
+    fail(ExitCode::io, "--stage: {}: {}", directory.string(), errno_text(errno));
+  }
+  if (!S_ISDIR(status.st_mode)) refuse("is a link or no directory: remove it");
+  if (status.st_uid != ::geteuid()) refuse(fmt::format("belongs to user {}: remove it", status.st_uid));
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    refuse("other users can write there: chmod go-w " + shell_word(directory.string()));
+  }
+}
+
+/// The same for `directory`, all of its parents in `root`, and `root`. The last name of `root` may not be a link.
+void make_own_directories(const fs::path& root, const fs::path& directory) {
+  make_own_directory(root);
+  fs::path part = root;
+  for (const fs::path& name : directory.lexically_relative(root)) {
+    if (name != ".") make_own_directory(part /= name);
+  }
+}
+
+/// Whether the copy is a regular file of this user with the size and time of its source.
+bool is_there(const Copy& copy) {
+  struct stat status {};
+  if (::lstat(copy.to.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) return false;
+  return stamp_of(copy.to) == stamp_of_source(copy.from);
+}
+
+/// Whether the copy has the records of the index file beside its source.
+bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
+  try {
+    const IndexedFile found = index_files({copy.to.string()}, [](std::size_t) {}).front();
+    return found.offsets == known.offsets && found.checksums == known.checksums;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// Copies the bytes and the modification time, by which the copy is recognised. Returns the number of bytes.
 std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat) {
   const Descriptor source = open_plain_file(copy.from, copy.from);
   const FileStamp before = stamp_of(source, copy.from);
-  make_directories(copy.to.parent_path(), copy.to.parent_path().string());
+  remove_file(copy.to);  // a link would send the copy elsewhere
   NewFile file(copy.to);
   std::vector<std::byte> piece(std::size_t{4} << 20);
   std::uint64_t bytes = 0;
@@ -68,9 +110,8 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
   std::uint64_t bytes = 0;
   for (const Copy& copy : copies) {
     const FileStamp source = stamp_of_source(copy.from);
-    if (stamp_of(copy.to) != source) bytes += source.bytes;
+    if (!is_there(copy)) bytes += source.bytes;
   }
-  make_directories(directory, fmt::format("--stage {}, on {}", directory.string(), host));
   std::error_code error;
   const fs::space_info space = fs::space(directory, error);
   if (error || bytes <= space.available) return;
@@ -145,31 +186,46 @@ std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, cons
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi) {
   const Clock::time_point start = Clock::now();
+  const fs::path root = fs::path(settings.directory / "").parent_path();  // without a trailing slash
   std::vector<std::string> staged = paths;
   std::vector<Copy> copies;  // copies for this host, equal on all of its ranks
   for (const std::size_t i : files_needed(paths.size(), settings.by_file, mpi.hosts(), mpi.hosts()[mpi.rank()])) {
     const fs::path from = fs::absolute(paths[i]).lexically_normal();
-    copies.push_back({paths[i], settings.directory / from.relative_path()});
+    copies.push_back({paths[i], root / from.relative_path()});
     staged[i] = copies.back().to.string();
   }
   mpi.run_on_all([&] {
     if (mpi.local_rank() != 0) return;
+    std::error_code error;
+    if (root.has_parent_path()) fs::create_directories(root.parent_path(), error);
+    if (error) fail(ExitCode::io, "--stage {}, on {}: {}", root.string(), mpi.host(), error.message());
+    make_own_directory(root);
+    check_room(copies, root, mpi.host());
+    for (const Copy& copy : copies) make_own_directories(root, copy.to.parent_path());
     remove_remains(copies, settings.age_of_remains);
-    check_room(copies, settings.directory, mpi.host());
   });
   std::array<std::int64_t, 2> copied{};  // files, bytes
   const std::size_t rounds = count_rounds(paths.size(), settings.by_file, mpi.hosts());
   StagingProgress progress(rounds, mpi);
   bool keeps_times = true;
+  FileIndex known;
+  mpi.run_on_all([&] { known = known_files(paths); });
   // All ranks take part in each round, so that ranks without files to copy learn of failures.
   for (std::size_t round = 0; round < rounds; ++round) {
     mpi.run_on_all([&] {
       settings.heartbeat();
       const std::size_t own = round * static_cast<std::size_t>(mpi.local_size()) + mpi.local_rank();
-      if (own >= copies.size() || stamp_of(copies[own].to) == stamp_of_source(copies[own].from)) return;
+      if (own >= copies.size()) return;
+      const auto entry = known.find(copies[own].from);
+      const bool is_reused = is_there(copies[own]);
+      if (is_reused && (entry == known.end() || has_indexed_records(copies[own], entry->second))) return;
+      if (is_reused) {
+        print_warning(fmt::format("{}: its records are not those of {}: copied again",
+                                  printable(copies[own].to.string()), index_file_name));
+      }
       copied[1] += static_cast<std::int64_t>(carry_out(copies[own], settings.heartbeat));
       copied[0] += 1;
-      keeps_times = keeps_times && stamp_of(copies[own].to) == stamp_of_source(copies[own].from);
+      keeps_times = keeps_times && is_there(copies[own]);
     });
     progress.done(round + 1);
     if (requested_by_any(mpi, {.stop = stop_signal_caught()}).stop) {

@@ -24,9 +24,11 @@ std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, cons
 
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
 /// of them. Returns the path of the copy for each copied file, and the given path for every other file. A copy with the
-/// size and modification time of the file is reused, so a restarted job copies nothing. Rank 0 prints the progress.
-/// Collective. Errors: no_input, io (a file; no space, before anything is copied), data (a file changes during the
-/// copy), stopped (by a signal; finished copies remain).
+/// size and modification time of the file is reused, so a restarted job copies nothing; if the file's directory has an
+/// index file, the copy must also have the records of the index. All directories must be this user's, without links and
+/// without write permission for others. Rank 0 prints the progress. Collective. Errors: no_input, io (a file; no space,
+/// before anything is copied), usage (a directory of another user), data (a file changes during the copy), stopped (by
+/// a signal; finished copies remain).
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi);
 
