@@ -85,6 +85,36 @@ TEST_F(TorchWeights, ThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
   expect_refused("'fc.weight' is 3 x 2, and that of resnet18 is 2 x 3 (for other classes: --init-exclude 'logits/*')");
 }
 
+TEST_F(TorchWeights, MayHaveACommonPrefix) {
+  const CheckpointState expected = read();
+  for (const std::string prefix : {"module.", "model.", "_orig_mod.", "module._orig_mod.", "net.backbone."}) {
+    std::vector<NamedArray> prefixed = arrays_;
+    for (NamedArray& array : prefixed) array.name.insert(0, prefix);
+    write_safetensors(path(), prefixed);
+    std::vector<std::string> notes;
+    const CheckpointState state = read_weight_file(path(), network_, variables_, buffers_, {},
+                                                   [&](const std::string& line) { notes.push_back(line); });
+    EXPECT_TRUE(state.variables == expected.variables && state.buffers == expected.buffers) << prefix;
+    EXPECT_THAT(notes, ElementsAre(fmt::format("{}: ignored '{}' before all names", path().string(), prefix)));
+  }
+}
+
+TEST_F(TorchWeights, OfOtherPackagesAreNamed) {
+  const std::pair<const char*, const char*> others[] = {
+      {"resnet.embedder.embedder.convolution.weight", "transformers' ResNets"},
+      {"vit.embeddings.patch_embeddings.projection.weight", "transformers' vision transformers"},
+      {"convnext.embeddings.patch_embeddings.weight", "transformers' ConvNeXts"},
+      {"features.0.0.weight", "torchvision's ConvNeXts"},
+      {"module.encoder.layers.encoder_layer_0.ln_1.weight", "torchvision's vision transformers"}};
+  for (const auto& [name, package] : others) {
+    arrays_ = {{name, {1}, {1}}, {"classifier.weight", {1}, {1}}};
+    expect_refused(std::string("has the names of ") + package);
+    const Error error = error_of([&] { network_of_weight_file(path(), {resnet18_network(settings_)}); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_THAT(error.what(), HasSubstr(std::string("has the names of ") + package));
+  }
+}
+
 TEST_F(TorchWeights, ThatAreNotFiniteAreRefused) {
   arrays_[2].values[4] = std::nanf("");
   expect_refused("'fc.weight' has the value nan");

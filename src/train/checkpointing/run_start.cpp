@@ -92,8 +92,10 @@ LoadedCheckpoint initial_state(const CheckpointOptions& options, const Tower& to
     fit_positions(tower.parameters().specs(), loaded.state.variables);
     return loaded;
   }
-  return {options.init_from, read_weight_file(options.init_from, tower.network(), tower.parameters().specs(),
-                                              tower.buffers().specs(), options.init_exclude)};
+  return {options.init_from,
+          read_weight_file(options.init_from, tower.network(), tower.parameters().specs(), tower.buffers().specs(),
+                           options.init_exclude,
+                           [](const std::string& line) { print_text(STDOUT_FILENO, printable(line) + "\n"); })};
 }
 
 std::string initialized_line(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded) {

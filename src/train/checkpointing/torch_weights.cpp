@@ -56,6 +56,50 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
+/// The text up to a dot with which all names begin; empty: none. Wrappers of a network add one: "module." (data
+/// parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
+std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
+  if (entries.empty()) return "";
+  std::string_view common = entries.front().name;
+  for (const SafetensorsEntry& entry : entries) {
+    const auto differs = std::ranges::mismatch(common, entry.name);
+    common = common.substr(0, static_cast<std::size_t>(differs.in1 - common.begin()));
+  }
+  return std::string(common.substr(0, common.rfind('.') + 1));  // rfind: npos + 1 is 0
+}
+
+/// Names of arrays that other packages use for networks of the same kinds.
+struct OtherNames {
+  std::string_view part;  ///< a part of some names
+  std::string_view package;
+};
+constexpr OtherNames other_names[] = {
+    {"embedder.embedder.convolution.", "transformers' ResNets"},
+    {"embeddings.patch_embeddings.projection.", "transformers' vision transformers"},
+    {"embeddings.patch_embeddings.weight", "transformers' ConvNeXts"},
+    {"encoder.layers.encoder_layer_0.", "torchvision's vision transformers"},
+    {"features.0.0.weight", "torchvision's ConvNeXts, EfficientNets and MobileNets"},
+    {"downsample_layers.0.0.", "Facebook's ConvNeXts"},
+    {"visual.transformer.resblocks.", "CLIP"},
+    {"layers.0.blocks.0.attn.relative_position_bias_table", "timm's Swin transformers"},
+};
+
+/// ": its names are those of transformers' ResNets, ..."; empty: unknown names.
+std::string other_package(const std::vector<SafetensorsEntry>& entries) {
+  for (const OtherNames& other : other_names) {
+    const auto has_part = [&](const SafetensorsEntry& entry) {
+      return entry.name.find(other.part) != std::string::npos;
+    };
+    if (std::ranges::any_of(entries, has_part)) {
+      return fmt::format(
+          "has the names of {}, which are not supported: save the weights with torchvision's names of a ResNet, or "
+          "timm's names of a ConvNeXt or vision transformer",
+          other.package);
+    }
+  }
+  return "";
+}
+
 /// Whether PyTorch pickled the file, according to its name or to its first bytes, which are those of a pickle or a zip
 /// archive.
 bool is_pickled(const std::filesystem::path& path) {
@@ -143,6 +187,12 @@ std::string network_of_weight_file(const std::filesystem::path& path, const std:
   std::vector<TorchArray> arrays;
   for (const SafetensorsEntry& entry : file.entries()) arrays.push_back({entry.name, entry.shape});
   if (const Network* const network = network_with(arrays, networks)) return network->name;
+  const std::size_t prefix = common_prefix(file.entries()).size();
+  for (TorchArray& array : arrays) array.name.erase(0, prefix);
+  if (const Network* const network = network_with(arrays, networks)) return network->name;
+  if (const std::string other = other_package(file.entries()); !other.empty()) {
+    fail(ExitCode::data, "{}: {}", path.string(), other);
+  }
   std::vector<std::string_view> names;
   for (const Network& network : networks) names.push_back(network.name);
   fail(ExitCode::data, "{}: its arrays are those of none of these networks: {}", path.string(), fmt::join(names, ", "));
@@ -150,7 +200,8 @@ std::string network_of_weight_file(const std::filesystem::path& path, const std:
 
 CheckpointState read_weight_file(const std::filesystem::path& path, const NetworkDescription& network,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
-                                 const std::vector<std::string>& excluded) {
+                                 const std::vector<std::string>& excluded,
+                                 const std::function<void(const std::string&)>& note) {
   check_names(path.string() + ": ", network);
   const std::string& model = network.name;
   CheckpointState state{.model = model, .options_json = "{}"};
@@ -169,10 +220,16 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const Networ
   want(buffers, state.buffers);
 
   const SafetensorsFile file(path);
+  const auto is_wanted = [&](const SafetensorsEntry& entry) { return wanted.contains(entry.name); };
+  const std::string prefix = std::ranges::any_of(file.entries(), is_wanted) ? "" : common_prefix(file.entries());
   for (const SafetensorsEntry& entry : file.entries()) {
     if (is_only_torchs(entry.name)) continue;
-    const auto found = wanted.find(entry.name);
+    const auto found = wanted.find(entry.name.substr(prefix.size()));
     if (found == wanted.end()) {
+      if (const std::string other = other_package(file.entries());
+          !other.empty() && wanted.size() == wanted_names.size()) {
+        fail(ExitCode::data, "{}: {}", path.string(), other);
+      }
       fail(ExitCode::data, "{}: {} has no array '{}'{}", path.string(), model, printable(entry.name),
            similar(entry.name, wanted_names));
     }
@@ -199,6 +256,7 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const Networ
     fail(ExitCode::data, "{}: has no '{}' ({}) of {}{}", path.string(), name, *array.name, model,
          similar(name, names_of(file.entries())));
   }
+  if (!prefix.empty()) note(fmt::format("{}: ignored '{}' before all names", path.string(), prefix));
   return state;
 }
 

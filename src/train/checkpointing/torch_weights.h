@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,14 @@ const Network* network_with(const std::vector<TorchArray>& arrays, const std::ve
 std::string network_of_weight_file(const std::filesystem::path& path, const std::vector<Network>& networks);
 
 /// Reads the variables and buffers of `network` from the file, except those with a name that matches one of `excluded`;
-/// the file may lack these. Resizes the position embeddings of a vision transformer for another image size. Errors:
-/// usage (the description has no torch_names); data (an array is missing, unknown, or of another
-/// shape or type, or has a value that is not finite; the file is damaged); no_input, io.
-CheckpointState read_weight_file(const std::filesystem::path& path, const NetworkDescription& network,
-                                 const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
-                                 const std::vector<std::string>& excluded);
+/// the file may lack these. If all names in the file have a common prefix, such as "module.", ignores it and calls
+/// `note` with one line. Resizes the position embeddings of a vision transformer for another image size. Errors: usage
+/// (the description has no torch_names); data (an array is missing, unknown, or of another shape or type, or has a
+/// value that is not finite; the file is damaged); no_input, io.
+CheckpointState read_weight_file(
+    const std::filesystem::path& path, const NetworkDescription& network, const std::vector<ParameterSpec>& variables,
+    const std::vector<BufferSpec>& buffers, const std::vector<std::string>& excluded,
+    const std::function<void(const std::string&)>& note = [](const std::string&) {});
 
 /// Converts arrays of `network` to PyTorch's names and layouts. Errors: usage (the description has no torch_names);
 /// data (it has none for an array).
