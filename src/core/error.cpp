@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -39,13 +40,14 @@ int single_process_main(std::string_view name, const std::function<int()>& body)
   ignore_file_size_signal();
   try {
     const int code = body();
-    if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+    flush_stdout();
     return code;
   } catch (const Error& error) {
     return report(name, error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(name, ExitCode::failed, "out of memory");
   } catch (const std::system_error& error) {  // a long output that cannot be written, above all
+    if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;  // as the signal, which programs with MPI ignore
     return report(name, ExitCode::io, error.what());
   } catch (const std::exception& error) {
     return report(name, ExitCode::failed, error.what());

@@ -1,23 +1,20 @@
 #include "src/core/memory.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include "src/core/control_groups.h"
+
 namespace carillon {
 namespace {
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-
-std::optional<std::uint64_t> read_number(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::uint64_t number;
-  if (file >> number) return number;
-  return std::nullopt;  // no such file, or "max"
-}
 
 /// Value of a line of /proc/meminfo (proc(5)), which is in kB there; empty if the line is missing.
 std::optional<std::uint64_t> machine_bytes(const std::string& line) {
@@ -31,49 +28,35 @@ std::optional<std::uint64_t> machine_bytes(const std::string& line) {
   return std::nullopt;
 }
 
-/// File names of one version of control groups.
-struct ControlGroups {
-  std::string line;  ///< text before the group's name in /proc/self/cgroup
-  std::filesystem::path root;
-  std::string limit, used;
-};
-const ControlGroups versions[] = {
-    {"0::/", "/sys/fs/cgroup", "memory.max", "memory.current"},
-    {":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
-};
+std::uint64_t less(std::uint64_t whole, std::uint64_t part) { return whole - std::min(whole, part); }
 
-/// Minimum of `left(limit, used)` over the process's control groups that have a limit, including their parents.
-template <typename Left>
-std::uint64_t least_of_control_groups(Left left) {
-  std::ifstream file("/proc/self/cgroup");
-  std::uint64_t least = unlimited;
-  for (std::string line; std::getline(file, line);) {
-    for (const ControlGroups& version : versions) {
-      const std::size_t found = line.find(version.line);
-      if (found == std::string::npos) continue;
-      for (std::filesystem::path group = line.substr(found + version.line.size());; group = group.parent_path()) {
-        const auto limit = read_number(version.root / group / version.limit);
-        const auto used = read_number(version.root / group / version.used);
-        if (limit && used) least = std::min(least, left(*limit, *used));
-        if (group.empty()) break;
-      }
-    }
-  }
-  return least;
+/// The limit of the address space (ulimit -v), without the addresses that the process uses already. Libraries and
+/// stacks of threads use addresses without memory, too.
+std::uint64_t free_address_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return less(limit.rlim_cur, pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace
 
 std::uint64_t available_memory_bytes() {
-  const auto left = [](std::uint64_t limit, std::uint64_t used) { return limit - std::min(limit, used); };
-  return std::min(machine_bytes("MemAvailable:").value_or(unlimited), least_of_control_groups(left));
+  std::uint64_t least = std::min(machine_bytes("MemAvailable:").value_or(unlimited), free_address_bytes());
+  for (const MemoryLimit& limit : memory_limits()) least = std::min(least, less(limit.bytes, limit.used_bytes));
+  return least;
 }
 
 std::uint64_t total_memory_bytes() {
-  const auto limit = [](std::uint64_t all, std::uint64_t /*used*/) { return all; };
-  const auto machine = machine_bytes("MemTotal:");
-  if (!machine) return unlimited;
-  return std::min(*machine, least_of_control_groups(limit)) + machine_bytes("SwapTotal:").value_or(0);
+  const auto memory = machine_bytes("MemTotal:");
+  if (!memory) return free_address_bytes();
+  const std::uint64_t swap = machine_bytes("SwapTotal:").value_or(0);
+  std::uint64_t least = std::min(*memory + swap, free_address_bytes());
+  for (const MemoryLimit& limit : memory_limits()) {
+    least = std::min(least, std::min(limit.bytes, *memory) + std::min(limit.swap_bytes.value_or(swap), swap));
+  }
+  return least;
 }
 
 }  // namespace carillon

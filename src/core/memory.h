@@ -7,10 +7,11 @@
 
 namespace carillon {
 
-/// The memory that Linux reports as available, limited by the control groups of the process.
+/// The memory that Linux reports as available, within the limits of the process: its control groups and its address
+/// space (ulimit -v).
 std::uint64_t available_memory_bytes();
 
-/// All memory and swap space, used or not, within the limits of the control groups.
+/// All memory and swap space, used or not, within the limits of the process.
 std::uint64_t total_memory_bytes();
 
 /// Empties the vector and frees its memory. `values = {}` and `values.clear()` would keep the memory.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +23,8 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
+
+#include "carillon/core/error.h"
 
 namespace carillon {
 
@@ -40,6 +44,15 @@ void keep_signals_from_computation() {
   pthread_sigmask(SIG_BLOCK, &kept, nullptr);
 }
 
+void bound_spinning(char** argv) {
+  constexpr const char* variable = "GOMP_SPINCOUNT";
+  if (std::getenv(variable) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  constexpr const char* rounds = "1000";  // about 20 to 50 us, the time that waking a thread takes
+  const auto* const program = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (program == nullptr || setenv(variable, rounds, 1) != 0) return;
+  execv(program, argv);  // returns only if it fails; then the program runs with the library's limit
+}
+
 void flush_denormals() {
 #if defined(__x86_64__)
   constexpr unsigned flush_results = 1u << 15, operands_are_zero = 1u << 6;  // of MXCSR
@@ -50,6 +63,11 @@ void flush_denormals() {
   asm volatile("mrs %0, fpcr" : "=r"(control));
   asm volatile("msr fpcr, %0" : : "r"(control | flush_both));
 #endif
+}
+
+void flush_stdout() {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return;
+  fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
 }
 
 namespace {

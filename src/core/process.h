@@ -19,11 +19,22 @@ void open_standard_descriptors();
 /// MPI_Init, because MPI's helper processes would inherit the signal mask, and before the first OpenMP region.
 void keep_signals_from_computation();
 
+/// Limits the time that OpenMP threads spin at the end of a parallel region before they sleep. Restarts the program
+/// once, in the same process, with the same arguments and with GOMP_SPINCOUNT set: GCC's OpenMP library reads it before
+/// main. No effect if the environment sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. Reason: the library's own limit is
+/// several milliseconds. If other programs use the cores, a thread spins while the thread that it waits for has no
+/// core: trainings were up to 190 times slower. Call this first in main.
+void bound_spinning(char** argv);
+
 /// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and
 /// as results. No effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which
 /// are slow on some processors: on an Emerald Rapids a training with raw pixels ran at a third of its speed. Training
 /// does not need denormals: the smallest normal float is 1.2e-38.
 void flush_denormals();
+
+/// Writes the text that stdout has buffered. A pipe that its reader has closed is no error: `head` wants no more.
+/// Errors: io.
+void flush_stdout();
 
 /// True if the process is stopped (SIGSTOP, a debugger).
 bool is_stopped(int process);

@@ -111,6 +111,10 @@ def _commands(context):
         done = context.run_command(context.command("carillon", *words))
         wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
         yield _result(f"{' '.join(word for word in words if isinstance(word, str))} prints its result", wrong)
+    pipe = " ".join(map(shlex.quote, map(str, context.command("carillon", "report", run)))) + " | head -n 1; exit ${PIPESTATUS[0]}"
+    done = context.run_command(["bash", "-c", pipe])
+    wrong = "" if done.code in (0, 141) and len(done.output.splitlines()) == 1 else f"code {done.code}: {done.output[-500:]}"
+    yield _result("report ends without a message if its reader closes the pipe", wrong)
     for program in ("mnist_train", "cifar10_train"):
         other = context.directory(program)
         context.train("--batch-size", 4, "--max-steps", 2, data="synthetic", train_dir=other, program=program)

@@ -70,7 +70,7 @@ def _mnist(context):
     expected = {tag: steps for tag in (*LOSSES, "examples_per_second", "gradient_norm", *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
     yield _tags("mnist_train", shown, expected | dict.fromkeys(SCORES, [4, 8, 12]) | {"options": [0]})
     table = shown["options"][0][1]
-    rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| tower count | `2` |")
+    rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| number of ranks | `2` |")
     yield _result("mnist_train: options as text", ", ".join(row for row in rows if row not in table), f"{len(table)} bytes")
     yield _result("mnist_train: first events of a file", _beginning(run), "version, then the graph")
 

@@ -40,7 +40,7 @@ TEST_F(RunDescriptionTest, ReportsTheChangesThatAffectTheResult) {
   EXPECT_THAT(description_.changes_since(R"({"data":[],"fresh":true,"learning_rate":0.2,"seed":3,"tower count":1})"),
               ElementsAre("--seed was 3 up to the checkpoint and is 18446744073709551615 from here",
                           "--learning-rate was 0.2 up to the checkpoint and is 0.1 from here",
-                          "tower count was 1 up to the checkpoint and is 2 from here (sums may round differently; "
+                          "number of ranks was 1 up to the checkpoint and is 2 from here (sums may round differently; "
                           "without --global-batch a step takes another number of samples)"));
 }
 

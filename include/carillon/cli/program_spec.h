@@ -65,7 +65,8 @@ ProgramSpec cifar10_program();
 /// image_train and image_eval.
 ProgramSpec image_program();
 
-// A program's own main function passes its name and its ProgramSpec to one of these.
+// A program's own main function passes its name, its ProgramSpec and its own arguments to one of these, first of all:
+// they restart the program once to set the environment variable GOMP_SPINCOUNT, unless it is set.
 
 /// Parses the options and trains. Returns the exit code of the program.
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);

@@ -21,6 +21,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
 #include "src/cli/commands/commands.h"
+#include "src/cli/launch/ranks.h"
 #include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_set.h"
@@ -289,7 +290,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
   if (!options.images.empty()) check_output(options.images);
   const std::vector<fs::path> files = find_pictures(places);
   const LoadedCheckpoint loaded = find_checkpoint(options.checkpoint, print_warning);
-  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();
+  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : usable_cores();
   omp_set_num_threads(threads);
   const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});
   const PredictorSettings settings{.batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),

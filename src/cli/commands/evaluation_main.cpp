@@ -14,6 +14,7 @@
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
+#include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/data/records/record_files.h"
 #include "src/report/console.h"
@@ -109,7 +110,7 @@ void print_result(const LoadedCheckpoint& loaded, const std::string& values, con
   fmt::print("{}: {} at step {}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note);
   for (const std::string& text : metric.other_texts()) fmt::print("{}{}\n", text, note);
   fmt::print("{}{}\n", metric.text(), note);
-  if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+  flush_stdout();
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -266,6 +267,7 @@ void check_evaluation_options(const std::string& program, const ProgramSpec& pro
 }
 
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
+  bound_spinning(argv);
   const auto manual = [&] {
     EvalOptions options;
     return option_set(program, options, program_spec).manual();

@@ -15,6 +15,7 @@
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/saved_network.h"
 #include "src/comm/mpi/launcher.h"
+#include "src/core/control_groups.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
 #include "src/data/convert/folder_scan.h"
@@ -159,7 +160,9 @@ int doctor_command(const std::vector<std::string>& words) {
     return static_cast<int>(ExitCode::no_input);
   }
   check_mpirun();
-  fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
+  const std::optional<double> quota = cpu_quota();
+  fmt::print("mpirun: {}\ncores: {} (CPU quota: {})\n", printable(mpirun.string()), usable_cores(),
+             quota ? fmt::format("{:.3g} cores", *quota) : "none");
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};
   return exit_code_of(launch.run(launch.command("image_train", joined({"--preflight"}, words))), "image_train");

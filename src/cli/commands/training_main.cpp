@@ -17,6 +17,7 @@
 #include "src/comm/mpi/launcher.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/core/crc32c.h"
+#include "src/core/process.h"
 #include "src/data/records/record_files.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
@@ -330,6 +331,7 @@ OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures) {
 }
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
+  bound_spinning(argv);
   const auto started = Trainer::Clock::now();
   const auto manual = [&] {
     TrainOptions options;

@@ -19,6 +19,7 @@
 #include "src/cli/launch/passed_options.h"
 #include "src/comm/mpi/cpu_share.h"
 #include "src/comm/mpi/launcher.h"
+#include "src/core/control_groups.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
 
@@ -39,7 +40,7 @@ std::string program_as_called(const std::string& program) {
 
 int usable_cores() {
   const CpuTopology topology;
-  return std::max(1, topology.core_count(topology.allowed_cpus()));
+  return cores_within(cpu_quota(), topology.core_count(topology.allowed_cpus()));
 }
 
 namespace {

@@ -22,7 +22,7 @@ std::filesystem::path programs_folder();
 /// PATH, or a relative or absolute path. An absolute path is returned unchanged.
 std::string program_as_called(const std::string& program);
 
-/// The number of physical cores that this process may use.
+/// The number of physical cores that this process may use: those of its affinity, within its CPU quota.
 int usable_cores();
 
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.

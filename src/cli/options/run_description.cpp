@@ -62,6 +62,7 @@ std::vector<std::string> RunDescription::changes_since(const std::string& json_b
 }
 
 std::string shown_name(std::string name) {
+  if (name == "tower count") return "number of ranks";  // the name in checkpoints is older
   if (name.find(' ') != std::string::npos) return name;
   std::replace(name.begin(), name.end(), '_', '-');
   return "--" + name;

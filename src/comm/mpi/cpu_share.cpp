@@ -12,6 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/handle.h"
+#include "src/core/control_groups.h"
 
 namespace carillon {
 namespace {
@@ -102,11 +103,16 @@ CpuShare take_cpu_share(const Mpi& mpi, int requested_threads) {
   for (const std::string& text : mpi.local_all_gather(fmt::format("{}", fmt::join(mine, " ")))) {
     each_has_its_own = add_cpus(text, all) && each_has_its_own;
   }
-  CpuShare share{mine, requested_threads};
+  const std::optional<double> quota = cpu_quota();
+  const std::string groups = control_group_names();
+  const auto sharing = std::ranges::count(mpi.local_all_gather(groups), groups);
+  CpuShare share{mine, requested_threads, quota.value_or(0.0)};
   const std::vector<int> usable(all.begin(), all.end());
   if (!each_has_its_own) share.cpus = divide_cpus(usable, mpi.local_rank(), mpi.local_size());
   topology.bind_to(share.cpus);
-  if (requested_threads <= 0) share.thread_count = std::max(1, topology.core_count(share.cpus));
+  if (requested_threads <= 0) {
+    share.thread_count = cores_within(quota, topology.core_count(share.cpus), static_cast<int>(sharing));
+  }
   omp_set_num_threads(share.thread_count);
   return share;
 }

@@ -16,12 +16,14 @@ namespace carillon {
 
 struct CpuShare {
   std::vector<int> cpus;  ///< Linux CPU numbers this rank is bound to
-  int thread_count = 1;   ///< one per physical core in `cpus`, or the requested number
+  int thread_count = 1;   ///< one per physical core in `cpus`, within the CPU quota, or the requested number
+  double quota = 0.0;     ///< CPU quota of the control group, in processors; 0: unlimited
 };
 
 /// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
 /// Unbound ranks divide the host's usable CPUs; so do ranks with mpirun's default binding, which leaves cores idle.
-/// Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP threads.
+/// Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP threads: the ranks
+/// of a control group divide its CPU quota.
 /// `requested_threads` > 0 overrides that number. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 

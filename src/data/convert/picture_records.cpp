@@ -7,6 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/images/view.h"
+#include "src/core/control_groups.h"
 #include "src/core/memory.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"
@@ -133,7 +134,7 @@ class RecordsAhead {
   void make_from(std::size_t first) {
     constexpr std::size_t records_per_thread = 32;
     constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
-    const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+    const auto threads = static_cast<std::size_t>(cores_within(cpu_quota(), omp_get_max_threads()));
     first_ = first;
     std::size_t last = first;
     for (std::uint64_t bytes = 0; last < count_ && last - first < records_per_thread * threads; ++last) {

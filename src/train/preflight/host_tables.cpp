@@ -67,8 +67,8 @@ std::vector<std::string> network_interfaces() {
   return interfaces;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, threads, cpus, memory, dev_shm, interfaces,
-                                   tells_of_host)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, threads, cpus, memory, quota, dev_shm,
+                                   interfaces, tells_of_host)
 
 namespace {
 
@@ -103,6 +103,7 @@ std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuSh
                 .instructions = instructions,
                 .threads = cpu.thread_count,
                 .cpus = cpu.cpus,
+                .quota = cpu.quota,
                 .tells_of_host = mpi.local_rank() == 0};
   if (own.tells_of_host) {
     own.memory = static_cast<double>(available_memory_bytes());
@@ -130,10 +131,12 @@ std::string rank_table(const std::vector<RankFacts>& ranks) {
 }
 
 std::string host_table(const std::vector<RankFacts>& ranks) {
-  std::vector<std::vector<std::string>> rows{{"host", "ranks", "memory free", "/dev/shm free", "network interfaces"}};
+  std::vector<std::vector<std::string>> rows{
+      {"host", "ranks", "CPU quota", "memory free", "/dev/shm free", "network interfaces"}};
   for (const RankFacts& facts : ranks) {
     if (!facts.tells_of_host) continue;
-    rows.push_back({facts.host, fmt::format("{:>5}", ranks_on(facts.host, ranks)), size_text(facts.memory),
+    rows.push_back({facts.host, fmt::format("{:>5}", ranks_on(facts.host, ranks)),
+                    facts.quota > 0.0 ? fmt::format("{:.3g} cores", facts.quota) : "none", size_text(facts.memory),
                     size_text(facts.dev_shm), fmt::format("{}", fmt::join(facts.interfaces, ", "))});
   }
   return table(rows);

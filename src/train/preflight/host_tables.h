@@ -23,7 +23,8 @@ struct RankFacts {
   std::string host, device, instructions;  ///< instructions: "avx512"; empty: a GPU
   int threads = 0;
   std::vector<int> cpus;
-  double memory = 0.0;                  ///< free memory of the host, bytes
+  double memory = 0.0;                  ///< free memory of the host, bytes, within the limits of the process
+  double quota = 0.0;                   ///< CPU quota of the control group, in processors; 0: none
   double dev_shm = 0.0;                 ///< free bytes of the host's /dev/shm
   std::vector<std::string> interfaces;  ///< network interfaces of the host
   bool tells_of_host = false;           ///< the first rank of its host

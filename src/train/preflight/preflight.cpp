@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "carillon/core/error.h"
 #include "src/comm/transport/shared_segment.h"
+#include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/preflight/host_tables.h"
@@ -131,9 +131,8 @@ std::string try_shared_memory(std::size_t bytes, const Mpi& mpi) {
 void tell(const std::string& text, const Mpi& mpi) {
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-      fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
-    }
+    std::fputs(text.c_str(), stdout);
+    flush_stdout();
   });
 }
 
