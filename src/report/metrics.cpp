@@ -139,6 +139,20 @@ void MetricsWriter::write(const std::vector<Field>& fields) {
   log_->append(line + "\n");
 }
 
+bool logs_loss_from(const std::filesystem::path& train_dir, std::int64_t step) {
+  try {
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
+      const std::optional<double> of_line = step_of(record);
+      if (of_line && record.contains("loss")) return *of_line >= static_cast<double>(step);
+    }
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form) {
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");

@@ -65,6 +65,9 @@ class MetricsWriter {
   std::unique_ptr<class AppendLog> log_;
 };
 
+/// Whether `train_dir/metrics.jsonl` has the loss of `step` or of a later step. True if the file cannot be read.
+bool logs_loss_from(const std::filesystem::path& train_dir, std::int64_t step);
+
 /// The score of an evaluation.
 struct StepScore {
   std::int64_t step = 0;

@@ -169,6 +169,13 @@ void RunLog::step(const StepRecord& record) {
   metrics_.write(fields);
 }
 
+void RunLog::untimed_step(const StepRecord& record) {
+  metrics_.write({{"step", record.step},
+                  {"loss", record.loss},
+                  {loss_name_, record.task_loss},
+                  {"learning_rate", record.learning_rate}});
+}
+
 void RunLog::scalars(const StepRecord& record) {
   events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
   events_.scalar(loss_name_, record.step, record.task_loss);

@@ -93,6 +93,8 @@ class RunLog {
   /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
+  /// Writes the line of metrics.jsonl without times: an earlier run made the step.
+  void untimed_step(const StepRecord& record);
   void evaluation(std::int64_t step, const Metric& metric);
   /// Logs the end of a run that --time-budget sets, in metrics.jsonl and for the progress.
   void pace(const PacePoint& point);

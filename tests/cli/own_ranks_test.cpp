@@ -77,6 +77,27 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
 }
 
+/// As a step of srun without PMIx sets them: Open MPI would look for its launcher.
+TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
+  const std::string step = "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 SLURM_PROCID=0 ";
+  const Outcome alone = run(train("alone", ""), step + "SLURM_STEP_NUM_TASKS=1 ");
+  EXPECT_EQ(alone.code, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("; 1 rank on"));
+  expect_one_line(run(train("several", ""), step + "SLURM_STEP_NUM_TASKS=2 "), ExitCode::usage,
+                  "mnist_train: Slurm started 2 tasks, but MPI sees only this one: use srun --mpi=pmix");
+  // A rank has the variables of its mpirun, and so have the programs that it starts.
+  const std::string twice = "\"$@\" --train-dir " + path("first") + " && \"$@\" --train-dir " + path("second");
+  const Outcome both = run("mnist_train --data synthetic --device cpu --batch-size 20 --max-steps 3",
+                           std::string(as_root) + "mpirun -np 1 sh -c '" + twice + "' sh ");
+  EXPECT_EQ(both.code, 0) << both.output;
+  EXPECT_TRUE(std::filesystem::exists(path("second/model.ckpt-3.h5")));
+}
+
+TEST_F(OwnRanks, CarillonTrainIsRefusedInSeveralProcesses) {
+  expect_one_line(run("carillon train " + path("pictures"), "PMI_SIZE=2 PMI_RANK=0 "), ExitCode::usage,
+                  "carillon: train: 2 processes were started (PMI_SIZE): start one, which starts its own ranks");
+}
+
 TEST_F(OwnRanks, AreRefusedUnderALauncher) {
   for (const std::string launcher : {"PMI_RANK=0 ", "PMIX_RANK=0 ", "SLURM_STEP_ID=0 "}) {
     for (const char* const ranks : {"--ranks 2", "--ranks 1"}) {
@@ -140,6 +161,18 @@ TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
   const Outcome one = run(train("run", "--ranks 1"), instead);
   EXPECT_EQ(one.code, 0) << one.output;
   EXPECT_THAT(one.output, HasSubstr("; 1 rank on"));
+}
+
+TEST_F(OwnRanks, RefuseTheMpirunOfAnotherMpi) {
+  const std::string hydra = "#!/bin/sh\necho 'HYDRA build details:'\n";
+  std::filesystem::permissions(write("mpirun", hydra), std::filesystem::perms::owner_all);
+  const std::string instead = "PATH=" + path("") + ":$PATH ";
+  const std::string refusal = "mpirun (HYDRA build details:) is not the mpirun of Open MPI ";
+  expect_one_line(run(train("run", "--ranks 2"), instead), ExitCode::usage, refusal);
+  const Outcome doctor = run("carillon doctor", instead);
+  EXPECT_EQ(doctor.code, 64) << doctor.output;
+  EXPECT_THAT(doctor.output, HasSubstr(refusal));
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ def check(context):
 
 def _own_error(context):
     """A record that is damaged when a rank reads it: that rank saves the last completed step. With the record repaired,
-    the same command ends like an undisturbed run."""
+    the same command ends like an undisturbed run. The checkpoint has the losses of the last step, in case that rank 0
+    did not log them."""
     data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
     shutil.copytree(context.small_set(10000), data)
     file = next(data.glob("train-*"))
@@ -104,8 +105,11 @@ def _own_error(context):
     saved, logged = training.saved_steps(run), len(programs.losses(run))
     wrong = "" if saved == [logged] and f"; saved step {logged} in " in done.errors else f"{saved}: {done.explain()}"
     if not wrong:
+        log = run / "metrics.jsonl"
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
         context.run("mnist_train", *options, "--train-dir", run, ranks=2)
         wrong = same_bits(checkpoint(run, 240), checkpoint(whole, 240))
+        wrong = wrong or ("" if programs.losses(run) == programs.losses(whole) else "metrics.jsonl has other losses")
     return Result("a rank that meets a damaged record saves", not wrong, wrong or f"after {logged} steps")
 
 
@@ -186,11 +190,10 @@ class Chain:
         return self._context.finish(self._context.start(self._command(run), self._environment()), TIMEOUT)
 
     def _wrong_losses(self):
-        """A step that was saved may be missing: rank 0 was killed before it logged the step."""
         found, expected = programs.losses(self._run), programs.losses(self._whole)
         differ = [step for step, loss in found.items() if expected.get(step) != loss]
         missing = len(expected) - len(found)
-        return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing > len(self.kills) else ""
+        return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing else ""
 
     def _killed_at(self, step):
         """Kills a rank once `step` steps are logged. Returns what is wrong afterwards; empty: nothing."""

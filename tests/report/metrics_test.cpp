@@ -101,6 +101,15 @@ TEST_F(Metrics, NeedLittleMemoryHoweverLargeTheFileIs) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+TEST_F(Metrics, ShowWhetherAStepIsLogged) {
+  EXPECT_TRUE(logs_loss_from(directory_.path() / "absent", 5)) << "nothing can be added";
+  write_text(file(), "{\"loss\":1,\"step\":4}\n{\"eval_error\":0.5,\"step\":5}\n");
+  EXPECT_TRUE(logs_loss_from(directory_.path(), 4));
+  EXPECT_FALSE(logs_loss_from(directory_.path(), 5));
+  write_text(file(), "{\"eval_error\":0.5,\"step\":5}\n");
+  EXPECT_FALSE(logs_loss_from(directory_.path(), 5));
+}
+
 TEST_F(Metrics, HoldTheScoreOfAStep) {
   const Score form = Accuracy{}.score();
   EXPECT_FALSE(logged_score(directory_.path(), 5, form).has_value());

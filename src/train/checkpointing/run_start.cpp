@@ -202,7 +202,8 @@ RunStart load_or_initialize(const CheckpointOptions& options, const ModelOptions
                        .resumed = true},
           .same_evaluation = same_evaluation(loaded->state.options_json, description),
           .has_pace = pace.has_value(),
-          .pace = pace.value_or(PacePoint{})};
+          .pace = pace.value_or(PacePoint{}),
+          .losses = stored_losses(loaded->state.options_json)};
 }
 
 /// Evaluates `condition` on rank 0 and returns the result on all ranks. Collective. Errors: the errors of `condition`.

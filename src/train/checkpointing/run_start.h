@@ -38,6 +38,7 @@ struct RunStart {
   bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
   bool has_pace = false;         ///< a resumed run has logged `pace`
   PacePoint pace = {};           ///< the last one up to `position`
+  StepLosses losses = {};        ///< the last step before the checkpoint, if rank 0 may not have logged it
 };
 
 /// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh, and

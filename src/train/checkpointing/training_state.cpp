@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,11 @@ std::uint64_t max_checkpoint_bytes(const Network& network) {
 
 namespace {
 
+// Names in the description of a checkpoint that a LastStepSaver wrote.
+constexpr const char* last_step_name = "last step";
+constexpr const char* task_loss_name = "last step task loss";
+constexpr const char* l2_loss_name = "last step l2 loss";
+
 void check_arrays(const std::vector<NamedArray>& arrays, std::int64_t step) {
   if (const NamedArray* array = find_not_finite(arrays)) {
     fail(ExitCode::failed, "Model diverged: '{}' is not finite at step {}; no checkpoint was written", array->name,
@@ -49,6 +55,17 @@ CheckpointState state_at(const RunPosition& position, const ModelOptions& model,
           .buffers = {}};
 }
 
+StepLosses stored_losses(const std::string& options_json) {
+  const nlohmann::json json = nlohmann::json::parse(options_json, nullptr, false);
+  const auto has_number = [&](const char* name) { return json.contains(name) && json[name].is_number(); };
+  if (!json.is_object() || !has_number(last_step_name) || !has_number(task_loss_name) || !has_number(l2_loss_name)) {
+    return {};
+  }
+  return {.step = json[last_step_name].get<std::int64_t>(),
+          .task_loss = json[task_loss_name].get<double>(),
+          .l2_loss = json[l2_loss_name].get<double>()};
+}
+
 void check_finite(const CheckpointState& state) {
   check_arrays(state.variables, state.global_step);
   check_arrays(state.moving_averages, state.global_step);
@@ -61,6 +78,22 @@ LastStepSaver::LastStepSaver(const Training& training, StallDetector& stall_dete
   stall_detector_.save_before_exit({.is_updating = [this] { return !training_.tower.holds_whole_step(); },
                                     .stop_updates = [this] { return training_.tower.stop_updates(); },
                                     .save = [this] { return save(); }});
+}
+
+void LastStepSaver::note_losses(const StepLosses& losses) {
+  const std::lock_guard lock(losses_mutex_);
+  losses_ = losses;
+}
+
+std::string LastStepSaver::description_at(const RunPosition& position) const {
+  RunDescription description = training_.description;
+  const std::lock_guard lock(losses_mutex_);
+  if (losses_.step == position.step - 1) {
+    description.add(last_step_name, losses_.step, Scope::run);
+    description.add(task_loss_name, losses_.task_loss, Scope::run);
+    description.add(l2_loss_name, losses_.l2_loss, Scope::run);
+  }
+  return description.json();
 }
 
 void LastStepSaver::stop() {
@@ -82,7 +115,7 @@ std::string LastStepSaver::write(const RunPosition& position) const {
   if (expected_checkpoint_ == position.step && std::filesystem::exists(path)) return saved;
   std::optional<DirectoryLock> lock;
   if (training_.mpi.rank() != 0 && stall_detector_.has_ended(0)) lock.emplace(directory);
-  CheckpointState state = state_at(position, training_.model, training_.description.json());
+  CheckpointState state = state_at(position, training_.model, description_at(position));
   training_.tower.save_whole_step(state);
   check_finite(state);
   write_checkpoint(path, std::move(state));

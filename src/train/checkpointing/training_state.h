@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "carillon/cli/options/train_options.h"
@@ -28,6 +29,9 @@ constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
 
 /// The state without its arrays.
 CheckpointState state_at(const RunPosition& position, const ModelOptions& model, std::string options_json);
+
+/// The losses of the last step that LastStepSaver stored in a checkpoint with this description. Step -1: none.
+StepLosses stored_losses(const std::string& options_json);
 
 /// Errors: failed (a value is not finite; names its array).
 void check_finite(const CheckpointState& state);
@@ -58,6 +62,8 @@ class LastStepSaver {
   /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
   /// `save` does not write it again. A file with this name that already exists may be damaged, and does not count.
   void expect_checkpoint(std::int64_t step);
+  /// Sets the losses that `save` stores if they belong to the last completed step.
+  void note_losses(const StepLosses& losses);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks
   /// the directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not
@@ -66,11 +72,15 @@ class LastStepSaver {
 
  private:
   std::string write(const RunPosition& position) const;
+  /// The description of the run, with the losses of the step before `position` if they are known.
+  std::string description_at(const RunPosition& position) const;
 
   Training training_;
   StallDetector& stall_detector_;
   std::atomic<bool> is_stopped_ = false;
   std::atomic<std::int64_t> expected_checkpoint_ = -1;
+  mutable std::mutex losses_mutex_;
+  StepLosses losses_;
 };
 
 }  // namespace carillon

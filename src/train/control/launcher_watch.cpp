@@ -84,6 +84,7 @@ class StartWatch {
     if (is_over) continue;
     has_lost_mpirun = identified_process_has_ended(mpirun);
     if (!has_lost_mpirun && !identified_process_has_ended(launcher)) continue;
+    if (is_starting) end_now();  // nothing must be saved
     if (has_lost_mpirun) delay_abort_of_mpi();
     lost = Clock::now();
     stop();

@@ -13,6 +13,13 @@ struct RunPosition {
   bool resumed = false;
 };
 
+/// The losses of a completed step. A rank that saves in place of rank 0 stores them in the checkpoint, because rank 0
+/// may have ended before it logged the step.
+struct StepLosses {
+  std::int64_t step = -1;  ///< -1: unknown
+  double task_loss = 0.0, l2_loss = 0.0;
+};
+
 struct StepPlan {
   std::int64_t step = 0;           ///< updates applied before it
   std::int64_t schedule_step = 0;  ///< position in the schedule of the learning rate

@@ -70,6 +70,7 @@ ExitCode Trainer::run() {
       return ExitCode::done;
     }
     resumed_step_ = saved_step_ = position_.step;
+    losses_before_ = start.losses;
   }
   if (device_.kind() == DeviceKind::cpu) {
     last_step_saver_.emplace(LastStepSaver::Training{.options = options_.checkpoint,
@@ -116,6 +117,9 @@ ExitCode Trainer::run_from_position() {
   const std::int64_t max_steps = options_.optimizer.max_steps;
   checkpoints_->check_bounds(position_, max_steps, static_cast<std::int64_t>(global_batch()), *tower_);
   log_.open(position_.step);
+  const bool is_due = losses_before_.step >= 0 && losses_before_.step == position_.step - 1 &&
+                      plan_step(losses_before_.step, options_).logs;
+  if (is_due) log_.complete(losses_before_, optimizer_.learning_rate.rate(losses_before_.step));
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
   }
@@ -305,6 +309,7 @@ ControlFlags Trainer::exchange_control_flags() {
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
   check_total_loss(result);
+  if (last_step_saver_) last_step_saver_->note_losses({plan.step, result.loss, result.l2_loss});
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
   log_.log_step(plan, result, optimizer_.learning_rate.rate(plan.schedule_step), std::move(rank_seconds));
