@@ -19,6 +19,7 @@
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
 #include "src/cli/launch/child_process.h"
+#include "src/cli/launch/ranks.h"
 #include "src/core/crc32c.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
