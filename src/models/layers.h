@@ -17,6 +17,12 @@
 
 namespace carillon {
 
+using ByChannel = decltype(NormalizeImagesParams::mean);
+
+/// Mean and standard deviation of each channel of CIFAR-10's training images, for pixels from 0 to 1.
+inline constexpr ByChannel cifar10_mean{0.4914f, 0.4822f, 0.4465f};
+inline constexpr ByChannel cifar10_deviation{0.2470f, 0.2435f, 0.2616f, 1.0f};
+
 /// PyTorch's initial values for a sum of `fan_in` products: uniform in [-b, b], b = 1 / sqrt(fan_in).
 inline Initializer fan_in_uniform(std::int64_t fan_in) {
   return {Initializer::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};

@@ -14,7 +14,7 @@
 // Initial values: PyTorch's.
 #include "carillon/models/networks.h"
 #include "kernels/avg_pool/avg_pool.h"
-#include "src/models/cifar10_pixels.h"
+#include "src/models/layers.h"
 #include "src/models/residual_stages.h"
 
 namespace carillon {

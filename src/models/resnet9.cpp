@@ -19,7 +19,6 @@
 #include "carillon/models/networks.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 
 namespace carillon {

@@ -7,7 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
-#include "src/models/cifar10_pixels.h"
+#include "src/models/layers.h"
 #include "tests/support/networks.h"
 #include "tests/support/pytorch_ops.h"
 
