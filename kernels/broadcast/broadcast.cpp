@@ -1,10 +1,179 @@
+// The definition of broadcast, and the op on a CPU: loops over the rows of y, which are its elements along the last of
+// the BroadcastAxes.
 #include "kernels/broadcast/broadcast.h"
 
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "carillon/core/parallel.h"
 #include "kernels/broadcast/broadcast_axes.h"
 #include "kernels/shared/backend.h"
+#include "kernels/shared/convert_cpu.h"
 
 namespace carillon {
 namespace {
+
+struct Product {
+  static float value(float a, float b) { return a * b; }
+};
+struct Sum {
+  static float value(float a, float b) { return a + b; }
+};
+/// The term of a gradient of `add`.
+struct First {
+  static float value(float dy, float /*other*/) { return dy; }
+};
+
+/// Calls body(the stride as a constant). `stride`: 0 or 1.
+template <typename Body>
+[[gnu::always_inline]] inline void with_stride(std::int64_t stride, const Body& body) {
+  if (stride == 0) return body(std::integral_constant<std::int64_t, 0>{});
+  body(std::integral_constant<std::int64_t, 1>{});
+}
+
+/// y = f(a, b), a row of `count` elements.
+template <typename F, typename T>
+[[gnu::always_inline]] inline void map_elements(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
+                                                std::int64_t count, T* __restrict y) {
+  with_stride(
+      a_stride, [&](auto of_a) __attribute__((always_inline)) {
+        with_stride(
+            b_stride, [&](auto of_b) __attribute__((always_inline)) {
+              for (std::int64_t i = 0; i < count; ++i) {
+                y[i] = stored_as<T>(F::value(to_float(a[i * of_a()]), to_float(b[i * of_b()])));
+              }
+            });
+      });
+}
+
+/// Adds the terms f(dy, other) of a row to sums[0], or to sums[i] if sums_stride is 1.
+template <typename F, typename T>
+[[gnu::always_inline]] inline void add_terms(const T* dy, const T* other, std::int64_t other_stride, std::int64_t count,
+                                             float* __restrict sums, std::int64_t sums_stride) {
+  with_stride(
+      other_stride, [&](auto of_other) __attribute__((always_inline)) {
+        with_stride(
+            sums_stride, [&](auto of_sums) __attribute__((always_inline)) {
+              for (std::int64_t i = 0; i < count; ++i) {
+                sums[i * of_sums()] += F::value(to_float(dy[i]), to_float(other[i * of_other()]));
+              }
+            });
+      });
+}
+
+/// One row of each tensor. The row of y, or of dy, is contiguous.
+struct Row {
+  ElementPointer a, b, y;
+  std::int64_t a_stride = 0, b_stride = 0, count = 0;
+};
+
+template <typename F>
+CARILLON_SIMD void map_row(const Row& row) {
+  with_float_type(
+      row.y.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        map_elements<F>(row.a.as<const T>(), row.a_stride, row.b.as<const T>(), row.b_stride, row.count, row.y.as<T>());
+      });
+}
+
+/// `row.y` is dy, and `row.b` the other operand. Adds to `sums`, the float32 gradient of operand a.
+template <typename F>
+CARILLON_SIMD void add_row(const Row& row, float* sums) {
+  with_float_type(
+      row.y.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        add_terms<F>(row.y.as<const T>(), row.b.as<const T>(), row.b_stride, row.count, sums, row.a_stride);
+      });
+}
+
+class BroadcastCpu final : public Op {
+ public:
+  BroadcastCpu(BroadcastFunction function, const OpTensors& tensors)
+      : function_(function),
+        tensors_(tensors),
+        axes_(broadcast_axes(tensors.inputs.at(0).shape, tensors.inputs.at(1).shape)) {
+    for (const Tensor& gradient : tensors.input_gradients) {
+      if (gradient && is_repeated(gradient)) sums_.resize(std::max(sums_.size(), count_of(gradient)));
+    }
+  }
+
+  void forward(Stream& /*stream*/) override {
+    const Tensor &a = tensors_.inputs[0], &b = tensors_.inputs[1], &y = tensors_.outputs[0];
+    for_rows(axes_, a, b, y, function_ == BroadcastFunction::multiply ? map_row<Product> : map_row<Sum>);
+  }
+
+  void backward(Stream& /*stream*/) override {
+    find_gradient(0, axes_);
+    find_gradient(1, exchanged(axes_));
+  }
+
+ private:
+  static std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.shape.element_count()); }
+  bool is_repeated(const Tensor& operand) const { return count_of(operand) < count_of(tensors_.outputs[0]); }
+  static std::int64_t rows_of(const BroadcastAxes& axes) { return axes.elements() / axes.at[axes.count - 1].extent; }
+
+  /// Row number `row` of a sample.
+  static Row row_of(const BroadcastAxes& axes, ElementPointer a, ElementPointer b, ElementPointer y, std::int64_t row) {
+    const BroadcastAxis& last = axes.at[axes.count - 1];
+    const BroadcastPlace place = place_of(axes, row * last.extent);
+    return {.a = a + static_cast<std::size_t>(place.a),
+            .b = b + static_cast<std::size_t>(place.b),
+            .y = y + static_cast<std::size_t>(place.y),
+            .a_stride = last.a,
+            .b_stride = last.b,
+            .count = last.extent};
+  }
+
+  /// Calls body for each row of y.
+  template <typename Body>
+  void for_rows(const BroadcastAxes& axes, const Tensor& a, const Tensor& b, const Tensor& y, const Body& body) const {
+    const std::int64_t rows = rows_of(axes);
+    parallel_items(
+        static_cast<std::size_t>(y.shape[0] * rows), static_cast<std::size_t>(axes.at[axes.count - 1].extent),
+        elementwise_grain, [&](std::size_t first, std::size_t last) {
+          for (auto i = static_cast<std::int64_t>(first); i < static_cast<std::int64_t>(last); ++i) {
+            const std::int64_t sample = i / rows;
+            body(row_of(axes, sample_of(a, sample), sample_of(b, sample), sample_of(y, sample), i - sample * rows));
+          }
+        });
+  }
+
+  /// `axes`: with the operand as operand a.
+  void find_gradient(std::size_t operand, const BroadcastAxes& axes) {
+    const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
+    if (!gradient) return;
+    const Tensor& other = tensors_.inputs[1 - operand];
+    const bool multiplies = function_ == BroadcastFunction::multiply;
+    if (is_repeated(gradient))
+      return sum_gradient(axes, dy, other, gradient, multiplies ? add_row<Product> : add_row<First>);
+    // The gradient is contiguous, as y is.
+    BroadcastAxes of_map = axes;
+    for (int i = 0; i < of_map.count; ++i) of_map.at[i].a = of_map.at[i].y;
+    for_rows(of_map, dy, other, gradient, multiplies ? map_row<Product> : map_row<First>);
+  }
+
+  template <typename AddRow>
+  void sum_gradient(const BroadcastAxes& axes, const Tensor& dy, const Tensor& other, const Tensor& gradient,
+                    const AddRow& add) {
+    const std::int64_t rows = rows_of(axes), count = gradient.shape.elements_per_sample();
+    parallel_items(static_cast<std::size_t>(dy.shape[0]), static_cast<std::size_t>(dy.shape.elements_per_sample()),
+                   elementwise_grain, [&](std::size_t first, std::size_t last) {
+                     for (auto s = static_cast<std::int64_t>(first); s < static_cast<std::int64_t>(last); ++s) {
+                       float* const sums = sums_.data() + s * count;
+                       std::fill_n(sums, count, 0.0f);
+                       for (std::int64_t i = 0; i < rows; ++i) {
+                         const Row row = row_of(axes, sums, sample_of(other, s), sample_of(dy, s), i);
+                         add(row, row.a.as<float>());
+                       }
+                       write_floats(sums, static_cast<std::size_t>(count), sample_of(gradient, s));
+                     }
+                   });
+  }
+
+  BroadcastFunction function_;
+  OpTensors tensors_;
+  BroadcastAxes axes_;
+  std::vector<float> sums_;  ///< [batch, elements of a repeated operand], in training
+};
 
 class BroadcastDefinition final : public OpDefinition {
  public:
@@ -13,7 +182,7 @@ class BroadcastDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {.inputs = function_ == BroadcastFunction::multiply}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_broadcast_cpu(function_, tensors); },
+        context, [&] { return std::make_unique<BroadcastCpu>(function_, tensors); },
         [&] { return make_broadcast_cuda(function_, tensors); });
   }
 

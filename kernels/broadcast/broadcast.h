@@ -24,7 +24,6 @@ Value add_broadcast(Graph& graph, const std::string& name, Value a, Value b, con
 enum class BroadcastFunction { multiply, add };
 
 /// Tensors: inputs {a, b}, outputs {y}.
-std::unique_ptr<Op> make_broadcast_cpu(BroadcastFunction function, const OpTensors& tensors);
 std::unique_ptr<Op> make_broadcast_cuda(BroadcastFunction function, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -28,7 +28,6 @@ Value constant(Graph& graph, const std::string& name, const ConstantParams& para
 extern const OpType constant_op;
 
 /// Tensors: outputs {y}. `values`: as ConstantParams::values.
-std::unique_ptr<Op> make_constant_cpu(std::shared_ptr<const std::vector<float>> values, const OpTensors& tensors);
 std::unique_ptr<Op> make_constant_cuda(const std::vector<float>& values, const OpContext& context,
                                        const OpTensors& tensors);
 

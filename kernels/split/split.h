@@ -45,7 +45,6 @@ struct SplitRows {
 SplitRows split_rows(const SplitParams& params, const Shape& x);
 
 /// Tensors: inputs {x}, outputs {y_0, y_1, ...}.
-std::unique_ptr<Op> make_split_cpu(const SplitParams& params, const OpTensors& tensors);
 std::unique_ptr<Op> make_split_cuda(const SplitParams& params, const OpTensors& tensors);
 
 }  // namespace carillon
