@@ -199,7 +199,7 @@ TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
   };
   const PictureFolder pictures = look();
   const auto start = [&] {  // each with its own descriptor, as in another process
-    return std::async(std::launch::async, [&] {
+    return std::async(std::launch::async, [&, pictures]() mutable {
       return convert_if_changed(pictures, {data(), {}}, FolderLock(data()), slow);
     });
   };
