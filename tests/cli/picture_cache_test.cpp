@@ -199,8 +199,8 @@ TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
   };
   const PictureFolder pictures = look();
   const auto start = [&] {  // each with its own descriptor, as in another process
-    return std::async(std::launch::async, [&, pictures]() mutable {
-      return convert_if_changed(pictures, {data(), {}}, FolderLock(data()), slow);
+    return std::async(std::launch::async, [&, own = PictureFolder(pictures)]() mutable {
+      return convert_if_changed(own, {data(), {}}, FolderLock(data()), slow);
     });
   };
   std::vector<std::future<bool>> runs;
