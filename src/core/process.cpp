@@ -19,6 +19,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -44,13 +45,27 @@ void keep_signals_from_computation() {
   pthread_sigmask(SIG_BLOCK, &kept, nullptr);
 }
 
-void bound_spinning(char** argv) {
+namespace {
+
+/// The words of this program's command line, each with its NUL. A caller's argv may lack words that it has read.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+void bound_spinning() {
   constexpr const char* variable = "GOMP_SPINCOUNT";
   if (std::getenv(variable) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   constexpr const char* rounds = "1000";  // about 20 to 50 us, the time that waking a thread takes
   const auto* const program = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
-  if (program == nullptr || setenv(variable, rounds, 1) != 0) return;
-  execv(program, argv);  // returns only if it fails; then the program runs with the library's limit
+  std::string words = command_line();
+  if (program == nullptr || words.empty() || setenv(variable, rounds, 1) != 0) return;
+  std::vector<char*> argv;
+  for (std::size_t i = 0; i < words.size(); i = words.find('\0', i) + 1) argv.push_back(words.data() + i);
+  argv.push_back(nullptr);
+  execv(program, argv.data());  // returns only if it fails; then the program runs with the library's limit
 }
 
 void flush_denormals() {

@@ -24,7 +24,7 @@ void keep_signals_from_computation();
 /// main. No effect if the environment sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. Reason: the library's own limit is
 /// several milliseconds. If other programs use the cores, a thread spins while the thread that it waits for has no
 /// core: trainings were up to 190 times slower. Call this first in main.
-void bound_spinning(char** argv);
+void bound_spinning();
 
 /// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and
 /// as results. No effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which

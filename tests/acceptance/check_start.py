@@ -88,11 +88,11 @@ def _other_model(context, data):
     images = context.directory("images")
     records = context.small_cifar10_set(2) / "train-*"
     context.train("--max-steps", 0, program="cifar10_train", data=records, train_dir=images)
-    larger = ("--model", "resnet18_cifar", "--optimizer", "adamw", "--max-steps", 0)
+    larger = ("--model", "resnet18_cifar", "--optimizer", "adamw", "--batch-size", 1, "--max-steps", 4)
     large = context.directory("large")
     context.train(*larger, program="cifar10_train", data=records, train_dir=large)
     run = _trained(context, data, 2)
-    checkpoint(run, 4).write_bytes(checkpoint(large, 0).read_bytes())
+    checkpoint(run, 4).write_bytes(checkpoint(large, 4).read_bytes())
     before = content(run)
     done = _train(context, data, run, "--max-steps", 6, expect=None)
     names, title = ["model.ckpt-4.h5", "'resnet18_cifar'", "'mnist'"], "resuming a larger model; no older one replaces it"
@@ -129,7 +129,8 @@ def _changed_options(context, data):
     other = (*SCALED[:2], *SCALED[4:], "--learning-rate", "0.25", "--batch-size", 10, "--summary-every", 0)
     done = _train(context, data, run, "--max-steps", 8, common=other, ranks=2)
     warnings = [line for line in done.lines if line.startswith(WARNING)]
-    for name, before, after in (("--batch-size", "20", "10"), ("--learning-rate", "0.1", "0.25"), ("tower", "1", "2")):
+    changed = (("--batch-size", "20", "10"), ("--learning-rate", "0.1", "0.25"), ("number of ranks", "1", "2"))
+    for name, before, after in changed:
         told = [line for line in warnings if name in line and before in line.split() and after in line.split()]
         yield _result(f"resuming warns of a changed {name}", "" if told else f"{done.lines}", "; ".join(told))
     done = _train(context, context.small_set(300), run, "--max-steps", 10, common=other, ranks=2)

@@ -64,9 +64,10 @@ TEST_F(PictureCache, ConvertsAndCounts) {
 }
 
 TEST_F(PictureCache, LooksAtTheUsualSizeOfThePictures) {
-  EXPECT_EQ(look().side, 33);
+  EXPECT_EQ(look().shape.side, 33);
+  EXPECT_NEAR(look().shape.elongation, 45.0 / 33.0, 1e-6);
   std::ofstream(root_ / "pictures/cat/0.png") << "damaged";
-  EXPECT_EQ(look().side, 33);
+  EXPECT_EQ(look().shape.side, 33);
 }
 
 TEST_F(PictureCache, UnchangedPicturesAreNotConvertedAgain) {

@@ -1,5 +1,6 @@
 #include "src/cli/launch/training_choice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "carillon/core/error.h"
@@ -37,12 +38,21 @@ TEST(ChooseTraining, AFasterMachineNeverGetsASmallerImage) {
 }
 
 TEST(ChooseTraining, SmallPicturesAreNotEnlarged) {
-  ChoiceInput input{.pictures = 500, .side = 32, .seconds = 3000.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  ChoiceInput input{
+      .pictures = 500, .shape = {.side = 32}, .seconds = 3000.0, .seconds_per_picture = machine(0.001), .fixed = {}};
   EXPECT_EQ(choose_training(input).candidate.image_size, 32);
-  input.side = 60;
+  input.shape.side = 60;
   EXPECT_EQ(choose_training(input).candidate.image_size, 48);
   input.fixed.image_size = 64;
   EXPECT_EQ(choose_training(input).candidate.image_size, 64);
+}
+
+TEST(ChooseTraining, ElongatedPicturesAreSquashed) {
+  ChoiceInput input{.pictures = 500, .seconds = 300.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  for (const auto& [elongation, fit] : {std::pair(1.0, "crop"), {1.5, "crop"}, {1.78, "squash"}}) {
+    input.shape.elongation = elongation;
+    EXPECT_THAT(training_settings(choose_training(input), 100), HasSubstr(fmt::format("\nfit = {}\n", fit)));
+  }
 }
 
 TEST(ChooseTraining, WithoutATimeTheBudgetGrowsWithTheSetWithinItsLimits) {
@@ -66,7 +76,7 @@ TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
   input.pictures = 20'000;
   EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 64}));
   input.pictures = 1000;
-  input.side = 130;
+  input.shape.side = 130;
   EXPECT_EQ(choose_training(input).candidate.image_size, 128);
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <fstream>
 
 #include "carillon/core/file.h"
 #include "src/train/input/staging.h"
@@ -109,10 +110,12 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
   ASSERT_EQ(staged.size(), paths_.size());
   std::vector<ino_t> numbers;
+  std::vector<std::ifstream> open_files;  // so that no other file gets one of the numbers
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
     EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
     numbers.push_back(number_of(staged[i]));
+    open_files.emplace_back(staged[i]);
   }
   mpi_.barrier();
   on_first([&] {

@@ -69,9 +69,9 @@ TEST(PreflightTest, EachRankHasARow) {
 
 TEST(PreflightTest, EachHostHasARow) {
   EXPECT_EQ(host_table(facts()),
-            "host         ranks  CPU quota  memory free  /dev/shm free  network interfaces\n"
-            "short            2  none       2.00 GB      1.00 GB        eth0 10.0.0.1, ib0 10.1.0.1\n"
-            "much-longer      1  1.5 cores  1.00 MB      67.0 MB        \n");
+            "host         ranks  memory free  /dev/shm free  CPU quota  network interfaces\n"
+            "short            2  2.00 GB      1.00 GB        none       eth0 10.0.0.1, ib0 10.1.0.1\n"
+            "much-longer      1  1.00 MB      67.0 MB        1.5 cores  \n");
 }
 
 TEST(PreflightTest, AHostWithTooLittleRoomForMessagesIsNamed) {

@@ -182,7 +182,7 @@ int run_program(const std::string& name, const std::vector<std::string>& words) 
 }
 
 int run_carillon(int argc, char** argv) {
-  bound_spinning(argv);
+  bound_spinning();
   const std::string own_name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   if (const Program* const program = find_program(own_name)) return program->main(argc, argv);
   if (const Program* const program = argc > 1 ? find_program(argv[1]) : nullptr) {

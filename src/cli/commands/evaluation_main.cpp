@@ -267,7 +267,7 @@ void check_evaluation_options(const std::string& program, const ProgramSpec& pro
 }
 
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
-  bound_spinning(argv);
+  bound_spinning();
   const auto manual = [&] {
     EvalOptions options;
     return option_set(program, options, program_spec).manual();

@@ -220,6 +220,7 @@ GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
                              .max_steps = given("max-steps", training.optimizer.max_steps),
                              .epochs = given("epochs", training.optimizer.epochs).value_or(0.0),
                              .has_preprocessing = is_on_command_line(set, "preprocessing"),
+                             .has_fit = is_on_command_line(set, "fit"),
                              .keeps_best = given("keep-best", training.checkpoint.keep_best).value_or(true),
                              .wants_cpu = training.device.device == DeviceChoice::cpu};
   for (const auto& [name, value] :

@@ -4,6 +4,7 @@
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/single_process_main.h"
 #include "kernels/attention/attention.h"
+#include "kernels/dropout/dropout.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
 #include "src/cli/commands/model_help.h"
@@ -113,6 +114,13 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
     description.mark_without_effect(option);
   }
   return description;
+}
+
+/// Errors: usage (--drop-path for a network without residual blocks).
+void check_drop_path(const ModelOptions& o, const Graph& graph) {
+  const auto drops = [](const Graph::Node& node) { return node.type == &drop_path_op; };
+  if (o.drop_path == 0.0 || std::ranges::any_of(graph.nodes(), drops)) return;
+  fail(ExitCode::usage, "--drop-path: the network {} has no residual blocks (omit --drop-path)", o.name);
 }
 
 /// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs therefore write
@@ -233,7 +241,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
-  check(options.model, graph);
+  check_drop_path(options.model, graph);
   check_evaluation_images(options, evaluation_size_text(pictures));
   check_variables(options.optimizer.settings(), graph.parameters());
   if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
@@ -331,7 +339,7 @@ OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures) {
 }
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
-  bound_spinning(argv);
+  bound_spinning();
   const auto started = Trainer::Clock::now();
   const auto manual = [&] {
     TrainOptions options;

@@ -167,24 +167,31 @@ std::int64_t count_split(const fs::path& data, const std::string& split) {
   return count;
 }
 
-/// The median length of the shorter side, over at most 64 of the pictures. Ignores damaged files and files that are
-/// neither JPEG nor PNG. 0: no file could be read.
-std::int64_t usual_side(const std::vector<fs::path>& pictures) {
+template <typename Value>
+Value median(std::vector<Value> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// The medians over at most 64 of the pictures. Ignores damaged files and files that are neither JPEG nor PNG.
+UsualShape usual_shape(const std::vector<fs::path>& pictures) {
   constexpr std::size_t most = 64, max_bytes = std::size_t{1} << 28;
   std::vector<std::int64_t> sides;
+  std::vector<double> elongations;
   for (std::size_t i = 0; i < pictures.size(); i += 1 + pictures.size() / most) {
     try {
       const std::string file = read_plain_file(pictures[i], pictures[i].string(), max_bytes);
       const PictureInfo info = picture_info({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
-      sides.push_back(std::min(info.height, info.width));
+      const auto [shorter, longer] = std::minmax(info.height, info.width);
+      sides.push_back(shorter);
+      elongations.push_back(static_cast<double>(longer) / static_cast<double>(shorter));
     } catch (const Error&) {
       // the conversion reports damaged files
     }
   }
-  if (sides.empty()) return 0;
-  const auto middle = sides.begin() + static_cast<std::ptrdiff_t>(sides.size() / 2);
-  std::ranges::nth_element(sides, middle);
-  return *middle;
+  if (sides.empty()) return {};
+  return {.side = median(std::move(sides)), .elongation = median(std::move(elongations))};
 }
 
 }  // namespace
@@ -219,7 +226,7 @@ PictureFolder look_through(const fs::path& folder, FolderLayout layout) {
   found.has_splits = splits && splits->splits.size() > 1;
   const std::vector<fs::path> training = splits ? scan_folder(splits->splits.front().folder).pictures : all;
   found.training = static_cast<std::int64_t>(training.size());
-  found.side = usual_side(training);
+  found.shape = usual_shape(training);
   if (found.count == 0) {
     fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class", folder.string());
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "carillon/core/file.h"
+#include "src/cli/launch/training_choice.h"
 #include "src/data/convert/split_folders.h"
 
 namespace carillon {
@@ -46,7 +47,7 @@ struct PictureFolder : PictureIdentity {
   std::int64_t count = 0;     ///< pictures of all splits
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
   bool has_splits = false;    ///< it contains pictures to train on, and others with classes for validation or test
-  std::int64_t side = 0;      ///< usual length of the shorter side in pixels, from some training pictures; 0: unknown
+  UsualShape shape;           ///< of some training pictures
 };
 
 /// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_split_folders.

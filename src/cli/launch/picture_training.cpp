@@ -191,7 +191,7 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the user set the length
   return choose_training({.pictures = training_pictures(),
-                          .side = pictures_.side,
+                          .shape = pictures_.shape,
                           .seconds = seconds,
                           .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
                           .batch_size = batch_size(),
@@ -273,6 +273,11 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                       .directory = trial_directory()});
   TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
+  if (choice.fit == Fit::squash && !request_.given.has_fit) {
+    say(fmt::format(
+        "the longer side of most pictures is more than {:.1f} times the shorter: --fit squash shows them whole",
+        longest_cropped));
+  }
   network_of(choice.candidate);  // checks the size
   if (given_size) check_evaluates(choice.candidate, *given_size);
   choice.eval_image_size = given_size ? *given_size : evaluation_size_for(choice.candidate);

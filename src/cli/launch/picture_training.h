@@ -23,6 +23,7 @@ struct GivenOptions {
   std::optional<std::int64_t> image_size, eval_image_size, global_batch, max_steps;
   double epochs = 0.0;             ///< 0: not given
   bool has_preprocessing = false;  ///< --preprocessing is given
+  bool has_fit = false;            ///< --fit is given
   bool keeps_best = true;
   bool wants_cpu = false;  ///< true also if the environment requests a CPU
 

@@ -103,6 +103,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
                         .batch_size = input.batch_size,
                         .seconds = input.seconds.value_or(0.0),
                         .fine_tunes = input.fine_tunes,
+                        .fit = input.shape.elongation > longest_cropped ? Fit::squash : Fit::crop,
                         .preprocessing = input.preprocessing};
   const double epochs = input.fine_tunes ? wanted_fine_tuning_epochs : wanted_epochs;
   if (!input.seconds) {
@@ -118,7 +119,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     }
   };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
-    const bool would_enlarge = input.side > 0 && candidates[i].image_size > input.side;
+    const bool would_enlarge = input.shape.side > 0 && candidates[i].image_size > input.shape.side;
     if (would_enlarge || takes_too_long(candidates[i])) break;
     choice.candidate = candidates[i];
   }
@@ -157,6 +158,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("min-crop-area", 0.5);
+  set("fit", text_of(fit_choices, choice.fit));
   if (!choice.preprocessing.empty()) {
     set("preprocessing", choice.preprocessing);
   } else if (has_op(network_of(choice.candidate), attention_op)) {

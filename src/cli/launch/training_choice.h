@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/images/view.h"
 #include "carillon/models/network.h"
 
 namespace carillon {
@@ -48,9 +49,18 @@ struct FixedChoices {
   std::optional<std::int64_t> image_size;
 };
 
+/// The median shape of pictures.
+struct UsualShape {
+  std::int64_t side = 0;    ///< length of the shorter side in pixels; 0: unknown
+  double elongation = 1.0;  ///< ratio of the longer side to the shorter
+};
+
+/// A centre crop cuts more than a third of pictures that are more elongated, so that they are squashed instead.
+inline constexpr double longest_cropped = 1.5;
+
 struct ChoiceInput {
   std::int64_t pictures = 0;      ///< for training
-  std::int64_t side = 0;          ///< usual length of their shorter side in pixels; 0: unknown
+  UsualShape shape = {};          ///< of the pictures
   std::optional<double> seconds;  ///< time for the training; nullopt: the rule's own budget
   /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
@@ -65,6 +75,7 @@ struct TrainingChoice {
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   double seconds = 0.0;         ///< the time for the training
   bool fine_tunes = false;
+  Fit fit = Fit::crop;
   std::string preprocessing = {};    ///< empty: the usual one of the network
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
 };

@@ -3,7 +3,6 @@
 
 #include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
-#include "kernels/dropout/dropout.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/option_values.h"
 #include "src/data/decode/dataset_info.h"
@@ -22,12 +21,6 @@ void declare(OptionSet& set, ModelOptions& o) {
           "use the running statistics in all batch norms, and keep them; scales and shifts are still trained",
           Scope::result);
   set.add("seed", o.seed, "seed of initial variables, sample order and augmentation", Scope::result);
-}
-
-void check(const ModelOptions& o, const Graph& graph) {
-  const auto drops = [](const Graph::Node& node) { return node.type == &drop_path_op; };
-  if (o.drop_path == 0.0 || std::ranges::any_of(graph.nodes(), drops)) return;
-  fail(ExitCode::usage, "--drop-path: the network {} has no residual blocks (omit --drop-path)", o.name);
 }
 
 void declare_network(OptionSet& set, ModelOptions& o, const std::vector<std::string>& names) {

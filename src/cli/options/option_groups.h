@@ -41,8 +41,6 @@ void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
 void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
 
 void declare(OptionSet& set, ModelOptions& options);
-/// Checks the options against the graph of the network, for training.
-void check(const ModelOptions& options, const Graph& graph);
 /// --model. `names`: its values.
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 

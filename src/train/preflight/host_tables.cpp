@@ -132,12 +132,12 @@ std::string rank_table(const std::vector<RankFacts>& ranks) {
 
 std::string host_table(const std::vector<RankFacts>& ranks) {
   std::vector<std::vector<std::string>> rows{
-      {"host", "ranks", "CPU quota", "memory free", "/dev/shm free", "network interfaces"}};
+      {"host", "ranks", "memory free", "/dev/shm free", "CPU quota", "network interfaces"}};
   for (const RankFacts& facts : ranks) {
     if (!facts.tells_of_host) continue;
-    rows.push_back({facts.host, fmt::format("{:>5}", ranks_on(facts.host, ranks)),
-                    facts.quota > 0.0 ? fmt::format("{:.3g} cores", facts.quota) : "none", size_text(facts.memory),
-                    size_text(facts.dev_shm), fmt::format("{}", fmt::join(facts.interfaces, ", "))});
+    rows.push_back({facts.host, fmt::format("{:>5}", ranks_on(facts.host, ranks)), size_text(facts.memory),
+                    size_text(facts.dev_shm), facts.quota > 0.0 ? fmt::format("{:.3g} cores", facts.quota) : "none",
+                    fmt::format("{}", fmt::join(facts.interfaces, ", "))});
   }
   return table(rows);
 }
