@@ -24,7 +24,8 @@ class OwnRanks : public ProgramFixture {
            " --train-dir " + path(run) + " " + more;
   }
   /// The first lines of a script in place of mpirun.
-  static constexpr const char* stub = "#!/bin/sh\n[ \"$1\" != --version ] || exit 1\n";
+  static constexpr const char* stub =
+      "#!/bin/sh\nif [ \"$1\" = --version ]; then PATH=${PATH#*:}; exec mpirun --version; fi\n";
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
 };
 
@@ -80,9 +81,12 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
 /// As a step of srun without PMIx sets them: Open MPI would look for its launcher.
 TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   const std::string step = "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 SLURM_PROCID=0 ";
-  const Outcome alone = run(train("alone", ""), step + "SLURM_STEP_NUM_TASKS=1 ");
-  EXPECT_EQ(alone.code, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("; 1 rank on"));
+  for (const std::string& launcher :
+       {step + "SLURM_STEP_NUM_TASKS=1 ", std::string("SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 ")}) {
+    const Outcome alone = run(train("alone", "--fresh"), launcher);
+    EXPECT_EQ(alone.code, 0) << alone.output;
+    EXPECT_THAT(alone.output, HasSubstr("; 1 rank on"));
+  }
   expect_one_line(run(train("several", ""), step + "SLURM_STEP_NUM_TASKS=2 "), ExitCode::usage,
                   "mnist_train: Slurm started 2 tasks, but MPI sees only this one: use srun --mpi=pmix");
   // A rank has the variables of its mpirun, and so have the programs that it starts.
@@ -173,6 +177,9 @@ TEST_F(OwnRanks, RefuseTheMpirunOfAnotherMpi) {
   EXPECT_EQ(doctor.code, 64) << doctor.output;
   EXPECT_THAT(doctor.output, HasSubstr(refusal));
   EXPECT_FALSE(std::filesystem::exists(path("run")));
+  std::filesystem::permissions(write("mpirun", "#!/bin/sh\nexit 255\n"), std::filesystem::perms::owner_all);
+  expect_one_line(run(train("run", "--ranks 2"), instead), ExitCode::usage,
+                  "mpirun (it states no version) is not the mpirun of Open MPI ");
 }
 
 }  // namespace

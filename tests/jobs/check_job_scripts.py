@@ -195,7 +195,7 @@ class RepeatErrorTest(ScriptTest):
     def errors(self, code, line):
         """The lines on stderr if the program reports `line` and ends with `code`, and mpirun prints its own lines then."""
         keep = f'echo "{line}" | tee -a "$CARILLON_ERROR_FILE" >&2\n' if line else ""
-        version = "if [[ $1 == --version ]]; then exit 1; fi\n"
+        version = "if [[ $1 == --version ]]; then echo 'mpirun (Open MPI) 4.1.0'; exit; fi\n"
         self.stub("mpirun", f"#!/usr/bin/env bash\n{version}{keep}echo 'Primary job terminated normally' >&2\nexit {code}\n")
         environment = os.environ | {"PATH": f"{self.work}:{os.environ['PATH']}", "TMPDIR": str(self.work)}
         command = [BIN / "carillon", "launch", "--program", "mpirun", "--", "mpirun"]

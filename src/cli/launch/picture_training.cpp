@@ -21,6 +21,7 @@
 #include "src/report/console.h"
 #include "src/report/metrics.h"
 #include "src/train/checkpointing/run_checkpoints.h"
+#include "src/train/checkpointing/torch_weights.h"
 
 namespace carillon {
 namespace {
@@ -203,8 +204,9 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
 
 std::vector<std::string> PictureTraining::initial_weights() const {
   if (!given_network_) return {};
-  const std::string last_layer = network_of({*given_network_, fine_tuning_sizes().front()}).output;
-  return {"--init-from", request_.from, "--init-exclude", last_layer + "/*"};
+  const Network network = network_of({*given_network_, fine_tuning_sizes().front()});
+  const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
+  return {"--init-from", request_.from, "--init-exclude", last_layer(graph.parameters()) + "/*"};
 }
 
 Conversion PictureTraining::conversion(const std::string& shorter) const {

@@ -72,12 +72,11 @@ void check_mpirun() {
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) return;
   const std::string version = first_line_of(mpirun), library = comm_libraries().front().version;
-  if (version.empty()) return;  // it cannot say: then its own error says more
   const std::string major = library.substr(0, library.find('.') + 1);
   if (version.find("(Open MPI) " + major) != std::string::npos) return;
   fail(ExitCode::usage,
        "{} ({}) is not the mpirun of Open MPI {}, which this program uses: put the folder of that mpirun first in PATH",
-       mpirun.string(), version, library);
+       mpirun.string(), version.empty() ? "it states no version" : version, library);
 }
 
 std::vector<std::string> Launch::command(const std::string& program, const std::vector<std::string>& options) const {

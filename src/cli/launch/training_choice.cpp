@@ -222,7 +222,7 @@ std::string network_in(const std::string& file) {
   const std::string name = network_of_weight_file(file, networks);
   const Network& network = *std::ranges::find(networks, name, &Network::name);
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
-  read_weight_file(file, network, graph.parameters(), graph.buffers(), {network.output + "/*"});
+  read_weight_file(file, network, graph.parameters(), graph.buffers(), {last_layer(graph.parameters()) + "/*"});
   return name;
 }
 

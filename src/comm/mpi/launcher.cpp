@@ -79,6 +79,8 @@ void leave_launcher() {
     if (belongs_to_launcher(name)) names.emplace_back(name);
   }
   for (const std::string& name : names) unsetenv(name.c_str());
+  // Without the job, Open MPI's MPI_Init would look for the nodes of a step.
+  if (!is_set("SLURM_JOBID") && !is_set("SLURM_JOB_ID")) unsetenv("SLURM_NODELIST");
 }
 
 void check_launcher() {

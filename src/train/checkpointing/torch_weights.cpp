@@ -198,6 +198,11 @@ std::string network_of_weight_file(const std::filesystem::path& path, const std:
   fail(ExitCode::data, "{}: its arrays are those of none of these networks: {}", path.string(), fmt::join(names, ", "));
 }
 
+std::string last_layer(const std::vector<ParameterSpec>& variables) {
+  const std::string& name = variables.back().name;
+  return name.substr(0, name.rfind('/'));
+}
+
 CheckpointState read_weight_file(const std::filesystem::path& path, const NetworkDescription& network,
                                  const std::vector<ParameterSpec>& variables, const std::vector<BufferSpec>& buffers,
                                  const std::vector<std::string>& excluded,
@@ -242,9 +247,9 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const Networ
       continue;
     }
     if (entry.shape != torch_shape(array.shape)) {
-      const bool is_of_output = array.name->starts_with(network.output + "/");
-      const std::string hint =
-          is_of_output ? fmt::format(" (for other classes: --init-exclude '{}/*')", network.output) : "";
+      const std::string layer = last_layer(variables);
+      const bool is_of_output = array.name->starts_with(layer + "/");
+      const std::string hint = is_of_output ? fmt::format(" (for other classes: --init-exclude '{}/*')", layer) : "";
       fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {}{}", path.string(), entry.name, shape_text(entry.shape),
            model, shape_text(torch_shape(array.shape)), hint);
     }

@@ -33,6 +33,9 @@ const Network* network_with(const std::vector<TorchArray>& arrays, const std::ve
 /// damaged); no_input, io.
 std::string network_of_weight_file(const std::filesystem::path& path, const std::vector<Network>& networks);
 
+/// The name of the layer that has the last of the variables, for example "logits". Its values depend on the classes.
+std::string last_layer(const std::vector<ParameterSpec>& variables);
+
 /// Reads the variables and buffers of `network` from the file, except those with a name that matches one of `excluded`;
 /// the file may lack these. If all names in the file have a common prefix, such as "module.", ignores it and calls
 /// `note` with one line. Resizes the position embeddings of a vision transformer for another image size. Errors: usage
