@@ -74,28 +74,32 @@ else
   echo "tests: NOT TESTED: the build with the GPU tower; the headers of cudnn-frontend could not be installed" >&2
 fi
 
-# The other builds run while the tests of the CPU build run. They have the lowest priority, so that no test is delayed.
+# The other builds, and their tests without MPI, run while the tests of the CPU build run. They have the lowest priority,
+# so that no test is delayed. Tests with MPI detect ranks that stall, so they run alone.
 log=$(mktemp)
 set -m  # a separate process group, so that the trap below can end all of it
 (
   set -e
   renice -n 19 "$BASHPID" >/dev/null
   for other in "${others[@]}"; do
-    if [[ $other == fuzz ]]; then build_fuzz_targets "$build-fuzz"; else build_into "$build-cuda" ON differing_tests; fi
+    if [[ $other == fuzz ]]; then
+      build_fuzz_targets "$build-fuzz"
+      run_tests "$build-fuzz" --label-regex fuzz "$@"
+    else
+      build_into "$build-cuda" ON differing_tests
+      run_tests "$build-cuda" --label-exclude "$excluded|^cpu$|^mpi$" "$@"
+    fi
   done
 ) >"$log" 2>&1 &
-builder=$!
+others_job=$!
 set +m
-trap 'kill -- "-$builder" 2>/dev/null || true; rm -f "$log"' EXIT
+trap 'kill -- "-$others_job" 2>/dev/null || true; rm -f "$log"' EXIT
 run_tests "$build" --label-exclude "$excluded" "$@"
-if ! wait "$builder"; then
+if ! wait "$others_job"; then
   cat "$log" >&2
   exit 1
 fi
-for other in "${others[@]}"; do
-  if [[ $other == fuzz ]]; then
-    run_tests "$build-fuzz" --label-regex fuzz "$@"
-  else
-    run_tests "$build-cuda" --label-exclude "$excluded|^cpu$" "$@"
-  fi
-done
+grep -E '^tests: |tests passed|^Total Test time' "$log" || true  # nothing without other builds
+if [[ " ${others[*]} " == *" cuda "* ]]; then
+  run_tests "$build-cuda" --label-exclude "$excluded|^cpu$" --label-regex '^mpi$' "$@"
+fi
