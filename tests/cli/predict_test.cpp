@@ -1,10 +1,13 @@
 // carillon_predict with a network of mnist_train: the images that the network sees, and the JSON output.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
+#include "src/core/csv.h"
 #include "src/images/picture.h"
 #include "tests/cli/predictions.h"
 #include "tests/data/program_fixture.h"
@@ -63,6 +66,22 @@ TEST_F(PredictTest, JsonNamesEachClassWithItsIndexAndProbabilityTheLikeliestFirs
   }
   EXPECT_THAT(indices, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_NEAR(sum, 1.0, 1e-9);
+}
+
+TEST_F(PredictTest, CsvHasALineForEachPictureWithAColumnForEachClass) {
+  const std::string picture = put("red, bright.png", {255, 0, 0});
+  const std::string command = "carillon_predict --checkpoint " + path("digits") + " --csv '" + picture + "'";
+  write("table.csv", run(command).output);
+  const CsvTable table = read_csv(path("table.csv"), "table", 1 << 20);
+  EXPECT_THAT(table.header, testing::ElementsAre("file", "class", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
+  ASSERT_EQ(table.rows.size(), 1u);
+  const std::vector<std::string>& cells = table.rows[0].cells;
+  EXPECT_EQ(cells[0], picture);
+  std::vector<double> probabilities;
+  for (std::size_t i = 2; i < cells.size(); ++i) probabilities.push_back(csv_number(cells[i]).value_or(-1.0));
+  EXPECT_EQ(cells[1], std::to_string(std::ranges::max_element(probabilities) - probabilities.begin()));
+  EXPECT_NEAR(std::accumulate(probabilities.begin(), probabilities.end(), 0.0), 1.0, 1e-4);
+  EXPECT_EQ(run(command + " --json").code, 64);
 }
 
 /// The options of a checkpoint decide the image size. A wrong size must not take all memory of the host.

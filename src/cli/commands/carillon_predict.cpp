@@ -25,6 +25,7 @@
 #include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_set.h"
+#include "src/core/csv.h"
 #include "src/core/text.h"
 #include "src/data/convert/folder_scan.h"
 #include "src/data/convert/picture_file.h"
@@ -166,7 +167,7 @@ struct PredictOptions {
   std::string checkpoint, images;
   std::int64_t top = 3, batch_size = 32, threads = 0;
   double threshold = 0.5;
-  bool json = false, raw_weights = false, test_time_augmentation = false;
+  bool json = false, csv = false, raw_weights = false, test_time_augmentation = false;
 };
 
 void declare(OptionSet& set, PredictOptions& o) {
@@ -175,6 +176,9 @@ void declare(OptionSet& set, PredictOptions& o) {
   set.add("threshold", o.threshold, OptionSet::Interval::unit,
           "probability, 0 to 1, from which a label is printed (multilabel)");
   set.add("json", o.json, "print a JSON object per picture, on one line");
+  set.add("csv", o.csv,
+          "print a table with a line per picture: the file, the most probable class (classification), and a column for "
+          "each class, label or number");
   set.add("raw-weights", o.raw_weights,
           "predict with the variables in place of their moving averages (if --moving-average-decay was above 0)");
   set.add("test-time-augmentation", o.test_time_augmentation,
@@ -233,6 +237,23 @@ struct ReadImages {
   }
 };
 
+void print_csv_header(const PicturePredictor& predictor) {
+  std::string line = predictor.target() == TargetKind::class_index ? "file,class" : "file";
+  for (std::size_t i = 0; i < predictor.class_count(); ++i) line.append(",").append(csv_field(predictor.class_name(i)));
+  fmt::print("{}{}", line, csv_line_end);
+}
+
+/// `values`: one for each class, label or number.
+void print_csv_line(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& values) {
+  std::string line = csv_field(file.string());
+  if (predictor.target() == TargetKind::class_index) {
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+    line.append(",").append(csv_field(predictor.class_name(best)));
+  }
+  for (const double value : values) line += fmt::format(",{:.6g}", value);
+  fmt::print("{}{}", line, csv_line_end);
+}
+
 void print_numbers(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& numbers,
                    const PredictOptions& options) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
@@ -250,6 +271,7 @@ void print_numbers(const PicturePredictor& predictor, const fs::path& file, cons
 
 void print_prediction(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& probabilities,
                       const PredictOptions& options) {
+  if (options.csv) return print_csv_line(predictor, file, probabilities);
   if (predictor.target() == TargetKind::numbers) return print_numbers(predictor, file, probabilities, options);
   std::vector<std::size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -300,6 +322,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
                                    .test_time_augmentation = options.test_time_augmentation};
   PicturePredictor predictor(loaded, settings, *device);
   const std::size_t bytes = predictor.image_shape().bytes();
+  if (options.csv) print_csv_header(predictor);
   std::vector<std::uint8_t> kept;
   ExitCode code = ExitCode::done;
   for (std::size_t first = 0; first < files.size(); first += settings.batch_size) {
@@ -353,6 +376,7 @@ int predict_main(int argc, char** argv) {
   }
   for (const std::string& line : set.misspelt_variables()) print_warning(line);
   if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");
+  if (options.json && options.csv) fail(ExitCode::usage, "--json and --csv contradict each other: give one of them");
   if (places.empty()) fail(ExitCode::usage, "no pictures: name files or folders (see --help)");
   return predict(options, places);
 }
