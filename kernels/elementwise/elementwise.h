@@ -7,11 +7,11 @@
 //   scale   y = factor x                                                       dx = factor dy
 //   add     y = a + b                                                          da = dy, db = dy
 //   fork    y_k = x, k = 0 ... readers - 1, in x's memory                      dx = dy_0 + dy_1 + ..., in this order
-//   parameter_sum   computes nothing in forward                                dw = dw + dy_0 + dy_1 + ..., in this
-//   order
+//   parameter_sum   computes nothing in forward                                dw = dw + dy_0 + dy_1 + ..., in order
 //
-// All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
-// accurate to a relative error of 4e-7. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
+// All tensors of an op have one shape; with operands of other shapes, `add` is the op broadcast. relu, scale, add (da)
+// and fork write dx to the memory of dy. gelu and silu are accurate to a relative error of 4e-7. In bf16, gelu is less
+// accurate (GeluForBf16 in functions.h).
 //
 // Other ops take over activations from their neighbours (src/graph/passes.h). batch_norm takes over any activation, and
 // also an addition. dense and conv2d with biases, max_pool and add take over a ReLU.

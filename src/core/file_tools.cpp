@@ -26,13 +26,14 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 }
 
 Descriptor open_predictable(const std::filesystem::path& path, int flags) {
-  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
   struct stat status {};
   if (!file) {
     if (errno == ENXIO) errno = ELOOP;  // a FIFO without a reader, or a socket
     return file;
   }
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
+  file = {};  // before errno is set
   errno = ELOOP;
   return {};
 }

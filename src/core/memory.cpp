@@ -30,14 +30,19 @@ std::optional<std::uint64_t> machine_bytes(const std::string& line) {
 
 std::uint64_t less(std::uint64_t whole, std::uint64_t part) { return whole - std::min(whole, part); }
 
-/// The limit of the address space (ulimit -v), without the addresses that the process uses already. Libraries and
-/// stacks of threads use addresses without memory, too.
-std::uint64_t free_address_bytes() {
+/// The limit of the address space (ulimit -v).
+std::uint64_t address_bytes() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? limit.rlim_cur : unlimited;
+}
+
+/// The addresses that the process does not use yet. Libraries and stacks of threads use addresses without memory, too.
+std::uint64_t free_address_bytes() {
+  if (address_bytes() == unlimited) return unlimited;
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  return less(limit.rlim_cur, pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
+  return less(address_bytes(), pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
 }
 
 }  // namespace
@@ -50,9 +55,9 @@ std::uint64_t available_memory_bytes() {
 
 std::uint64_t total_memory_bytes() {
   const auto memory = machine_bytes("MemTotal:");
-  if (!memory) return free_address_bytes();
+  if (!memory) return address_bytes();
   const std::uint64_t swap = machine_bytes("SwapTotal:").value_or(0);
-  std::uint64_t least = std::min(*memory + swap, free_address_bytes());
+  std::uint64_t least = std::min(*memory + swap, address_bytes());
   for (const MemoryLimit& limit : memory_limits()) {
     least = std::min(least, std::min(limit.bytes, *memory) + std::min(limit.swap_bytes.value_or(swap), swap));
   }

@@ -32,7 +32,7 @@ void bound_spinning();
 /// does not need denormals: the smallest normal float is 1.2e-38.
 void flush_denormals();
 
-/// Writes the text that stdout has buffered. A pipe that its reader has closed is no error: `head` wants no more.
+/// Writes the text that stdout has buffered. A closed pipe is no error: its reader, such as `head`, has ended.
 /// Errors: io.
 void flush_stdout();
 

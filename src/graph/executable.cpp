@@ -25,7 +25,6 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
 std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value,
                                                       DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;
-  if (value.gradient_of >= 0) return std::nullopt;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
   // OpTensors::input_gradient_sums belongs to input 0, and the biases to output 0.
   if (&graph.values()[reader.inputs[0]] != &value) return std::nullopt;
@@ -35,6 +34,10 @@ std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const 
   if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return std::nullopt;
   const std::optional<int> summed = column_summed_parameter(*producer.definition);
   if (!summed || !sums_input_gradient(kind, value.shape)) return std::nullopt;
+  // The memory of a gradient value is planned from the producer's backward on, and the reader runs before it.
+  if (!producer.gradient_values.empty() && producer.gradient_values.at(static_cast<std::size_t>(*summed)) >= 0) {
+    return std::nullopt;
+  }
   return static_cast<std::size_t>(*summed);
 }
 

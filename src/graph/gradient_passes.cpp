@@ -107,35 +107,31 @@ void share_gradients(Graph& graph) {
 
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
-  std::vector<int> first_ops(graph.parameters().size(), -1), sums(graph.parameters().size(), -1);
-  std::vector<Graph::Node> all_sums;
-  std::vector<std::vector<int>> sums_before(nodes.size());  // indices in all_sums, by node
+  std::vector<int> first_op(graph.parameters().size(), -1);
+  std::vector<std::vector<int>> gradients(graph.parameters().size());  // values of the later ops, by parameter
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {
       const int parameter = nodes[i].parameters[k];
-      if (first_ops[parameter] < 0) {
-        first_ops[parameter] = static_cast<int>(i);
+      if (first_op[parameter] < 0) {
+        first_op[parameter] = static_cast<int>(i);
         continue;
       }
-      if (sums[parameter] < 0) {
-        sums[parameter] = static_cast<int>(all_sums.size());
-        sums_before[first_ops[parameter]].push_back(sums[parameter]);
-        all_sums.push_back({.name = graph.parameters()[parameter].name + "/sum",
-                            .definition = parameter_sum.definition,
-                            .inputs = {},
-                            .outputs = {},
-                            .parameters = {parameter},
-                            .buffers = {},
-                            .traits = parameter_sum.traits});
-      }
-      const int value = graph.add_gradient_value(parameter).index;
-      all_sums[sums[parameter]].outputs.push_back(value);
+      gradients[parameter].push_back(graph.add_gradient_value(parameter).index);
       nodes[i].gradient_values.resize(nodes[i].parameters.size(), -1);
-      nodes[i].gradient_values[k] = value;
+      nodes[i].gradient_values[k] = gradients[parameter].back();
     }
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    for (const int sum : sums_before[i]) with_sums.push_back(std::move(all_sums[sum]));
+    for (const int parameter : nodes[i].parameters) {
+      if (first_op[parameter] != static_cast<int>(i) || gradients[parameter].empty()) continue;
+      with_sums.push_back({.name = graph.parameters()[parameter].name + "/sum",
+                           .definition = parameter_sum.definition,
+                           .inputs = {},
+                           .outputs = gradients[parameter],
+                           .parameters = {parameter},
+                           .buffers = {},
+                           .traits = parameter_sum.traits});
+    }
     with_sums.push_back(std::move(nodes[i]));
   }
   graph.replace_nodes(std::move(with_sums));

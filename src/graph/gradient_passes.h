@@ -11,10 +11,10 @@
 //   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU it has
 //                                one memory, so that the addition copies nothing.
 //   sum_parameter_gradients      Several ops share a parameter. Each op has its own gradient of the parameter, and an
-//   op
-//                                adds the gradients.
+//                                op adds the gradients.
 //
-// If the switch shared_gradients (src/device/cuda_backend.h) is off, only insert_forks runs on a GPU.
+// If the switch shared_gradients (src/device/cuda_backend.h) is off, only insert_forks and sum_parameter_gradients
+// run on a GPU.
 #pragma once
 
 #include "carillon/graph/graph.h"

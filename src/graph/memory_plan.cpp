@@ -114,9 +114,17 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
       gradients.push_back({bytes});
       continue;
     }
+    if (value.gradient_of >= 0) {  // its reader writes the gradient, even if the parameter does not train
+      const int reader = value.readers.front();
+      values.push_back({bytes});
+      gradients.push_back({bytes});
+      if (training && has_backward(graph, reader)) {
+        gradients.back() = {bytes, backward_time(reader), backward_time(value.producer)};
+      }
+      continue;
+    }
     const int last_reader = value.readers.empty() ? -1 : value.readers.back();
     Lifetime life{bytes, times[value.producer], times[std::max(value.producer, last_reader)]};
-    if (value.gradient_of >= 0) life = {bytes};
     Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
       const Graph::Node& producer = graph.nodes()[value.producer];
@@ -125,8 +133,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
       if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }
     for (const int reader : value.readers) {
-      if (value.gradient_of < 0 && training && has_backward(graph, reader) &&
-          graph.nodes()[reader].definition->backward_needs().inputs) {
+      if (training && has_backward(graph, reader) && graph.nodes()[reader].definition->backward_needs().inputs) {
         life.last = std::max(life.last, backward_time(reader));
       }
     }

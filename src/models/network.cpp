@@ -27,12 +27,15 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
-/// The output of the op that reads the records. Errors: data (there is no such op).
+/// The output of the op that reads the records. Errors: data (there is not exactly one such op).
 Value images_of(const Graph& graph, const Network& network) {
   const auto reads_records = [](const Graph::Node& node) { return node.type != nullptr && node.type->reads_records; };
   const auto found = std::ranges::find_if(graph.nodes(), reads_records);
   if (found == graph.nodes().end()) {
     fail(ExitCode::data, "no op of the network {} reads its input '{}'", network.name, network.input);
+  }
+  if (std::ranges::count_if(graph.nodes(), reads_records) > 1) {
+    fail(ExitCode::data, "several ops of the network {} read its input '{}'", network.name, network.input);
   }
   return {found->outputs.front()};
 }

@@ -16,8 +16,8 @@
 namespace carillon {
 namespace {
 
-/// Residual stages: the four stages of a ResNet. Source: He, Zhang, Ren, Sun, "Deep residual learning for image
-/// recognition", 2016; the stride of a bottleneck is in its 3x3 convolution (v1.5, as in torchvision).
+/// Residual stages: the four stages of a ResNet. The stride of a bottleneck is in its 3x3 convolution (v1.5, as in
+/// torchvision).
 ///
 ///   block        layers                                   output
 ///   basic        3x3 f, 3x3 f                             f channels

@@ -85,6 +85,10 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
   onnx::Graph& graph = *model.mutable_graph();
   graph.set_name(network.name);
   const ImageShape& image = network.image;
+  for (const std::string_view output : {"logits", "probabilities", "numbers"}) {
+    if (network.input == output)
+      fail(ExitCode::usage, "its input '{}' has the name of an output of ONNX models", output);
+  }
   OnnxWriter::describe(network.input, {image.channels, image.height, image.width}, *graph.add_input());
 
   Graph ops(1, Arithmetic::fp32, {.image = image, .training = false});

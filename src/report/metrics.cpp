@@ -195,7 +195,8 @@ std::vector<Field> pace_fields(const PacePoint& point) {
   return {{"step", point.step},
           {"schedule_step", point.schedule_step},
           {"planned_steps", point.last_step},
-          {"seconds_used", point.seconds}};
+          {"seconds_used", point.seconds},
+          {"time_budget", point.time_budget}};
 }
 
 std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std::int64_t last_step) {
@@ -206,10 +207,13 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       if (!record.is_object()) continue;
       const std::optional<std::int64_t> step = count_in(record, "step"), planned = count_in(record, "planned_steps");
-      const double at = number_or(record, "schedule_step", -1.0), seconds = number_or(record, "seconds_used", -1.0);
-      const bool is_sound = step && planned && *step >= 0 && *step <= *planned && at >= 0.0 && seconds >= 0.0;
+      const double at = number_or(record, "schedule_step", -1.0), seconds = number_or(record, "seconds_used", -1.0),
+                   budget = number_or(record, "time_budget", -1.0);
+      const bool is_sound =
+          step && planned && *step >= 0 && *step <= *planned && at >= 0.0 && seconds >= 0.0 && budget > 0.0;
       if (!is_sound || *step > last_step) continue;
-      return PacePoint{.step = *step, .schedule_step = at, .last_step = *planned, .seconds = seconds};
+      return PacePoint{
+          .step = *step, .schedule_step = at, .last_step = *planned, .seconds = seconds, .time_budget = budget};
     }
   } catch (const Error&) {  // as if there were no file
   }

@@ -93,6 +93,7 @@ struct PacePoint {
   double schedule_step = 0.0;  ///< position in the schedule at `step`
   std::int64_t last_step = 0;  ///< global step at which the run will end
   double seconds = 0.0;        ///< time that all starts of the run used before `step`
+  double time_budget = 0.0;    ///< --time-budget
 };
 
 /// The fields of its line in metrics.jsonl.

@@ -290,7 +290,8 @@ TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
           << line;
     }
   }
-  EXPECT_THAT(run(command).output, HasSubstr(", where --time-budget 1.5 ended the run (--fresh starts over)"));
+  EXPECT_THAT(run(command).output,
+              HasSubstr(", where --time-budget 1.5 or --max-steps ended the run (--fresh starts over)"));
 }
 
 TEST_F(ImageProgramsTest, LogTheLossForTensorBoardWithEachConsoleLine) {

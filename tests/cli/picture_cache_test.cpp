@@ -35,7 +35,7 @@ class PictureCache : public testing::Test {
     fs::copy_file(fs::path(CARILLON_TEST_SAMPLES) / "../pictures/colour.png", root_ / "pictures" / name,
                   fs::copy_options::overwrite_existing);
   }
-  PictureFolder look() const { return look_through(root_ / "pictures"); }
+  PictureFolder look() const { return look_through({root_ / "pictures"}); }
   bool convert(std::vector<std::string> options = {"--validation-share", "0.25"}) const {
     PictureFolder pictures = look();
     return convert_if_changed(pictures, {data(), std::move(options)}, FolderLock(data()), tfrecord_convert);
@@ -102,7 +102,7 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   EXPECT_TRUE(is_marked());
   EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // without reading the pictures
   fs::rename(root_ / "pictures", root_ / "moved");
-  PictureFolder moved = look_through(root_ / "moved");
+  PictureFolder moved = look_through({root_ / "moved"});
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
@@ -221,7 +221,7 @@ TEST_F(PictureCache, APathThatIsNotUtf8IsRefused) {
   const fs::path folder = root_ / "caf\xe9";
   fs::create_directories(folder);
   try {
-    look_through(folder);
+    look_through({folder});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
@@ -251,7 +251,7 @@ TEST_F(PictureCache, AFolderWithoutPicturesIsMissingInput) {
   fs::create_directories(root_ / "nothing");
   for (const fs::path& folder : {root_ / "nothing", root_ / "absent"}) {
     try {
-      look_through(folder);
+      look_through({folder});
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::no_input);

@@ -7,7 +7,6 @@
 
 #include "carillon/core/sum_in_order.h"
 #include "src/comm/allreduce/communicators.h"
-#include "src/core/lost_rank.h"
 #include "src/device/cpu_device.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/comm/placed_ranks.h"
@@ -161,7 +160,7 @@ TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
       limited->finish(device_.stream());
       ADD_FAILURE() << "did not wait";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), lost_rank);
+      EXPECT_EQ(error.code(), ExitCode::lost_rank);
       const std::string what = error.what(), name = fmt::format("waited 0.2 s for rank {} in ", last);
       if (hosts_ == std::vector{0, 0, 1, 1} && mpi.rank() == 0) {
         EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // which waits for rank 3

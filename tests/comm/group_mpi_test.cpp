@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "src/comm/transport/groups.h"
-#include "src/core/lost_rank.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/op_harness.h"
 
@@ -125,7 +124,7 @@ void expect_to_miss_the_last_rank(const std::string& operation, const Call& call
       call();
       ADD_FAILURE() << operation << " did not wait";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), lost_rank);
+      EXPECT_EQ(error.code(), ExitCode::lost_rank);
       EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in {}", last, operation));
     }
     const auto waited = std::chrono::steady_clock::now() - start;

@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "src/comm/allreduce/communicators.h"
-#include "src/core/lost_rank.h"
 #include "src/device/cpu_device.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/float_arrays.h"
@@ -126,7 +125,7 @@ TEST_F(SharedHostMemoryTest, ARankThatNeverComesToMeetIsNamedWithinTheLimit) {
       memory.meet();
       ADD_FAILURE() << "did not wait";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), lost_rank);
+      EXPECT_EQ(error.code(), ExitCode::lost_rank);
       EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in a training step", last));
     }
   }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/core/lost_rank.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
@@ -51,7 +50,7 @@ class StallDetectorTest : public ::testing::Test {
     try {
       repeat_for(longest, [&](double seconds) { stall_detector.still_waiting("averaging", ranks, seconds); });
     } catch (const Error& error) {
-      return error.code() == lost_rank ? error.what() : "another exit code";
+      return error.code() == ExitCode::lost_rank ? error.what() : "another exit code";
     }
     return "";
   }

@@ -198,6 +198,14 @@ TEST_F(AdviceTest, OnAFormatThatIsNotReadHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
+/// The name is that of the converted copy.
+TEST_F(AdviceTest, OnAFormatThatIsNotReadHelpsIfTheNameIsThatOfAPng) {
+  put_classes(2);
+  put("in/bee/phone.png", box + "ftypheic....");
+  expect_advice_helps(convert(), "heif-convert");
+  EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
+}
+
 TEST_F(AdviceTest, OnAFormatThatIsNotReadHelpsIfAListNamesTheFile) {
   put_classes(1);
   put("in/bee/phone.heic", box + "ftypheic....");

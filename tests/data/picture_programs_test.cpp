@@ -140,9 +140,9 @@ TEST_F(PictureProgramsTest, ClassesWithFewPicturesAreNamed) {
   for (int i = 0; i < 10; ++i) put(fmt::format("in/cow/{}.jpg", i), picture("colour.jpg"));
   EXPECT_THAT(run(convert()).output,
               HasSubstr("tfrecord_convert: few pictures to train on, fewer than 10 per class: ant (9), bee (9)\n"));
-  for (int i = 0; i < 7; ++i) put(fmt::format("many/{}/0.jpg", i), picture("colour.jpg"));
-  EXPECT_THAT(run("tfrecord_convert images --input " + path("many") + " --output " + path("seven")).output,
-              HasSubstr("0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 2 more\n"));
+  for (int i = 0; i < 12; ++i) put(fmt::format("many/{:02}/0.jpg", i), picture("colour.jpg"));
+  EXPECT_THAT(run("tfrecord_convert images --input " + path("many") + " --output " + path("twelve")).output,
+              HasSubstr("07 (1), 08 (1), 09 (1) and 2 more\n"));
 }
 
 TEST_F(PictureProgramsTest, OrientedPicturesAreStoredUnchangedWithTheSizeThatIsShown) {

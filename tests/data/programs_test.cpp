@@ -151,6 +151,23 @@ TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
                  directory_.string() + ": holds no file t10k-labels-idx1-ubyte, with or without .gz");
 }
 
+/// Files of different sets have the same names and lengths.
+TEST_F(ProgramsTest, TwoSetsInOneFolderAreNotMixed) {
+  write_idx();
+  for (const char* const set : {"digits", "clothes"}) {
+    std::filesystem::create_directories(path(set));
+    for (const char* const file :
+         {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+      std::filesystem::copy_file(path(file), path(std::string(set) + "/" + file));
+    }
+  }
+  for (const char* const file :
+       {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    std::filesystem::remove(path(file));
+  }
+  expect_failure(convert(), ExitCode::data, "both hold the images of the split train: keep one of them");
+}
+
 TEST_F(ProgramsTest, ShardsOfAnotherCountAreNotMixed) {
   write_idx();
   ASSERT_EQ(run(convert("--shards 2")).code, 0);

@@ -74,6 +74,24 @@ TEST_F(SharedParameters, AreSummedBeforeTheFirstOp) {
   }
 }
 
+/// Op b computes the gradient of the shared weights also if only its biases train.
+TEST_F(SharedParameters, HaveMemoryForTheGradientsOfOpsThatRun) {
+  const Value x = layer("a", input_);
+  graph_.share_parameter("b/weights", "a/weights");
+  layer("b", x);
+  give_values_one_reader(graph_, DeviceKind::cpu, gradient_ops());
+  const auto value = static_cast<std::size_t>(graph_.nodes()[1].outputs.at(0));
+  const auto is_used = [&](const std::vector<bool>& trains) {
+    graph_.want_gradients_of(trains);
+    const Lifetime life = tensor_lifetimes(graph_, plan_tiling(graph_, 0), true, {})[graph_.values().size() + value];
+    return life.first <= life.last;
+  };
+  EXPECT_TRUE(is_used({true, true, true}));
+  EXPECT_TRUE(is_used({false, true, true}));
+  EXPECT_TRUE(is_used({false, false, true}));
+  EXPECT_FALSE(is_used({false, false, false}));
+}
+
 TEST_F(SharedParameters, AreRefusedIfTheyAreMissingOrUnsuitable) {
   const Value x = layer("a", input_);
   EXPECT_THAT(error_of([&] { graph_.share_parameter("b/weights", "weights"); }).what(),

@@ -133,7 +133,14 @@ inline Network sharing_network() {
     x = conv("conv2", x);
     graph.share_parameter("c/weights", "a/weights");
     graph.share_parameter("c/biases", "b/biases");
-    return dense(graph, "logits", layer("c", x), {.units = 10, .weights = weights});
+    x = layer("c", x);
+    // A gelu sums the gradients of the biases of the dense op that it reads, if they are not shared.
+    for (const char* const name : {"d", "e"}) {
+      if (*name == 'e') graph.share_parameter("e/weights", "d/weights"), graph.share_parameter("e/biases", "d/biases");
+      x = gelu(graph, std::string(name) + "/gelu",
+               dense(graph, name, x, {.units = 16, .weights = weights, .per_position = true}));
+    }
+    return dense(graph, "logits", x, {.units = 10, .weights = weights});
   });
 }
 

@@ -61,9 +61,25 @@ TEST_F(TrainerTest, SharedVariablesAreSavedOnceAndResumed) {
   std::vector<std::string> names;
   for (const NamedArray& array : whole.variables) names.push_back(array.name);
   EXPECT_THAT(names, ::testing::UnorderedElementsAre("patches/weights", "patches/biases", "a/weights", "a/biases",
-                                                     "conv1/weights", "conv1/biases", "b/biases", "logits/weights",
-                                                     "logits/biases"));
+                                                     "conv1/weights", "conv1/biases", "b/biases", "d/weights",
+                                                     "d/biases", "logits/weights", "logits/biases"));
   EXPECT_THAT(whole.network, HasSubstr(R"("shared":{"b/weights":"a/weights"})"));
+}
+
+/// The other variables of the ops that share a frozen one are trained.
+TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
+  options_.model.make = [](const NetworkSettings&) { return sharing_network(); };
+  options_.optimizer.freeze = {"a/weights", "conv1/*", "d/biases"};
+  options_.checkpoint.checkpoint_every = 1;
+  options_.optimizer.max_steps = 4;
+  EXPECT_EQ(train(), ExitCode::done);
+  mpi_.barrier();
+  const CheckpointState first = saved(1), last = saved(4);
+  for (std::size_t i = 0; i < first.variables.size(); ++i) {
+    const std::string& name = first.variables[i].name;
+    const bool is_frozen = name == "a/weights" || name.starts_with("conv1/") || name == "d/biases";
+    EXPECT_EQ(first.variables[i].values == last.variables[i].values, is_frozen) << name;
+  }
 }
 
 /// Biases computed from the number of images and from the first pixels of the first and the last image.

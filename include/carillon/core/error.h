@@ -22,7 +22,8 @@ enum class ExitCode : int {
   data = 65,       ///< a damaged or unsuitable record or checkpoint
   no_input = 66,   ///< an input file is missing
   no_device = 69,  ///< the requested device is missing
-  failed = 70,     ///< the run failed: a loss that is not finite, a lost or hung rank, a bug
+  failed = 70,     ///< the run failed: a loss that is not finite, a bug
+  lost_rank = 71,  ///< a rank's process has ended, or a rank hangs: start again to resume
   io = 74,         ///< the system refused to read or write
   stopped = 75,    ///< stopped by a signal or time limit after a checkpoint: start again to resume
 };

@@ -57,8 +57,8 @@ class Graph {
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on a parameter that trains
     bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
-    /// A parameter index: no op reads or writes the value, and the memory of its gradient holds the gradient that one
-    /// of several ops computes for this parameter (Graph::add_gradient_value). -1: the value is an activation.
+    /// Index of a shared parameter: no op reads or writes the value, and the memory of its gradient holds the gradient
+    /// of one op for this parameter (Graph::add_gradient_value). -1: the value is an activation.
     int gradient_of = -1;
   };
   struct Node {
@@ -107,8 +107,9 @@ class Graph {
   /// differ).
   int add_parameter(ParameterSpec spec);
   /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
-  /// The gradient of the parameter is then the sum of the gradients of its ops. Errors: failed (there is no such
-  /// parameter). add_op fails if the op adds no parameter with the name `own`.
+  /// The gradient of the parameter is then the sum of the gradients of its ops. Its initial values, L2 factor and
+  /// whether it trains are those of `shared`: add_parameter ignores the values of the next op. Errors: failed (there is
+  /// no such parameter). add_op fails if the op adds no parameter with the name `own`.
   void share_parameter(const std::string& own, const std::string& shared);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.

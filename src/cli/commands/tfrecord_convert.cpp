@@ -251,7 +251,7 @@ OptionSet option_set(ConvertOptions& o) {
   set.add("quality", o.quality, 1, 100, "JPEG quality of reduced pictures, 1 to 100");
   set.add("seed", pictures.seed, "seed of the order and of --validation-share");
   set.add("skip-damaged", pictures.conversion.skip_damaged,
-          "skip damaged pictures with a warning; otherwise the first one ends the conversion");
+          "skip pictures that cannot be used, with a warning; otherwise the first one ends the conversion");
   for (const auto& [option, value] : {std::pair("input", "PATH"),
                                       {"output", "DIR"},
                                       {"mirror", "URL"},

@@ -57,7 +57,11 @@ OptionSet option_set(CommandLine& line) {
   TrainingRequest& request = line.request;
   Execution& execution = line.execution;
   set.add("minutes", request.minutes, OptionSet::Interval::not_negative,
-          "time for everything, from the conversion to the last evaluation; 0: chosen from the number of pictures");
+          "time for everything, from the conversion to the last evaluation; 0: 3 to 30 minutes, by the number of "
+          "pictures and "
+          "the speed");
+  set.add("more", request.more_minutes, OptionSet::Interval::not_negative,
+          "minutes in which an earlier training in the train directory continues from its best state");
   set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
   set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
   set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
@@ -66,6 +70,10 @@ OptionSet option_set(CommandLine& line) {
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
   set.add("layout", line.layout, layout_help);
   set.set_value_name("layout", "LAYOUT");
+  set.add("targets", request.targets,
+          "file with the class, the labels or the numbers of each picture, as for tfrecord_convert images; FOLDER may "
+          "then have any structure");
+  set.set_value_name("targets", "FILE.csv");
   set.add("from", request.from,
           "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors, a checkpoint or "
           "a train directory");
@@ -99,7 +107,8 @@ int stopped_early(bool continues = false) {
   return static_cast<int>(ExitCode::stopped);
 }
 
-void print_next_steps(const fs::path& folder, const TrainingRequest& request, const fs::path& train_dir) {
+void print_next_steps(const fs::path& folder, const TrainingRequest& request, const TrainingPlan& plan,
+                      const fs::path& train_dir) {
   const std::string run = shell_line({train_dir.string()}), carillon = shell_line({program_as_called("carillon")});
   std::vector<std::string> again{program_as_called("carillon"), "train", folder.string()};
   if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
@@ -107,17 +116,21 @@ void print_next_steps(const fs::path& folder, const TrainingRequest& request, co
   if (!request.from.empty()) again.insert(again.end(), {"--from", request.from});
   if (!request.background.empty()) again.insert(again.end(), {"--background", request.background});
   if (request.layout == FolderLayout::classes) again.insert(again.end(), {"--layout", "classes"});
+  if (!request.targets.empty()) again.insert(again.end(), {"--targets", request.targets});
   if (request.ranks > 0) again.insert(again.end(), {"--ranks", std::to_string(request.ranks)});
   if (request.validation_share != TrainingRequest{}.validation_share) {
     again.insert(again.end(), {"--validation-share", fmt::format("{}", request.validation_share)});
   }
   again = joined(again, without(request.passed, {"max-steps", "epochs"}));
+  const bool has_time = plan.minutes > 0.0;
   const std::pair<std::string, std::string_view> steps[] = {
-      {carillon + " predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
-      {carillon + " report " + run, "accuracy by class, and confused classes"},
+      {carillon + " predict " + run + " PICTURE_OR_FOLDER...", "predictions for other pictures"},
+      {carillon + " report " + run,
+       request.targets.empty() ? "accuracy by class, and confused classes" : "results of each class, label or number"},
       {carillon + " export " + run + " --onnx FILE.onnx", "the network for other programs"},
       {"tensorboard --logdir " + run, "curves"},
-      {shell_line(again) + " --fresh --minutes N", "a longer training"}};
+      {shell_line(again) + (has_time ? " --more N" : " --max-steps N"),
+       has_time ? "N more minutes of training" : "a longer training"}};
   std::size_t width = 0;
   for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
   say("done. Next:");
@@ -152,7 +165,11 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   const bool continues = plan.has_value();
   if (continues) {
     if (!training.restore_records(*plan)) return stopped_early(true);
+    if (request.more_minutes > 0.0) training.extend(*plan);
     if (execution.is_dry) print_commands(training, *plan);
+  } else if (request.more_minutes > 0.0) {
+    fail(ExitCode::usage, "--more: {} holds no training that carillon train began: omit --more",
+         training.train_dir().string());
   } else {
     plan = training.make_plan();
     if (!plan) return stopped_early();
@@ -167,7 +184,10 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   const ChildResult trained = train_with_restarts(launch, training.training_command(*plan), execution.restarts);
   constexpr int stopped = static_cast<int>(ExitCode::stopped);
   if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
-    say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
+    const std::string_view once = request.fresh                ? " without --fresh"
+                                  : request.more_minutes > 0.0 ? " without --more"
+                                                               : "";
+    say(fmt::format("stopped: the same command{} continues", once));
     return stopped;
   }
   if (trained.exit_code != 0) return exit_code_of(trained, "image_train");
@@ -180,7 +200,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
     }
     say(fmt::format("wrote {}, a report for a browser", report_page(training.train_dir()).string()));
   }
-  print_next_steps(folder, request, training.train_dir());
+  print_next_steps(folder, request, *plan, training.train_dir());
   return 0;
 }
 
@@ -202,6 +222,11 @@ void check_passed(const OptionSet& set, CommandLine& line) {
   }
   if (!set.words_given([](const std::string& name) { return name == "config"; }).empty()) {
     fail(ExitCode::usage, "--config: give the options on the command line, or use image_train");
+  }
+  if (line.request.more_minutes > 0.0) {
+    for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "fresh", "dry-run"}) {
+      if (is_on_command_line(set, name)) fail(ExitCode::usage, "--more excludes --{}", name);
+    }
   }
   if (line.training.model.name == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
   choose_length(set, line.training.optimizer);
@@ -266,6 +291,10 @@ int train_command(const std::vector<std::string>& words) {
   request.layout = layout_of(line.layout);
   request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });
   request.given = given_options(set, line);
+  if (is_on_command_line(set, "task")) {
+    if (request.targets.empty()) fail(ExitCode::usage, "--task requires --targets");
+    request.target = target_of_task(line.pictures.task);
+  }
   request.convert = [](const std::vector<std::string>& options) { return convert_until(options, stop_requested); };
   return train(folders.front(), request, line.execution);
 }

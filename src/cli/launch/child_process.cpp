@@ -20,7 +20,6 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/lost_rank.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/train/control/launcher_watch.h"
@@ -202,7 +201,7 @@ int exit_code_of(const ChildResult& result, const std::string& name) {
     print_text(STDERR_FILENO, fmt::format("{}: signal {} ({}) ended {}\n", program_invocation_short_name, signal,
                                           strsignal(signal), name));
   }
-  return static_cast<int>(lost_rank);
+  return static_cast<int>(ExitCode::lost_rank);
 }
 
 std::string shell_line(const std::vector<std::string>& command) {

@@ -11,7 +11,6 @@
 
 #include "carillon/core/version.h"
 #include "src/cli/launch/ranks.h"
-#include "src/core/lost_rank.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/train/control/agreement.h"
@@ -40,7 +39,7 @@ bool report_to_launcher(ExitCode code) {
 /// Ends this rank without MPI_Finalize, which would not return.
 [[noreturn]] void end_without_mpirun(const std::string& program, const Mpi* mpi, ExitCode code) {
   if (code == ExitCode::stopped) {  // USR1 of the LauncherWatch
-    code = lost_rank;
+    code = ExitCode::lost_rank;
     if (mpi != nullptr && mpi->rank() == 0) {
       print_error(program, mpi, "mpirun has ended; the last step is saved: the same command resumes", code);
     }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 
 #include <algorithm>
@@ -23,7 +24,9 @@
 #include "src/core/crc32c.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
+#include "src/data/convert/convert_pictures.h"
 #include "src/data/convert/folder_scan.h"
+#include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
 
 namespace carillon {
@@ -67,8 +70,8 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   return sizes;
 }
 
-/// The pictures of which `conversion.data` holds the records of this conversion; nullopt if it holds others. Errors:
-/// io.
+/// The pictures that the records in `conversion.data` were made from. Nullopt: it holds the records of another
+/// conversion. Errors: io.
 std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) {
   const fs::path path = conversion.data / stamp_name;
   std::error_code absent;
@@ -86,9 +89,10 @@ std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) 
   return std::nullopt;
 }
 
-/// The line of a picture in the checksums of a folder.
-std::string line_of(const fs::path& file, const fs::path& folder, std::uint64_t bytes, std::int64_t other) {
-  return fmt::format("{} {} {}\n", file.lexically_relative(folder).string(), bytes, other);
+/// The line of a file in the checksums of a folder. The file of the targets has a fixed name: it may be anywhere.
+std::string line_of(const fs::path& file, const PictureFolder& pictures, std::uint64_t bytes, std::int64_t other) {
+  const fs::path name = file == pictures.targets ? "targets" : file.lexically_relative(pictures.path);
+  return fmt::format("{} {} {}\n", name.string(), bytes, other);
 }
 
 /// A checksum of a picture's content; 0 if the picture cannot be read.
@@ -113,7 +117,7 @@ std::string checksum_text(std::size_t count, std::uint64_t bytes, std::uint32_t 
 
 /// Sets pictures.contents: reads all pictures, on all cores. Errors: stopped (by a signal).
 void read_contents(PictureFolder& pictures) {
-  const std::vector<fs::path> files = scan_folder(pictures.path).pictures;
+  const std::vector<fs::path>& files = pictures.files;
   std::vector<std::uint32_t> checksums(files.size());
   std::atomic<bool> is_stopped = false;
 #pragma omp parallel for schedule(dynamic)
@@ -127,7 +131,7 @@ void read_contents(PictureFolder& pictures) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::uint64_t bytes = stamp_of(files[i]).value_or(FileStamp{}).bytes;
-    const std::string line = line_of(files[i], pictures.path, bytes, checksums[i]);
+    const std::string line = line_of(files[i], pictures, bytes, checksums[i]);
     checksum = crc32c(std::as_bytes(std::span(line)), checksum);
     total += bytes;
   }
@@ -194,9 +198,52 @@ UsualShape usual_shape(const std::vector<fs::path>& pictures) {
   return {.side = median(std::move(sides)), .elongation = median(std::move(elongations))};
 }
 
+/// Errors: usage (the path is not a line of text).
+std::string line_path(const fs::path& path) {
+  if (is_line(path.string()) && path.string().size() <= max_line_bytes) return path.string();
+  fail(ExitCode::usage, "{}: rename it: the path must be UTF-8 of at most {} bytes, without control characters",
+       path.string(), max_line_bytes);
+}
+
+/// Adds the pictures of a folder that has a folder per class.
+void add_classes(const PictureSource& source, PictureFolder& found) {
+  found.files = scan_folder(found.path).pictures;
+  if (found.files.empty()) {
+    fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class",
+         source.folder.string());
+  }
+  found.count = static_cast<std::int64_t>(found.files.size());
+  const ClassFolders folders = find_class_folders(found.path, source.layout);
+  found.has_splits = folders.splits && folders.splits->splits.size() > 1;
+  const std::vector<fs::path> training =
+      folders.splits ? scan_folder(folders.splits->splits.front().folder).pictures : found.files;
+  found.training = static_cast<std::int64_t>(training.size());
+  found.shape = usual_shape(training);
+  found.text = fmt::format("{} classes ({})", folders.classes.size(), names_text(folders.classes));
+  if (!folders.splits) return;
+  std::vector<std::string> splits;
+  for (const SplitFolder& split : folders.splits->splits) splits.push_back(split.split);
+  found.text += fmt::format(", {} {}", splits.size() == 1 ? "split" : "splits", fmt::join(splits, ", "));
+}
+
+/// Adds the pictures that the file of the targets names.
+void add_targets(const PictureSource& source, PictureFolder& found) {
+  const PictureList list = list_targets(source.targets, found.path, source.target, std::nullopt);
+  for (const ListedPicture& picture : list.pictures) found.files.push_back(picture.path);
+  found.count = found.training = static_cast<std::int64_t>(found.files.size());
+  found.shape = usual_shape(found.files);
+  found.target = list.target;
+  found.text = fmt::format("{} {} ({})", list.classes.size(),
+                           list.classes.size() == 1 ? target_word(list.target) : target_words(list.target),
+                           names_text(list.classes));
+  found.targets = line_path(fs::canonical(source.targets));
+  found.files.push_back(found.targets);
+}
+
 }  // namespace
 
-PictureFolder look_through(const fs::path& folder, FolderLayout layout) {
+PictureFolder look_through(const PictureSource& source) {
+  const fs::path& folder = source.folder;
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     const bool exists = fs::exists(folder, error);
@@ -204,33 +251,22 @@ PictureFolder look_through(const fs::path& folder, FolderLayout layout) {
         exists ? ExitCode::usage : ExitCode::no_input, "{}: {}", folder.string(),
         exists ? "is a file: name the folder that holds a folder of pictures per class" : "no such folder of pictures");
   }
-  const fs::path path = fs::canonical(folder);
   PictureFolder found;
-  found.path = path.string();
-  if (!is_line(found.path) || found.path.size() > max_line_bytes) {
-    fail(ExitCode::usage,
-         "{}: rename the folder: its path must be UTF-8 of at most {} bytes, without control characters", found.path,
-         max_line_bytes);
+  found.path = line_path(fs::canonical(folder));
+  if (source.targets.empty()) {
+    add_classes(source, found);
+  } else {
+    add_targets(source, found);
   }
   std::uint32_t checksum = 0;
   std::uint64_t bytes = 0;
-  const std::vector<fs::path> all = scan_folder(path).pictures;
-  for (const fs::path& file : all) {
+  for (const fs::path& file : found.files) {
     const FileStamp of_file = stamp_of(file).value_or(FileStamp{});
-    const std::string line = line_of(file, path, of_file.bytes, of_file.changed_nanoseconds);
+    const std::string line = line_of(file, found, of_file.bytes, of_file.changed_nanoseconds);
     checksum = crc32c(std::as_bytes(std::span(line)), checksum);
     bytes += of_file.bytes;
-    ++found.count;
   }
-  const std::optional<SplitFolders> splits = find_split_folders(path, layout);
-  found.has_splits = splits && splits->splits.size() > 1;
-  const std::vector<fs::path> training = splits ? scan_folder(splits->splits.front().folder).pictures : all;
-  found.training = static_cast<std::int64_t>(training.size());
-  found.shape = usual_shape(training);
-  if (found.count == 0) {
-    fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class", folder.string());
-  }
-  found.fingerprint = checksum_text(all.size(), bytes, checksum);
+  found.fingerprint = checksum_text(found.files.size(), bytes, checksum);
   return found;
 }
 
@@ -278,6 +314,12 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
                         const Convert& convert) {
   constexpr int most_tries = 20;
   constexpr std::chrono::milliseconds pause(50);
+  const auto refuse = [&] {
+    fail(ExitCode::usage,
+         "{}: another carillon train uses the records there, and this training needs others: name another folder with "
+         "--data-dir",
+         conversion.data.string());
+  };
   int tries = 0;
   for (bool waits = false;; std::this_thread::sleep_for(pause)) {
     if (!lock.try_lock(FolderLock::Kind::shared)) {
@@ -288,26 +330,23 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
       return true;
     } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
       break;
-    } else if (++tries == most_tries) {  // before: perhaps an equal run that also looks for its records
-      fail(
-          ExitCode::usage,
-          "{}: another carillon train uses the records there, and this training needs others: name another folder with "
-          "--data-dir",
-          conversion.data.string());
+    } else if (++tries == most_tries) {  // an equal run may be looking for its records, too
+      refuse();
     }
     lock.unlock();
     if (stop_requested()) return false;
   }
   check_may_write(conversion.data);
+  // Before the conversion: if a picture changes during it, the next run converts again.
+  if (pictures.contents.empty()) read_contents(pictures);
   // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
   write_stamp(conversion.data, "incomplete\n");
   clear(conversion.data);
   const auto code = static_cast<ExitCode>(convert(conversion_words(pictures, conversion)));
   if (code == ExitCode::stopped) return false;
   if (code != ExitCode::done) throw Error(code, "the conversion failed; see the message above");
-  read_contents(pictures);
   write_stamp(pictures, conversion, record_sizes(conversion.data));
-  static_cast<void>(lock.try_lock(FolderLock::Kind::shared));  // weaker than the lock that this process has
+  if (!lock.try_lock(FolderLock::Kind::shared)) refuse();  // another run took the lock in between
   return true;
 }
 

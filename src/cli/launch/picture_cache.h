@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "carillon/core/file.h"
+#include "carillon/core/sample.h"
 #include "src/cli/launch/training_choice.h"
 #include "src/data/convert/split_folders.h"
 
@@ -38,20 +40,34 @@ struct PictureIdentity {
   std::string fingerprint;  ///< checksum over the paths in the folder, sizes and modification times of all pictures
   std::string contents;     ///< checksum over the paths in the folder and the contents of all pictures; empty: not read
 };
+// The file of the targets, if there is one, counts as one of the pictures.
 
 /// Whether the folders are the same and unchanged, or have the same contents.
 bool same_pictures(const PictureIdentity& one, const PictureIdentity& other);
 
+/// A folder of pictures as the user describes it on the command line.
+struct PictureSource {
+  std::filesystem::path folder;
+  FolderLayout layout = FolderLayout::automatic;
+  std::filesystem::path targets = {};     ///< file with the targets (list_targets); empty: the folders are the classes
+  std::optional<TargetKind> target = {};  ///< kind of the targets; nullopt: list_targets decides
+};
+
 /// What `carillon train` finds in a folder of pictures.
 struct PictureFolder : PictureIdentity {
-  std::int64_t count = 0;     ///< pictures of all splits
+  std::vector<std::filesystem::path> files;  ///< all pictures, and the file of the targets
+  std::int64_t count = 0;                    ///< pictures of all splits
+  std::string text;               ///< "3 classes (cat, dog, ship), splits train, test" or "2 numbers (age, weight)"
+  std::filesystem::path targets;  ///< the file of the targets, absolute; empty: there is none
+  TargetKind target = TargetKind::class_index;
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
   bool has_splits = false;    ///< it contains pictures to train on, and others with classes for validation or test
   UsualShape shape;           ///< of some training pictures
 };
 
-/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_split_folders.
-PictureFolder look_through(const std::filesystem::path& folder, FolderLayout layout = FolderLayout::automatic);
+/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_class_folders and
+/// list_targets.
+PictureFolder look_through(const PictureSource& source);
 
 /// Whether the pictures are those of `known` (same_pictures). Reads all pictures only if the path of the folder or a
 /// modification time has changed, and sets pictures.contents then. Errors: io; stopped (by a signal).
@@ -81,7 +97,8 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
 /// Runs tfrecord_convert with the words after its name. Returns its exit code; 75: a stop signal arrived.
 using Convert = std::function<int(const std::vector<std::string>& words)>;
 
-/// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
+/// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures. A
+/// conversion first reads all pictures once, for the checksum of their contents.
 /// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Sets
 /// pictures.contents. Waits while another run converts pictures into the folder. Returns false if a stop signal
 /// arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records of something else, or

@@ -54,15 +54,6 @@ fs::path name_of(const fs::path& given, const fs::path& path) {
   return named.has_filename() ? named.filename() : path.filename();
 }
 
-/// "3 classes (cat, dog, ship), splits train and test".
-std::string text_of(const ClassFolders& folders) {
-  std::string text = fmt::format("{} classes ({})", folders.classes.size(), names_text(folders.classes));
-  if (!folders.splits) return text;
-  std::vector<std::string> splits;
-  for (const SplitFolder& split : folders.splits->splits) splits.push_back(split.split);
-  return fmt::format("{}, {} {}", text, splits.size() == 1 ? "split" : "splits", fmt::join(splits, ", "));
-}
-
 /// Returns the same path for "data", "data/" and any other spelling, whether the folder exists or not. Errors: usage.
 fs::path full_path(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
@@ -79,8 +70,7 @@ fs::path full_path(const fs::path& path) {
 PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
     : request_(std::move(request)),
       folder_(folder),
-      pictures_(look_through(folder, request_.layout)),
-      folders_(find_class_folders(pictures_.path, request_.layout)),
+      pictures_(look_through({folder, request_.layout, request_.targets, request_.target})),
       cores_(usable_cores()),
       gpus_(request_.given.wants_cpu ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
       started_(started) {
@@ -136,9 +126,9 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
   if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
     fail(ExitCode::usage,
-         "{}: the training began with another --data-dir, --validation-share, --background or --layout: repeat them, "
-         "train again "
-         "with --fresh, or name another folder with --train-dir",
+         "{}: the training began with another --data-dir, --validation-share, --background, --layout, --targets or "
+         "--task: "
+         "repeat them, train again with --fresh, or name another folder with --train-dir",
          train_dir_.string());
   }
   const auto refuse_other = [&](std::string_view option, const auto& given, const auto& began) {
@@ -160,6 +150,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   }
   if (request_.ranks > 0) plan->ranks = request_.ranks;
   const std::string place = train_dir_.string();
+  if (request_.more_minutes > 0.0) return plan;
   if (is_finished(*plan)) {
     say(fmt::format("the training in {} is finished; --fresh begins another", place));
   } else if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
@@ -174,8 +165,39 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
   if (request_.given.epochs > 0.0) return false;  // the new training may be longer
   const std::int64_t newest = list_checkpoints(train_dir_).front();
-  const std::optional<PacePoint> pace = plan.minutes > 0.0 ? logged_pace(train_dir_, newest) : std::nullopt;
+  std::optional<PacePoint> pace = plan.minutes > 0.0 ? logged_pace(train_dir_, newest) : std::nullopt;
+  if (pace && pace->time_budget != time_budget_of(train_dir_)) return false;  // it has been extended
   return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
+}
+
+void PictureTraining::extend(TrainingPlan& plan) const {
+  const std::string place = train_dir_.string();
+  if (plan.minutes == 0.0) {
+    fail(ExitCode::usage, "--more: the training in {} has a number of steps, not a time: use --max-steps or --epochs",
+         place);
+  }
+  check_not_running("--more");
+  const bool was_finished = is_finished(plan);
+  const double more = 60.0 * request_.more_minutes, budget = time_budget_of(train_dir_);
+  plan.minutes += request_.more_minutes;
+  plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
+  set_length(train_dir_, plan, budget + more);
+  std::string state = "its newest checkpoint";
+  const fs::path best_path = best_checkpoint_path(train_dir_);
+  std::error_code absent;
+  if (was_finished && fs::exists(best_path, absent)) {
+    CheckpointState best = read_checkpoint(best_path);
+    const std::int64_t step = best.global_step;
+    state = fmt::format("the best state, step {}", step);
+    const std::vector<std::int64_t> steps = list_checkpoints(train_dir_);
+    if (std::ranges::find(steps, step) == steps.end()) {
+      write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
+    }
+    for (const std::int64_t later : steps) {
+      if (later > step) remove_file(checkpoint_path(train_dir_, later));
+    }
+  }
+  say(fmt::format("trains {} more in {}, from {}", minutes_text(request_.more_minutes), place, state));
 }
 
 std::int64_t PictureTraining::training_pictures() const {
@@ -199,6 +221,7 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
                           .fixed = {.network = given_network_ ? given_network_ : request_.given.model,
                                     .image_size = request_.given.image_size},
                           .fine_tunes = given_network_.has_value(),
+                          .target = pictures_.target,
                           .preprocessing = given_preprocessing_});
 }
 
@@ -217,6 +240,8 @@ Conversion PictureTraining::conversion(const std::string& shorter) const {
   if (!pictures_.has_splits) add("--validation-share", fmt::format("{}", request_.validation_share));
   if (!request_.background.empty()) add("--background", request_.background);
   if (request_.layout == FolderLayout::classes) add("--layout", "classes");
+  if (!request_.targets.empty()) add("--targets", pictures_.targets.string());
+  if (request_.target) add("--task", std::string(task_name(*request_.target)));
   return conversion;
 }
 
@@ -266,7 +291,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (given_size) check_evaluation_size(*given_size);
   read_weights();
   const std::string processors = gpus_ > 0 ? count_text(gpus_, "GPU") : count_text(cores_, "core");
-  say(fmt::format("{} pictures in {}: {}", pictures_.count, printable(pictures_.path), text_of(folders_)));
+  say(fmt::format("{} pictures in {}: {}", pictures_.count, printable(pictures_.path), pictures_.text));
   say(fmt::format("measuring the speed of this machine ({})", processors));
   MachineSpeed speed({.launch = {static_cast<int>(ranks()), cores_},
                       .gpus = gpus_,
@@ -336,10 +361,13 @@ const FolderLock& PictureTraining::lock_data() {
   return *data_lock_;
 }
 
+void PictureTraining::check_not_running(const char* option) const {
+  if (look_at_lock(train_dir_) != LockState::held) return;
+  fail(ExitCode::usage, "{}: {} is in use by another training", option, train_dir_.string());
+}
+
 void PictureTraining::clear_train_dir() const {
-  if (look_at_lock(train_dir_) == LockState::held) {
-    fail(ExitCode::usage, "--fresh: {} is in use by another training", train_dir_.string());
-  }
+  check_not_running("--fresh");
   remove_plan(train_dir_);  // remove the plan first: it must not apply to other checkpoints
   remove_run_files(train_dir_);
 }

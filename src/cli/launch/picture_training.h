@@ -34,14 +34,17 @@ struct GivenOptions {
 /// Choices of the user. Empty text and 0: the default.
 struct TrainingRequest {
   double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
+  double more_minutes = 0.0;        ///< in addition, for the training of an earlier plan
   std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
   std::int64_t ranks = 0;
   double validation_share = 0.1;
   std::string background;  ///< colour behind transparent pixels
   FolderLayout layout = FolderLayout::automatic;
-  std::string from;                 ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
-  std::vector<std::string> passed;  ///< options for image_train, as words
-  GivenOptions given;               ///< the values of some of them
+  std::string targets;               ///< file with the targets of the pictures; empty: the folders are the classes
+  std::optional<TargetKind> target;  ///< kind of the targets
+  std::string from;                  ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
+  std::vector<std::string> passed;   ///< options for image_train, as words
+  GivenOptions given;                ///< the values of some of them
   bool fresh = false;
   Convert convert;
 };
@@ -50,8 +53,8 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the time budget begins at this time. Errors: as look_through and
-  /// find_class_folders; usage (--from is in the train directory).
+  /// `started`: when the program started; the time budget begins at this time. Errors: as look_through;
+  /// usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
@@ -64,6 +67,11 @@ class PictureTraining {
 
   /// Whether the newest checkpoint has the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
+
+  /// Gives the plan more_minutes in addition. A finished training will continue from its best state: later checkpoints
+  /// are removed. Errors: usage (the plan has a number of steps instead of a time, or the training still runs); io;
+  /// errors of reading the best state.
+  void extend(TrainingPlan& plan) const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
   /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from has weights of another network
@@ -103,6 +111,8 @@ class PictureTraining {
   /// Checks that the plan is for these pictures, and updates it if they have moved. Errors: usage.
   void check_pictures(TrainingPlan& plan);
   const FolderLock& lock_data();
+  /// Errors: usage (image_train still runs in the train directory). `option`: for the message.
+  void check_not_running(const char* option) const;
   /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
   void clear_train_dir() const;
   /// The length of a training: the user's choice, or what fits into the time.
@@ -117,7 +127,6 @@ class PictureTraining {
   TrainingRequest request_;
   std::filesystem::path folder_;  ///< the folder of pictures as the user named it
   PictureFolder pictures_;
-  ClassFolders folders_;
   std::filesystem::path train_dir_, data_dir_;
   std::string from_;                          ///< --from as an absolute path; empty: none
   std::optional<std::string> given_network_;  ///< network of the weights to fine-tune; nullopt if a training continues

@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
@@ -109,53 +111,19 @@ ChildSettings Launch::settings() const {
 
 namespace {
 
-/// Files with which the ranks on this machine report to their launcher. They are removed at the end of the run.
-class ReportFiles {
+/// A new folder that is removed at the end of the run.
+class TemporaryFolder {
  public:
-  ReportFiles() {
-    std::error_code unknown;
-    std::string path = (fs::temp_directory_path(unknown) / "carillon-launch-XXXXXX").string();
-    if (unknown || mkdtemp(path.data()) == nullptr) return;
-    folder_ = path;
-    for (const fs::path& file : {errors(), codes()}) std::ofstream{file};
-  }
-  ~ReportFiles() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
-  ReportFiles(const ReportFiles&) = delete;
-  ReportFiles& operator=(const ReportFiles&) = delete;
+  /// `pattern`: its path, which ends in XXXXXX.
+  explicit TemporaryFolder(std::string pattern)
+      : path_(mkdtemp(pattern.data()) == nullptr ? "" : pattern), removed_(path_) {}
 
-  bool exist() const { return !folder_.empty(); }
-  fs::path errors() const { return folder_ / "errors"; }
-  fs::path codes() const { return folder_ / "codes"; }
+  bool exists() const { return !path_.empty(); }
+  const fs::path& path() const { return path_; }
 
  private:
-  fs::path folder_;  ///< empty: it could not be made
-};
-
-/// The folder for Open MPI's shared memory files, which remain if mpirun is killed. It is removed at the end of the
-/// run.
-class MessageFolder {
- public:
-  MessageFolder() {
-    std::string path = "/dev/shm/carillon-XXXXXX";
-    if (std::getenv(variable) == nullptr && mkdtemp(path.data()) != nullptr) folder_ = path;
-  }
-  ~MessageFolder() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove_all(folder_, ignored);
-  }
-  MessageFolder(const MessageFolder&) = delete;
-  MessageFolder& operator=(const MessageFolder&) = delete;
-
-  void add_to(std::vector<std::string>& environment) const {
-    if (!folder_.empty()) environment.push_back(std::string(variable) + "=" + folder_.string());
-  }
-
- private:
-  static constexpr const char* variable = "OMPI_MCA_btl_vader_backing_directory";
-  fs::path folder_;
+  fs::path path_;  ///< empty: it could not be made
+  RemovedAtEnd removed_;
 };
 
 std::vector<std::string> lines_of(const fs::path& path) {
@@ -178,17 +146,27 @@ int code_of_run(int exit_code, const std::vector<std::string>& reported) {
 }  // namespace
 
 ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings) {
-  const ReportFiles files;
-  if (files.exist()) {
-    settings.environment.push_back(fmt::format("{}={}", error_file_variable, files.errors().string()));
-    settings.environment.push_back(fmt::format("{}={}", code_file_variable, files.codes().string()));
+  std::error_code unknown;
+  const TemporaryFolder reports((fs::temp_directory_path(unknown) / "carillon-launch-XXXXXX").string());
+  const fs::path errors = reports.path() / "errors", codes = reports.path() / "codes";
+  if (reports.exists()) {
+    for (const auto& [variable, file] : {std::pair(error_file_variable, errors), {code_file_variable, codes}}) {
+      std::ofstream{file};  // ranks append only to files that exist
+      settings.environment.push_back(fmt::format("{}={}", variable, file.string()));
+    }
   }
-  const MessageFolder messages;
-  if (settings.is_mpirun) messages.add_to(settings.environment);
+  // Open MPI's shared memory files remain if mpirun is killed.
+  constexpr const char* messages_variable = "OMPI_MCA_btl_vader_backing_directory";
+  std::optional<TemporaryFolder> messages;
+  if (settings.is_mpirun && std::getenv(messages_variable) == nullptr) messages.emplace("/dev/shm/carillon-XXXXXX");
+  if (messages && messages->exists()) {
+    settings.environment.push_back(fmt::format("{}={}", messages_variable, messages->path().string()));
+  }
   ChildResult result = run_child(words, settings);
-  const std::vector<std::string> errors = lines_of(files.errors());
-  if (!errors.empty()) result.error_line = errors.back();
-  result.exit_code = code_of_run(result.exit_code, lines_of(files.codes()));
+  if (!reports.exists()) return result;
+  const std::vector<std::string> lines = lines_of(errors);
+  if (!lines.empty()) result.error_line = lines.back();
+  result.exit_code = code_of_run(result.exit_code, lines_of(codes));
   return result;
 }
 

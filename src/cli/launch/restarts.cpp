@@ -7,7 +7,6 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -17,8 +16,7 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/launch/passed_options.h"
-#include "src/core/csv.h"
-#include "src/core/lost_rank.h"
+#include "src/cli/options/option_set.h"
 
 namespace carillon {
 namespace {
@@ -49,16 +47,14 @@ std::set<FileIdentity> checkpoint_files(const fs::path& train_dir) {
   return files;
 }
 
-/// The value of the option in a configuration file.
+/// The value of the option in a configuration file. The program itself reports faults of the file.
 std::optional<std::string> value_in_file(const std::string& path, const std::string& name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    line.erase(std::min(line.find('#'), line.size()));
-    const std::size_t equals = line.find('=');
-    if (equals == std::string::npos) continue;
-    std::string key(csv_trimmed(std::string_view(line).substr(0, equals)));
-    std::ranges::replace(key, '_', '-');
-    if (key == name) return std::string(csv_trimmed(std::string_view(line).substr(equals + 1)));
+  if (path.empty()) return std::nullopt;
+  try {
+    for (const ConfigValue& line : config_values(path)) {
+      if (line.name == name) return line.values.empty() ? "" : line.values.front();
+    }
+  } catch (const Error&) {
   }
   return std::nullopt;
 }
@@ -72,7 +68,8 @@ bool is_truth_value(std::string word) {
 }  // namespace
 
 bool has_lost_rank(int exit_code) {
-  return exit_code == static_cast<int>(lost_rank) || exit_code == lost_host_code || crash_signal(exit_code) != 0;
+  return exit_code == static_cast<int>(ExitCode::lost_rank) || exit_code == lost_host_code ||
+         crash_signal(exit_code) != 0;
 }
 
 std::string option_value(const Words& words, const std::string& name) {
@@ -139,7 +136,8 @@ ChildResult run_with_restarts(const RestartedTraining& training) {
     if (!has_lost_rank(result.exit_code)) return result;
     if (result.stopped || stop_requested()) {
       result.stopped = true;
-      if (result.exit_code == static_cast<int>(lost_rank)) result.exit_code = static_cast<int>(ExitCode::stopped);
+      if (result.exit_code == static_cast<int>(ExitCode::lost_rank))
+        result.exit_code = static_cast<int>(ExitCode::stopped);
       return result;
     }
     if (training.restarts == 0 || !training.may_restart()) return result;

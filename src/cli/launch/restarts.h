@@ -38,8 +38,8 @@ struct RestartedTraining {
 };
 
 /// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true, at
-/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart resumes; exception: it
-/// repeats --fresh while one of the checkpoints that existed before the first start still exists. If no restart is
+/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart omits
+/// --fresh, unless a checkpoint from before the first start still exists. If no restart is
 /// left, the exit code is 70. With 0 restarts, it is the exit code of the training. If a rank was lost after a stop
 /// signal, the exit code is 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);

@@ -11,6 +11,7 @@
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/option_set.h"
+#include "src/cli/options/option_values.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -38,6 +39,25 @@ void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
   remove_plan(train_dir);  // the old plan must not be read with the new settings
+  write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
+  update_plan(train_dir, plan);
+}
+
+double time_budget_of(const std::filesystem::path& train_dir) {
+  for (const ConfigValue& setting : config_values(settings_path(train_dir).string())) {
+    if (setting.name == "time-budget") return parse_number(setting.values.front(), OptionSet::Interval::not_negative);
+  }
+  return 0.0;
+}
+
+void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget) {
+  std::string settings;
+  for (const ConfigValue& setting : config_values(settings_path(train_dir).string())) {
+    std::string value = fmt::format("{}", fmt::join(setting.values, " "));
+    if (setting.name == "time-budget") value = fmt::format("{:.1f}", time_budget);
+    if (setting.name == "max-steps") value = std::to_string(plan.steps);
+    settings += fmt::format("{} = {}\n", setting.name, value);
+  }
   write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
   update_plan(train_dir, plan);
 }

@@ -37,6 +37,13 @@ std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 /// only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
+/// The time-budget in `plan.cfg`; 0: none. Errors: as config_values.
+double time_budget_of(const std::filesystem::path& train_dir);
+
+/// Sets time-budget and max-steps in `plan.cfg`, then writes `plan.json` again. Errors: as write_plan and
+/// config_values.
+void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget);
+
 /// Writes `plan.json` again, for pictures that have moved. Errors: as write_plan.
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 

@@ -21,7 +21,6 @@
 #include "src/cli/options/option_groups.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/core/file_tools.h"
-#include "src/core/lost_rank.h"
 #include "src/data/records/record_files.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_backend.h"
@@ -144,10 +143,10 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
   settings.program = program;
   settings.waits_unseen = device.kind() != DeviceKind::cpu;
   settings.end_run = [&mpi, program](const std::string& line) {
-    abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(lost_rank, "{}", line); });
+    abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::lost_rank, "{}", line); });
   };
   settings.should_save_alone = should_save_alone;
-  settings.print = [&mpi, program](const std::string& line) { print_error(program, &mpi, line, lost_rank); };
+  settings.print = [&mpi, program](const std::string& line) { print_error(program, &mpi, line, ExitCode::lost_rank); };
   return settings;
 }
 

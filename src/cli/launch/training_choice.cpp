@@ -104,6 +104,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
                         .seconds = input.seconds.value_or(0.0),
                         .fine_tunes = input.fine_tunes,
                         .fit = input.shape.elongation > longest_cropped ? Fit::squash : Fit::crop,
+                        .target = input.target,
                         .preprocessing = input.preprocessing};
   const double epochs = input.fine_tunes ? wanted_fine_tuning_epochs : wanted_epochs;
   if (!input.seconds) {
@@ -148,6 +149,9 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   const auto set = [&lines](std::string_view name, const auto& value) {
     fmt::format_to(std::back_inserter(lines), "{} = {}\n", name, value);
   };
+  const auto smooth_labels = [&](double amount) {
+    if (choice.target == TargetKind::class_index) set("label-smoothing", amount);
+  };
   const auto batch = static_cast<double>(choice.batch_size);
   set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
@@ -170,12 +174,12 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     set("weight-decay", 0.05);
     set("regularization", 0);
     set("clip-norm", 1);
-    set("label-smoothing", 0.1);
+    smooth_labels(0.1);
   } else if (choice.fine_tunes) {
     set("learning-rate", 0.02 * batch / 256.0);
     set("momentum", 0.9);
     set("regularization", 0.0001);
-    set("label-smoothing", 0.1);
+    smooth_labels(0.1);
   } else if (has_only_shifts(choice.candidate)) {
     // The settings of jobs/recipes/cifar10_94.cfg, adapted to fewer and smaller batches: a rate of 0.6 for 128
     // pictures.
@@ -184,12 +188,12 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     set("weight-decay", 0.00133);
     set("regularization", 0);
     set("group", "*/beta: rate=64, decay=0.0000208");
-    set("label-smoothing", 0.2);
+    smooth_labels(0.2);
   } else {
     set("learning-rate", 0.1 * batch / 256.0);
     set("momentum", 0.9);
     set("regularization", 0.0005);
-    set("label-smoothing", 0.1);
+    smooth_labels(0.1);
   }
   return lines;
 }

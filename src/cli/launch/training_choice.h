@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/sample.h"
 #include "carillon/images/view.h"
 #include "carillon/models/network.h"
 
@@ -55,7 +56,7 @@ struct UsualShape {
   double elongation = 1.0;  ///< ratio of the longer side to the shorter
 };
 
-/// A centre crop cuts more than a third of pictures that are more elongated, so that they are squashed instead.
+/// Above this elongation, pictures are squashed: a centre crop would remove more than a third of them.
 inline constexpr double longest_cropped = 1.5;
 
 struct ChoiceInput {
@@ -67,6 +68,7 @@ struct ChoiceInput {
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
   bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`: fewer epochs are useful
+  TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};  ///< expected by the given weights; empty: the network's usual one
 };
 
@@ -76,6 +78,7 @@ struct TrainingChoice {
   double seconds = 0.0;         ///< the time for the training
   bool fine_tunes = false;
   Fit fit = Fit::crop;
+  TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};    ///< empty: the usual one of the network
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
 };

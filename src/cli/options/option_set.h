@@ -177,4 +177,13 @@ class OptionSet {
   std::size_t group_ = 0;  ///< index of the present heading
 };
 
+/// A line of a --config file: `name`, with `-` for `_`, and its values.
+struct ConfigValue {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+/// The lines of a --config file. Errors: usage (not `name = value`; larger than OptionSet::max_config_bytes), no_input.
+std::vector<ConfigValue> config_values(const std::string& path);
+
 }  // namespace carillon

@@ -137,25 +137,33 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
                      near.empty() ? " (see --help)" : fmt::format("; did you mean --{}?", near));
 }
 
-OptionSet::Source OptionSet::config_file(const std::string& path) const {
-  std::istringstream file(read_text_file(path, "--config " + path, max_config_bytes, ExitCode::usage));
+std::vector<ConfigValue> config_values(const std::string& path) {
+  std::istringstream file(read_text_file(path, "--config " + path, OptionSet::max_config_bytes, ExitCode::usage));
   std::stringstream normalised;
   for (std::string line; std::getline(file, line);) {
     const std::size_t name_end = std::min(line.find_first_of("=#"), line.size());
     std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
     normalised << line << '\n';
   }
-  Source source{GivenBy::file, fmt::format(" (in {})", path), {}};
+  std::vector<ConfigValue> values;
   try {
     const po::options_description none;
     for (const auto& option : po::parse_config_file(normalised, none, true).options) {
-      const Option* const known = find(option.string_key);
-      if (known == nullptr) fail(ExitCode::usage, "{}", unknown(option.string_key, source.where));
-      auto& values = source.values[known->name];
-      values.insert(values.end(), option.value.begin(), option.value.end());
+      values.push_back({option.string_key, option.value});
     }
   } catch (const po::error& error) {
     fail(ExitCode::usage, "--config: {}: {}", path, error.what());
+  }
+  return values;
+}
+
+OptionSet::Source OptionSet::config_file(const std::string& path) const {
+  Source source{GivenBy::file, fmt::format(" (in {})", path), {}};
+  for (const auto& [name, texts] : config_values(path)) {
+    const Option* const known = find(name);
+    if (known == nullptr) fail(ExitCode::usage, "{}", unknown(name, source.where));
+    auto& values = source.values[known->name];
+    values.insert(values.end(), texts.begin(), texts.end());
   }
   return source;
 }

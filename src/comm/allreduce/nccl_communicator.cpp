@@ -25,7 +25,6 @@
 #include "src/comm/allreduce/side_work.h"
 #include "src/comm/stall/bounded_wait.h"
 #include "src/comm/transport/group.h"
-#include "src/core/lost_rank.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -169,7 +168,7 @@ class NcclCommunicator final : public Communicator {
       // another thread calls it.
       abort_ = std::thread([this] { static_cast<void>(ncclCommAbort(nccl_)); });
     }
-    fail(lost_rank, "{}", loss_);
+    fail(ExitCode::lost_rank, "{}", loss_);
   }
 
  private:

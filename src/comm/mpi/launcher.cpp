@@ -36,13 +36,13 @@ bool belongs_to_launcher(std::string_view name) {
       "OMPI_MCA_orte_bound_at_launch", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_jobfam_session_dir",
       "OMPI_MCA_orte_launch", "OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_orte_num_nodes",
       "OMPI_MCA_orte_precondition_transports", "OMPI_MCA_orte_top_session_dir", "OMPI_MCA_shmem_RUNTIME_QUERY_hint"};
-  constexpr std::array<std::string_view, 7> prefixes{
-      "OMPI_", "PMIX_", "PMI_", "PRTE_", "MV2_COMM_WORLD_", "OMPI_MCA_ess_base_", "OMPI_MCA_orte_ess_"};
+  constexpr std::array<std::string_view, 2> own_settings{"OMPI_MCA_ess_base_", "OMPI_MCA_orte_ess_"};
+  constexpr std::array<std::string_view, 5> prefixes{"OMPI_", "PMIX_", "PMI_", "PRTE_", "MV2_COMM_WORLD_"};
   constexpr std::array<std::string_view, 5> settings{"OMPI_MCA_", "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_", "PRTE_MCA_",
                                                      "PMIX_INSTALL_PREFIX"};
   if (std::ranges::find(names, name) != names.end()) return true;
   const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (std::any_of(prefixes.end() - 2, prefixes.end(), begins)) return true;
+  if (std::ranges::any_of(own_settings, begins)) return true;
   return std::ranges::any_of(prefixes, begins) && std::ranges::none_of(settings, begins);
 }
 

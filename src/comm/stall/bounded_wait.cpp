@@ -7,7 +7,6 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "src/core/lost_rank.h"
 
 namespace carillon {
 
@@ -24,7 +23,7 @@ std::string rank_list(std::vector<int> ranks) {
 
 void BoundedWait::give_up(std::string_view operation, const std::vector<int>& members) const {
   if (members.empty()) return;
-  fail(lost_rank, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
+  fail(ExitCode::lost_rank, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
 }
 
 void BoundedWait::observe(std::string_view operation, const std::vector<int>& members, double seconds) const {

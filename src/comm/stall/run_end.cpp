@@ -12,7 +12,6 @@
 #include "src/comm/stall/bounded_wait.h"
 #include "src/comm/stall/heartbeat_table.h"
 #include "src/comm/stall/stall_detector.h"
-#include "src/core/lost_rank.h"
 
 namespace carillon {
 namespace {
@@ -27,7 +26,7 @@ constexpr double hanging_seconds = 0.5;
 /// A rank gives each lower rank of its host this many seconds to end the run first.
 constexpr double seconds_per_lower_rank = 0.5;
 
-[[noreturn]] void exit_process(int code = static_cast<int>(lost_rank)) { std::_Exit(code); }
+[[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::lost_rank)) { std::_Exit(code); }
 
 }  // namespace
 
@@ -65,7 +64,7 @@ void RunEnd::still_waiting(std::string_view operation, std::span<const int> rank
 void RunEnd::end(const std::string& line) {
   const std::string whole = line_with_save(line);
   if (settings_.end_run) settings_.end_run(whole);
-  fail(lost_rank, "{}", whole);
+  fail(ExitCode::lost_rank, "{}", whole);
 }
 
 void RunEnd::follow_on_second_thread() {
@@ -134,7 +133,7 @@ bool RunEnd::follow_failed_rank() const {
 
 void RunEnd::save_and_exit(const std::string& line) {
   const std::string whole = line_with_save(line);
-  if (!settings_.print) fail(lost_rank, "{}", whole);
+  if (!settings_.print) fail(ExitCode::lost_rank, "{}", whole);
   settings_.print(whole);
   exit_process();
 }

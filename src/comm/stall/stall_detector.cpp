@@ -17,7 +17,6 @@
 #include "src/comm/mpi/members.h"
 #include "src/comm/stall/heartbeat_table.h"
 #include "src/comm/stall/main_thread.h"
-#include "src/core/lost_rank.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -73,7 +72,7 @@ class StallDetector::OwnThread {
       run_end_.look_on_second_thread(still);
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
-      std::_Exit(static_cast<int>(lost_rank));  // only the main thread may call MPI, and it hangs
+      std::_Exit(static_cast<int>(ExitCode::lost_rank));  // only the main thread may call MPI, and it hangs
     }
   }
 

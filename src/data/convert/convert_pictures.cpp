@@ -140,16 +140,6 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, name {} instead", text_of(folder)) : "");
 }
 
-/// The first of many texts in one line: "a, b, c, d, e and 7 more".
-std::string first_names(const std::vector<std::string>& names) {
-  constexpr std::size_t most_names = 5;
-  const std::size_t shown = std::min(names.size(), most_names);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
-
 /// The number of pictures of each class or label in the split.
 std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures, const PictureSplits& all) {
   std::vector<std::size_t> counts(all.classes.size());
@@ -160,24 +150,25 @@ std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures
   return counts;
 }
 
-/// The classes or labels for which `holds(i)` is true, as `text(i)`: the first of them. Empty if there are none.
+/// The names_text of the classes or labels for which `holds(i)` is true, as `text(i)`. Empty if there are none.
 std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
                            const std::function<std::string(std::size_t)>& text) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) {
     if (holds(i)) names.push_back(text(i));
   }
-  return first_names(names);
+  return names_text(names);
 }
 
 /// Reports classes or labels with few pictures in the first split and its share.
 void warn_of_small_classes(const PictureSplits& written, const ConversionReports& reports) {
   if (written.target == TargetKind::numbers || written.splits.front().name != train_split) return;
-  std::vector<ListedPicture> pictures = written.splits.front().pictures;
+  std::vector<std::size_t> counts(written.classes.size());
   for (const NamedSplit& split : written.splits) {
-    if (split.is_share) pictures.insert(pictures.end(), split.pictures.begin(), split.pictures.end());
+    if (&split != &written.splits.front() && !split.is_share) continue;
+    const std::vector<std::size_t> own = class_counts(split.pictures, written);
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += own[i];
   }
-  const std::vector<std::size_t> counts = class_counts(pictures, written);
   const std::string names = listed_classes(
       counts.size(), [&](std::size_t i) { return counts[i] < few_pictures; },
       [&](std::size_t i) { return fmt::format("{} ({})", written.classes[i], counts[i]); });
@@ -194,7 +185,7 @@ void check_skipped(const NamedSplit& written, const std::vector<std::size_t>& be
   const std::vector<std::size_t> after = class_counts(written.pictures, all);
   const std::string names = listed_classes(
       after.size(), [&](std::size_t i) { return before[i] > 0 && after[i] == 0; },
-      [&](std::size_t i) { return fmt::format("'{}' ({})", printable(all.classes[i]), before[i]); });
+      [&](std::size_t i) { return fmt::format("'{}' ({})", all.classes[i], before[i]); });
   if (names.empty()) return;
   const std::string fault = fmt::format("no picture of the split {} can be used for the {} {}: see the messages above",
                                         written.name, all.target == TargetKind::labels ? "label" : "class", names);
@@ -246,9 +237,9 @@ void note_unlisted(const PictureList& list, const fs::path& folder, const Pictur
     const float first = list.pictures.front().numbers[column];
     const auto is_first = [&](const ListedPicture& picture) { return picture.numbers[column] == first; };
     if (!std::ranges::all_of(list.pictures, is_first)) continue;
-    constant.push_back(fmt::format("{} (always {})", printable(list.classes[column]), first));
+    constant.push_back(fmt::format("{} (always {})", list.classes[column], first));
   }
-  if (!constant.empty()) reports.warn("equal in all pictures: " + first_names(constant));
+  if (!constant.empty()) reports.warn("equal in all pictures: " + names_text(constant));
   if (!list.rounded.empty()) {
     reports.warn(
         fmt::format("{}: {}; numbers are stored as float32: if the difference matters, subtract a constant in the file",
@@ -352,26 +343,18 @@ std::string skipped_text(const std::map<Unusable, std::size_t>& skipped) {
 
 namespace {
 
-/// The paths of all pictures in the splits.
-std::set<fs::path> paths_in(const PictureSplits& all) {
-  std::set<fs::path> paths;
-  for (const NamedSplit& split : all.splits) {
-    for (const ListedPicture& picture : split.pictures) paths.insert(picture.path);
-  }
-  return paths;
-}
-
-/// Writes one split, and removes the pictures that were skipped from `split`. `paths`: as paths_in.
+/// Writes one split, and removes the pictures that were skipped from `split`.
 CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const PictureConversion& conversion,
-                          const fs::path& output, const std::set<fs::path>& paths, const ConversionReports& reports,
+                          const fs::path& output, const ConversionReports& reports,
                           std::map<Unusable, std::size_t>& skipped) {
   std::vector<bool> is_skipped(split.pictures.size());
   const auto skip = [&](std::size_t i, const UnusablePicture& unusable) {
-    const bool has_copy =
-        unusable.reason() == Unusable::unsupported && paths.contains(converted_copy(split.pictures[i].path));
+    std::error_code error;
+    const bool has_copy = unusable.reason() == Unusable::unsupported && !conversion.reads_copies &&
+                          fs::exists(converted_copy(split.pictures[i].path), error);
     if (!has_copy && !conversion.skip_damaged) return false;
     is_skipped[i] = true;
-    if (has_copy) return true;  // the command of the error made it
+    if (has_copy) return true;  // the copy is listed, too
     ++skipped[unusable.reason()];
     reports.warn(std::string("skipped: ") + unusable.what());
     return true;
@@ -416,12 +399,11 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   check_shards(sizes, conversion.shard_count, output);
   if (!options.names_split) check_no_other_split(sizes, output);
   ConvertedPictures converted{.target = all.target, .classes = all.classes};
-  const std::set<fs::path> paths = paths_in(all);
   std::vector<CompleteSplit> complete;
   for (NamedSplit& split : all.splits) {
     const std::size_t count = split.pictures.size();
     const std::vector<std::size_t> before = class_counts(split.pictures, all);
-    complete.push_back(write_split(split, info, conversion, output, paths, reports, converted.skipped));
+    complete.push_back(write_split(split, info, conversion, output, reports, converted.skipped));
     if (split.pictures.empty()) {
       const bool are_damaged = converted.skipped.size() == 1 && converted.skipped.contains(Unusable::damaged);
       fail(ExitCode::data, "{}: every picture of the split {} is {} ({})", text_of(input), split.name,

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/data/convert/folder_scan.h"
@@ -63,7 +64,7 @@ bool has_role(const fs::path& path, const Role& role) {
 }
 
 /// Finds the file of a role in the folder or, if there is none, in its folders, up to two levels deep. Some programs
-/// unpack a file into a folder of its name. Of several spellings of a name, a plain file comes before a compressed one.
+/// unpack a file into a folder of its name. If a folder has a file plain and compressed, the plain file is used.
 /// Errors: no_input; data (several files).
 fs::path find_file(const fs::path& directory, const Role& role) {
   constexpr int most_levels = 3;
@@ -80,8 +81,9 @@ fs::path find_file(const fs::path& directory, const Role& role) {
       }
     }
     std::ranges::stable_sort(found, {}, [](const fs::path& file) { return plain_name(file).is_compressed; });
-    std::set<std::string> names;
-    std::erase_if(found, [&](const fs::path& file) { return !names.insert(plain_name(file).text).second; });
+    std::set<std::pair<fs::path, std::string>> names;  // folder and name
+    std::erase_if(
+        found, [&](const fs::path& file) { return !names.emplace(file.parent_path(), plain_name(file).text).second; });
     if (found.size() == 1) return found.front();
     if (found.size() > 1) {
       fail(ExitCode::data, "{} and {}: both hold the {} of the split {}: keep one of them, or name its folder",

@@ -1,7 +1,10 @@
 #include "src/data/convert/picture_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <optional>
 #include <vector>
 
@@ -72,7 +75,10 @@ std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
 
 }  // namespace
 
-fs::path converted_copy(const fs::path& path) { return fs::path(path).replace_extension(".png"); }
+fs::path converted_copy(const fs::path& path) {
+  fs::path copy = fs::path(path).replace_extension(".png");
+  return copy == path ? fs::path(path) += ".png" : copy;  // a file of another format may be named .png
+}
 
 void place_deep_pixels(std::span<const std::uint16_t> samples, std::int64_t height, std::int64_t width,
                        DecodedPart& whole) {
@@ -115,6 +121,9 @@ void read_picture(const fs::path& path, const Colour& background, const std::fun
   try {
     file = read_plain_file(path, name, max_file_bytes);
   } catch (const Error& unread) {
+    // An error of the disk or the network may concern all pictures.
+    const bool is_refused = access(path.c_str(), R_OK) != 0 && (errno == EACCES || errno == ELOOP);
+    if (unread.code() == ExitCode::io && !is_refused) throw;
     throw UnusablePicture(unread.code(), Unusable::not_opened, unread.what());
   }
   try {

@@ -19,7 +19,8 @@ FolderLayout layout_of(const std::string& text);
 
 /// Describes --layout.
 inline constexpr const char* layout_help =
-    "what the folders in the folder of pictures are: auto: splits if their names say so (train, val, test), else "
+    "meaning of the folders in the folder of pictures: auto: splits if their names are such as train, val or test, "
+    "else "
     "classes; classes: always classes";
 
 struct SplitFolder {
@@ -40,9 +41,9 @@ std::string split_of_name(const std::string& name);
 bool has_class_folders(const std::filesystem::path& folder);
 
 /// Recognises a folder that contains a folder with pictures to train on, and one for validation or test, by their names
-/// (split_of_name). The first must have one folder per class. The others also have one folder per class. Otherwise,
-/// their pictures are not labelled; this includes a single folder that is no class of the training. Returns nullopt if
-/// `input` is not a folder or not such a folder, for example if train and test are its classes, and with
+/// (split_of_name). The first must have one folder per class. The others also have one folder per class. If
+/// they have no such folders, or a single one that is no class of the training, their pictures are not labelled.
+/// Returns nullopt if `input` is no folder, or has no splits, for example if train and test are its classes, and with
 /// FolderLayout::classes.
 ///
 /// Errors: io; data: two folders for one split, a further folder with pictures, and folders that hold the same folders

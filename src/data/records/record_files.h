@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// What a user can name in place of the folder `directory`: a pattern of the first of `splits` that has files in it,
-/// such as 'data/train-*', or else one of its record files. The text is for the end of a message.
+/// A hint for a user who named a folder, for the end of a message: the pattern of the first of `splits` that has files
+/// in it, such as 'data/train-*', or else one of its record files.
 std::string record_files_hint(const std::filesystem::path& directory, std::span<const std::string_view> splits);
 
 /// The usual prefixes of the names of record files.
@@ -23,8 +23,8 @@ void check_shards_exist(std::span<const std::string> paths);
 
 /// Describes --allow-missing-shards.
 inline constexpr const char* missing_shards_help =
-    "accept record files if a shard is missing that their names state, as in train-00000-of-00004; otherwise the first "
-    "missing one ends the program";
+    "accept an incomplete set of shards (train-00000-of-00004 states 4); otherwise the first missing shard ends the "
+    "program";
 
 /// A command for a shell that decompresses a GZIP file in its place.
 std::string decompressing(const std::string& path);

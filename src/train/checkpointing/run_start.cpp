@@ -130,6 +130,9 @@ void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::s
   if (!warning.empty()) print_warning(warning);
 }
 
+namespace {
+
+/// Errors: data (the checkpoint belongs to another model). `other_way`: advice at the end of the message.
 void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way) {
   if (loaded.state.model == model.name) return;
   const std::string trained = printable(loaded.state.model);
@@ -137,6 +140,11 @@ void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std:
        loaded.path.string(), trained, model.name, trained, other_way);
 }
 
+/// Initializes the tower of rank 0 according to --init-from, --init-exclude and --seed. Prints a line about
+/// --init-from, and a warning if that checkpoint was trained with another --preprocessing than the run of
+/// `description`. `dataset`: training set for initial values that depend on data; null: the network has none. Errors:
+/// usage (--init-exclude matches no variable; lists all variables), no_input (the file of --init-from is missing), data
+/// (damaged, or of another model), io.
 void initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                 const RunDescription& description, Tower& tower) {
   if (options.init_from.empty()) return tower.initialize(model.seed, values_of_data(tower.network(), dataset));
@@ -156,8 +164,6 @@ void initialize(const CheckpointOptions& options, const ModelOptions& model, con
   }
   print_initialized(initial, excluded, description);
 }
-
-namespace {
 
 std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& options, std::uint64_t max_bytes) {
   const std::filesystem::path directory = options.train_dir;
@@ -196,14 +202,12 @@ RunStart load_or_initialize(const CheckpointOptions& options, const ModelOptions
   require_same_task(*loaded, description);
   tower.restore(*loaded);
   print_resumed(*loaded, options, description);
-  const std::optional<PacePoint> pace = logged_pace(options.train_dir, loaded->state.global_step);
   return {.position = {.step = loaded->state.global_step,
                        .stream_position = loaded->state.stream_position,
                        .resumed = true},
           .same_evaluation = same_evaluation(loaded->state.options_json, description),
-          .has_pace = pace.has_value(),
-          .pace = pace.value_or(PacePoint{}),
-          .losses = stored_losses(loaded->state.options_json)};
+          .pace = logged_pace(options.train_dir, loaded->state.global_step),
+          .before = stored_result(loaded->state)};
 }
 
 /// Evaluates `condition` on rank 0 and returns the result on all ranks. Collective. Errors: the errors of `condition`.
@@ -305,7 +309,7 @@ std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, E
           ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
       : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
       : options.optimizer.time_budget > 0.0
-          ? fmt::format("where --time-budget {} ended the run", options.optimizer.time_budget)
+          ? fmt::format("where --time-budget {} or --max-steps ended the run", options.optimizer.time_budget)
       : options.optimizer.epochs > 0.0 ? fmt::format("and --epochs {} has {}", options.optimizer.epochs,
                                                      count_text(options.optimizer.max_steps, "step"))
                                        : fmt::format("and --max-steps is {}", options.optimizer.max_steps);

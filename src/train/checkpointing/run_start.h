@@ -18,34 +18,24 @@
 
 namespace carillon {
 
-/// Initializes the tower of rank 0 according to --init-from, --init-exclude and --seed. Prints a line about
-/// --init-from, and a warning if that checkpoint was trained with another --preprocessing than the run of
-/// `description`. `dataset`: training set for initial values that depend on data; null: the network has none. Errors:
-/// usage (--init-exclude matches no variable; lists all variables), no_input (the file of --init-from is missing), data
-/// (damaged, or of another model), io.
-void initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
-                const RunDescription& description, Tower& tower);
-
-/// Prints that a run starts from the arrays of `initial`, except the arrays named in `excluded`. Warns as `initialize`.
+/// Prints that a run starts from the arrays of `initial`, except the arrays named in `excluded`. Warns if that
+/// checkpoint was trained with another --preprocessing than the run of `description`.
 void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded,
                        const RunDescription& description);
 
-/// Errors: data (the checkpoint belongs to another model). `other_way`: advice at the end of the message.
-void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way);
-
 struct RunStart {
   RunPosition position;
-  bool same_evaluation = false;  ///< a resumed run was evaluated on the same records
-  bool has_pace = false;         ///< a resumed run has logged `pace`
-  PacePoint pace = {};           ///< the last one up to `position`
-  StepLosses losses = {};        ///< the last step before the checkpoint, if rank 0 may not have logged it
+  bool same_evaluation = false;        ///< a resumed run was evaluated on the same records
+  std::optional<PacePoint> pace = {};  ///< the last one that a resumed run has logged up to `position`
+  /// Step and losses of the last step before `position`, if rank 0 may have ended before it logged them.
+  std::optional<StepResult> before = {};
 };
 
 /// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh, and
 /// sends its state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the
 /// result have changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is
-/// of another task), no_input (--resume require without a checkpoint), data (damaged, or of another model), io; those
-/// of initialize.
+/// of another task; --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file
+/// --init-from), data (damaged, or of another model), io.
 RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                          const RunDescription& description, Tower& tower, const Mpi& mpi);
 

@@ -84,7 +84,7 @@ constexpr OtherNames other_names[] = {
     {"layers.0.blocks.0.attn.relative_position_bias_table", "timm's Swin transformers"},
 };
 
-/// ": its names are those of transformers' ResNets, ..."; empty: unknown names.
+/// A sentence that names the package whose names the arrays have, and the supported names; empty: unknown names.
 std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   for (const OtherNames& other : other_names) {
     const auto has_part = [&](const SafetensorsEntry& entry) {
@@ -137,8 +137,8 @@ std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsE
   return values;
 }
 
-/// The number of arrays that the network has with the same shape, minus the number of arrays that it does not have. 0:
-/// the former are at most half of the network's arrays.
+/// The number of arrays that match an array of the network by name and shape, minus the number of arrays that the
+/// network lacks. 0: at most half of the network's arrays are matched.
 std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arrays) {
   Graph graph(1, Arithmetic::fp32, {.image = network.image});
   add_network(graph, network);

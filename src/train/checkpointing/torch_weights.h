@@ -25,8 +25,8 @@ struct TorchArray {
 };
 
 /// The network whose arrays these are. `networks`: networks with NetworkDescription::torch_names, of any image size and
-/// number of outputs. Chooses the network with the largest number of equal arrays (name and shape), minus the number of
-/// arrays that it does not have. Null: no network has more than half of its arrays among them.
+/// number of outputs. Chooses the network with the most matching arrays (name and shape), minus the arrays that the
+/// network lacks. Null: in no network do more than half of the arrays match.
 const Network* network_with(const std::vector<TorchArray>& arrays, const std::vector<Network>& networks);
 
 /// The name of the network whose arrays the file has (network_with). Errors: data (there is none, or the file is

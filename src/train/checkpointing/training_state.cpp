@@ -30,7 +30,6 @@ std::uint64_t max_checkpoint_bytes(const Network& network) {
 namespace {
 
 // Names in the description of a checkpoint that a LastStepSaver wrote.
-constexpr const char* last_step_name = "last step";
 constexpr const char* task_loss_name = "last step task loss";
 constexpr const char* l2_loss_name = "last step l2 loss";
 
@@ -55,15 +54,11 @@ CheckpointState state_at(const RunPosition& position, const ModelOptions& model,
           .buffers = {}};
 }
 
-StepLosses stored_losses(const std::string& options_json) {
-  const nlohmann::json json = nlohmann::json::parse(options_json, nullptr, false);
+std::optional<StepResult> stored_result(const CheckpointState& state) {
+  const nlohmann::json json = nlohmann::json::parse(state.options_json, nullptr, false);
   const auto has_number = [&](const char* name) { return json.contains(name) && json[name].is_number(); };
-  if (!json.is_object() || !has_number(last_step_name) || !has_number(task_loss_name) || !has_number(l2_loss_name)) {
-    return {};
-  }
-  return {.step = json[last_step_name].get<std::int64_t>(),
-          .task_loss = json[task_loss_name].get<double>(),
-          .l2_loss = json[l2_loss_name].get<double>()};
+  if (!json.is_object() || !has_number(task_loss_name) || !has_number(l2_loss_name)) return std::nullopt;
+  return StepResult{.step = state.global_step - 1, .loss = json[task_loss_name], .l2_loss = json[l2_loss_name]};
 }
 
 void check_finite(const CheckpointState& state) {
@@ -80,18 +75,17 @@ LastStepSaver::LastStepSaver(const Training& training, StallDetector& stall_dete
                                     .save = [this] { return save(); }});
 }
 
-void LastStepSaver::note_losses(const StepLosses& losses) {
-  const std::lock_guard lock(losses_mutex_);
-  losses_ = losses;
+void LastStepSaver::note(const StepResult& result) {
+  const std::lock_guard lock(result_mutex_);
+  result_ = result;
 }
 
 std::string LastStepSaver::description_at(const RunPosition& position) const {
   RunDescription description = training_.description;
-  const std::lock_guard lock(losses_mutex_);
-  if (losses_.step == position.step - 1) {
-    description.add(last_step_name, losses_.step, Scope::run);
-    description.add(task_loss_name, losses_.task_loss, Scope::run);
-    description.add(l2_loss_name, losses_.l2_loss, Scope::run);
+  const std::lock_guard lock(result_mutex_);
+  if (result_ && result_->step == position.step - 1) {
+    description.add(task_loss_name, result_->loss, Scope::run);
+    description.add(l2_loss_name, result_->l2_loss, Scope::run);
   }
   return description.json();
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "carillon/cli/options/train_options.h"
@@ -30,8 +31,8 @@ constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
 /// The state without its arrays.
 CheckpointState state_at(const RunPosition& position, const ModelOptions& model, std::string options_json);
 
-/// The losses of the last step that LastStepSaver stored in a checkpoint with this description. Step -1: none.
-StepLosses stored_losses(const std::string& options_json);
+/// Step and losses of the step before the checkpoint, if a LastStepSaver wrote it and knew them.
+std::optional<StepResult> stored_result(const CheckpointState& state);
 
 /// Errors: failed (a value is not finite; names its array).
 void check_finite(const CheckpointState& state);
@@ -62,8 +63,8 @@ class LastStepSaver {
   /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
   /// `save` does not write it again. A file with this name that already exists may be damaged, and does not count.
   void expect_checkpoint(std::int64_t step);
-  /// Sets the losses that `save` stores if they belong to the last completed step.
-  void note_losses(const StepLosses& losses);
+  /// Sets the result whose losses `save` stores if they belong to the last completed step.
+  void note(const StepResult& result);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks
   /// the directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not
@@ -79,8 +80,8 @@ class LastStepSaver {
   StallDetector& stall_detector_;
   std::atomic<bool> is_stopped_ = false;
   std::atomic<std::int64_t> expected_checkpoint_ = -1;
-  mutable std::mutex losses_mutex_;
-  StepLosses losses_;
+  mutable std::mutex result_mutex_;
+  std::optional<StepResult> result_;  ///< the last one that is known
 };
 
 }  // namespace carillon

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "carillon/core/error.h"
-#include "src/core/lost_rank.h"
 #include "src/core/process.h"
 #include "src/train/control/stop_signal.h"
 
@@ -28,7 +27,7 @@ constexpr std::chrono::milliseconds interval(100);
 std::atomic<bool> is_starting = true, is_over = false, has_lost_mpirun = false;
 
 /// A second after the end of mpirun, Open MPI would end this process (ompi_mpi_abort), also if the process is saving.
-/// This variable of Open MPI, the setting opal_abort_delay, delays that. Without the variable, the run has that second.
+/// Open MPI's variable opal_abort_delay delays this. If the variable is missing, the run has one second to save.
 void delay_abort_of_mpi() {
   if (void* const delay = dlsym(RTLD_DEFAULT, "opal_abort_delay")) {
     *static_cast<int*>(delay) = static_cast<int>(2 * orphan_limit.count());
@@ -38,7 +37,7 @@ void delay_abort_of_mpi() {
 [[noreturn]] void end_now() {
   // Without its launcher, nothing would shorten mpirun's pauses.
   if (const int mpirun = mpirun_process(); mpirun > 0 && !has_lost_mpirun) kill(mpirun, SIGKILL);
-  std::_Exit(static_cast<int>(lost_rank));
+  std::_Exit(static_cast<int>(ExitCode::lost_rank));
 }
 
 void stop() {
@@ -76,7 +75,7 @@ class StartWatch {
   while (true) {
     std::this_thread::sleep_for(interval);
     // The other rank, or mpirun, prints the cause.
-    if (is_starting && start.has_lost_rank() && is_starting) std::_Exit(static_cast<int>(lost_rank));
+    if (is_starting && start.has_lost_rank() && is_starting) std::_Exit(static_cast<int>(ExitCode::lost_rank));
     if (lost) {
       if (Clock::now() - *lost > orphan_limit) end_now();
       continue;

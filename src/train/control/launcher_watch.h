@@ -1,12 +1,12 @@
 // LauncherWatch: a thread that ends this rank if the processes that started it have ended. No rank outlives them for
 // long.
 //
-//   mpirun has ended (killed)            the run saves a checkpoint and ends with lost_rank
+//   mpirun has ended (killed)            the run saves a checkpoint and ends with code 71
 //   carillon or --ranks has ended        the run saves a checkpoint and ends, and so mpirun ends
-//   a rank ends while MPI starts         the others exit at once: mpirun would let them wait, and nothing must be saved
+//   a rank ends while MPI starts         the others exit at once: there is nothing to save
 //
 // The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
-// program without a handler of USR1 ends at once. If the run has not ended after orphan_seconds, the thread ends it.
+// program without a handler of USR1 ends at once. If the run has not ended after 20 s, the thread ends it.
 #pragma once
 
 #include <string>

@@ -13,19 +13,11 @@ struct RunPosition {
   bool resumed = false;
 };
 
-/// The losses of a completed step. A rank that saves in place of rank 0 stores them in the checkpoint, because rank 0
-/// may have ended before it logged the step.
-struct StepLosses {
-  std::int64_t step = -1;  ///< -1: unknown
-  double task_loss = 0.0, l2_loss = 0.0;
-};
-
 struct StepPlan {
-  std::int64_t step = 0;           ///< updates applied before it
-  std::int64_t schedule_step = 0;  ///< position in the schedule of the learning rate
-  bool logs = false;               ///< a line on the console and in metrics.jsonl
-  bool summarizes = false;         ///< scalars, histograms and images for TensorBoard; if any, also at the last step
-  bool audits = false;             ///< another rank computes the gradients again
+  std::int64_t step = 0;    ///< updates applied before it
+  bool logs = false;        ///< a line on the console and in metrics.jsonl
+  bool summarizes = false;  ///< scalars, histograms and images for TensorBoard; if any, also at the last step
+  bool audits = false;      ///< another rank computes the gradients again
   // After the step:
   bool compares = false;  ///< compare the ranks' variables
   bool saves = false;     ///< `saves` and `evaluates` are ignored if `last`: the end of the run does both
@@ -50,7 +42,6 @@ inline StepPlan plan_step(std::int64_t step, const TrainOptions& options) {
   const bool last = step + 1 == options.optimizer.max_steps;
   const bool summary_is_due = due(step, options.logging.summary_every) && (step > 0 || options.logging.summarize_start);
   return {.step = step,
-          .schedule_step = step,
           .logs = due(step, options.logging.log_every),
           .summarizes = summary_is_due || (last && options.logging.summary_every > 0),
           .audits = due(step + 1, options.faults.audit),

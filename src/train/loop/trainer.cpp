@@ -56,9 +56,7 @@ ExitCode Trainer::run() {
   const RunStart start = start_or_resume(options_.checkpoint, options_.model, dataset(), description_, *tower_, mpi_);
   position_ = start.position;
   if (options_.optimizer.time_budget > 0.0 && options_.optimizer.trains()) {
-    pace_.emplace(options_.optimizer.max_steps, position_.step,
-                  start.has_pace ? std::optional(start.pace) : std::nullopt);
-    used_before_ = pace_->point().seconds;
+    pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace);
     options_.optimizer.max_steps = pace_->point().last_step;
   }
   if (position_.resumed) {
@@ -70,7 +68,7 @@ ExitCode Trainer::run() {
       return ExitCode::done;
     }
     resumed_step_ = saved_step_ = position_.step;
-    losses_before_ = start.losses;
+    before_ = start.before;
   }
   if (device_.kind() == DeviceKind::cpu) {
     last_step_saver_.emplace(LastStepSaver::Training{.options = options_.checkpoint,
@@ -117,9 +115,9 @@ ExitCode Trainer::run_from_position() {
   const std::int64_t max_steps = options_.optimizer.max_steps;
   checkpoints_->check_bounds(position_, max_steps, static_cast<std::int64_t>(global_batch()), *tower_);
   log_.open(position_.step);
-  const bool is_due = losses_before_.step >= 0 && losses_before_.step == position_.step - 1 &&
-                      plan_step(losses_before_.step, options_).logs;
-  if (is_due) log_.complete(losses_before_, optimizer_.learning_rate.rate(losses_before_.step));
+  if (before_ && plan_step(before_->step, options_).logs) {
+    log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
+  }
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
   }
@@ -214,8 +212,7 @@ ExitCode Trainer::train() {
   if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
   while (position_.step < options_.optimizer.max_steps && !ends_early()) {
     if (pace_ && pace_->is_due(position_.step)) replan();
-    StepPlan plan = plan_step(position_.step, options_);
-    if (pace_) plan.schedule_step = pace_->schedule_step(plan.step);
+    const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
     // Later steps would change the variables that the replay of a diverged step needs.
@@ -266,7 +263,7 @@ void Trainer::take_step(const StepPlan& plan) {
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   log_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   StepRequest request{.step = plan.step,
-                      .schedule_step = plan.schedule_step,
+                      .schedule_step = schedule_step(plan.step),
                       .batch = batch,
                       .request_sync = own_requests().any(),
                       .reports_l2 = plan.tells_loss()};
@@ -309,10 +306,10 @@ ControlFlags Trainer::exchange_control_flags() {
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
   check_total_loss(result);
-  if (last_step_saver_) last_step_saver_->note_losses({plan.step, result.loss, result.l2_loss});
+  if (last_step_saver_) last_step_saver_->note(result);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
-  log_.log_step(plan, result, optimizer_.learning_rate.rate(plan.schedule_step), std::move(rank_seconds));
+  log_.log_step(plan, result, optimizer_.learning_rate.rate(schedule_step(plan.step)), std::move(rank_seconds));
 }
 
 void Trainer::check_task_loss(const StepResult& result) {
@@ -334,22 +331,15 @@ void Trainer::check_total_loss(const StepResult& result) {
   fail_with_l2_cause(line, *tower_, device_, mpi_);
 }
 
+std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pace_->schedule_step(step) : step; }
+
 void Trainer::replan() {
-  take_results(Results::all);
-  std::array<std::int64_t, 2> plan{};  // steps that are left, milliseconds used
-  if (mpi_.rank() == 0) {
-    const PhaseSeconds now = phases_.seconds();
-    const double steps = static_cast<double>(position_.step - pace_->point().step);
-    const double used = used_before_ + now.total();
-    const MeasuredPace measured{
-        .step = (now.data + now.training - planned_at_.data - planned_at_.training) / steps,
-        .evaluation = evaluations_ > 0 ? now.evaluation / static_cast<double>(evaluations_) : 0.0,
-        .eval_every = eval_dataset_ ? options_.data.eval_every : 0};
-    plan = {steps_within(options_.optimizer.time_budget - used, measured), std::llround(1000.0 * used)};
-    planned_at_ = now;
-  }
-  mpi_.broadcast(std::as_writable_bytes(std::span(plan)), 0);
-  pace_->replan(position_.step, plan[0], static_cast<double>(plan[1]) / 1000.0);
+  take_results(Results::all);  // they belong to the plan so far
+  const PhaseSeconds spent = phases_.seconds();
+  std::int64_t left =
+      pace_->fitting_steps(position_.step, spent, evaluations_, eval_dataset_ ? options_.data.eval_every : 0);
+  mpi_.broadcast(std::as_writable_bytes(std::span(&left, 1)), 0);
+  pace_->replan(position_.step, left, spent);
   options_.optimizer.max_steps = pace_->point().last_step;
   log_.log_pace(pace_->point());
 }

@@ -87,6 +87,8 @@ class Trainer {
   void check_task_loss(const StepResult& result);
   void check_total_loss(const StepResult& result);
   void evaluate();
+  /// Position of the update `step` in the schedule of the learning rate.
+  std::int64_t schedule_step(std::int64_t step) const;
   /// Fits the rest of the run into --time-budget. Collective.
   void replan();
   void save();
@@ -125,10 +127,8 @@ class Trainer {
 
   RunPosition position_;
   std::optional<Pace> pace_;                      ///< with --time-budget
-  double used_before_ = 0.0;                      ///< seconds of --time-budget that earlier starts used
-  PhaseSeconds planned_at_;                       ///< the times at the last plan of the pace
   std::int64_t evaluations_ = 0;                  ///< by this process
-  StepLosses losses_before_;                      ///< of the last step before the checkpoint that this run resumed from
+  std::optional<StepResult> before_;              ///< the losses of RunStart::before
   std::optional<LastStepSaver> last_step_saver_;  ///< on a CPU, from the first step on; uses the members above
   std::int64_t resumed_step_ = -1;                ///< step of the checkpoint that the run resumed from
   std::int64_t saved_step_ = -1;                  ///< step of the newest checkpoint, which may not be complete

@@ -148,12 +148,10 @@ void TrainingLog::open(std::int64_t first_step) {
   });
 }
 
-void TrainingLog::complete(const StepLosses& losses, double learning_rate) {
-  if (!writer_ || logs_loss_from(writer_->options.checkpoint.train_dir, losses.step)) return;
-  writer_->log->untimed_step({.step = losses.step,
-                              .loss = losses.task_loss + losses.l2_loss,
-                              .task_loss = losses.task_loss,
-                              .learning_rate = learning_rate});
+void TrainingLog::complete(const StepResult& last, double learning_rate) {
+  if (!writer_ || logs_loss_from(writer_->options.checkpoint.train_dir, last.step)) return;
+  writer_->log->untimed_step(
+      {.step = last.step, .loss = total_loss(last), .task_loss = last.loss, .learning_rate = learning_rate});
 }
 
 void TrainingLog::print(const std::string& line) {

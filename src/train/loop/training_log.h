@@ -59,7 +59,7 @@ class TrainingLog {
   void open(std::int64_t first_step);
   /// Adds the line of the last step before this run to metrics.jsonl, if it is missing: rank 0 ended before it logged
   /// the step. The line has no times. Requires `open`.
-  void complete(const StepLosses& losses, double learning_rate);
+  void complete(const StepResult& last, double learning_rate);
   /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
   void announce(const Parts& parts);
   /// Prints a line on stdout. Requires `open`.

@@ -105,6 +105,7 @@ std::optional<std::vector<std::uint16_t>> deep_samples(TIFF* tiff, std::uint32_t
     std::uint32_t tile_height = 0, tile_width = 0;
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &tile_height);
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &tile_width);
+    check_size(tile_height, tile_width);
     const std::size_t tile_samples = std::size_t{tile_height} * tile_width * channels;
     require(tile_samples > 0 && TIFFTileSize(tiff) == static_cast<tmsize_t>(2 * tile_samples));
     std::vector<std::uint16_t> tile(tile_samples);
