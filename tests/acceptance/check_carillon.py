@@ -23,7 +23,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _fine_tuning, _failure, _one_class, _unusable, _own_folder, _links, _splits, _changes, _stops, _kill):
+    for case in (_whole, _targets, _commands, _options, _fine_tuning, _failure, _one_class, _unusable, _own_folder, _links, _splits, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -80,6 +80,37 @@ def _whole(context):
     said = all(text in again.output for text in ("is finished; --fresh begins another", "nothing to do"))
     wrong = again.complaint(0) or (not said and again.output)
     yield _result("a finished training is not repeated", wrong)
+    yield from _more(context, run, data)
+
+
+def _more(context, run, data):
+    best = int(re.search(r" step (\d+)", context.run("checkpoint_tool", "inspect", run / "best.ckpt.h5").output)[1])
+    ended = _newest(run)
+    options = ("--image-size", 16, "--more", 0.05)
+    longer = context.run_command(command(context, run, data, *options))
+    said = f"trains 0.05 minutes more in {run}, from the best state, step {best}" in longer.output
+    wrong = longer.complaint(0) or (not said and longer.output)
+    wrong = wrong or (_newest(run) <= best and f"it ended at step {_newest(run)}, after {ended} and {best}")
+    yield _result("--more continues a finished training from its best state", wrong, f"from {best} to {_newest(run)}")
+    again = context.run_command(command(context, run, data, "--image-size", 16))
+    wrong = again.complaint(0) or ("is finished" not in again.output and again.output)
+    yield _result("a training that has had more time is finished", wrong)
+
+
+def _targets(context):
+    """labels and numbers"""
+    run, data = _places(context)
+    lines = [f"{kind}/{i}.png,{value + i / 100}" for kind, value in (("dark", 1), ("bright", 2)) for i in range(PICTURES)]
+    targets = context.directory("carillon-targets") / "light.csv"
+    targets.parent.mkdir()
+    targets.write_text("\n".join(["path,light", *lines]) + "\n")
+    done = context.run_command(command(context, run, data, *QUICK, "--targets", targets))
+    found = re.findall(r"^R2 = (-?[\d.]+) \(8 records\)$", done.output, re.M)
+    wrong = done.complaint(0) or (": 1 number (light)" not in done.output and done.output)
+    yield _result("--targets trains numbers", wrong or (not found and done.output), f"R2 {found}")
+    targets.write_text(targets.read_text().replace("dark/0.png,1.0", "dark/0.png,1.1"))
+    changed = context.run_command(command(context, run, data, *QUICK, "--targets", targets))
+    yield _result("other targets do not continue a training", changed.complaint(USAGE, "have changed"))
 
 
 def _trained(context):

@@ -204,6 +204,8 @@ std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) 
                          [&](std::string_view option) { return !uses(own, option); });
   }
   if (o.update.lookahead.every == 0) names.insert(names.end(), lookahead_options.begin(), lookahead_options.end());
+  // With a time, the run moves through its schedule at another speed anyway.
+  if (o.time_budget > 0.0 && o.schedule.steps == o.max_steps) names.push_back("schedule-steps");
   return names;
 }
 
