@@ -23,6 +23,7 @@ libraries=(
   libprotobuf-dev protobuf-compiler
   libcurl4-openssl-dev libssl-dev  # tfrecord_convert --download
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
+  libfreetype-dev fonts-dejavu-core  # text in sheets of pictures
   libtiff-dev libwebp-dev libgif-dev  # optional: other picture formats (CARILLON_PICTURE_FORMATS)
 )
 packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}"

@@ -38,35 +38,6 @@ constexpr std::array<Range, 18> hidden{{{0x00AD, 0x00AD},
                                         {0x1D173, 0x1D17A},
                                         {0xE0000, 0xE0FFF}}};
 
-/// A UTF-8 character at the start of a text.
-struct Character {
-  std::size_t bytes = 0;  ///< 0: invalid UTF-8 (RFC 3629)
-  char32_t code = 0;
-
-  bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
-  bool is_shown() const {
-    if (bytes == 0 || is_control()) return false;
-    return std::ranges::none_of(hidden, [&](const Range& range) { return code >= range.first && code <= range.last; });
-  }
-};
-
-Character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return {1, first};
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (length == 0) return {};
-  char32_t code = first & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  const bool is_overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool is_outside = (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF;
-  if (is_overlong || is_outside) return {};
-  return {length, code};
-}
-
 template <typename Holds>
 bool all_of(std::string_view text, Holds holds) {
   while (!text.empty()) {
@@ -94,6 +65,28 @@ void append_printable(std::string& shown, std::string_view text, std::string_vie
 }
 
 }  // namespace
+
+Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return {1, first};
+  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0) return {};
+  char32_t code = first & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  const bool is_overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+  const bool is_outside = (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF;
+  if (is_overlong || is_outside) return {};
+  return {length, code};
+}
+
+bool Character::is_shown() const {
+  if (bytes == 0 || is_control()) return false;
+  return std::ranges::none_of(hidden, [&](const Range& range) { return code >= range.first && code <= range.last; });
+}
 
 bool is_line(std::string_view text) {
   return all_of(text, [](const Character& one) { return one.bytes > 0 && !one.is_control(); });

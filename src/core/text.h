@@ -13,6 +13,17 @@ namespace carillon {
 
 inline constexpr std::size_t max_line_bytes = 1000;
 
+/// A UTF-8 character at the start of a text.
+struct Character {
+  std::size_t bytes = 0;  ///< 0: invalid UTF-8 (RFC 3629)
+  char32_t code = 0;
+
+  bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+  bool is_shown() const;  ///< whether `printable` keeps it
+};
+/// Requires a text of at least one byte.
+Character first_character(std::string_view text);
+
 /// Escapes as \xNN each byte of control characters (C0 and C1), invisible characters such as U+200B, text-direction
 /// marks such as U+202E, line separators and invalid UTF-8. If the text is longer than `max_bytes`, omits its middle,
 /// because both ends of a message are informative.

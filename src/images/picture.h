@@ -33,12 +33,13 @@ Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> im
 struct SheetTile {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
-  std::string text;  ///< each line is truncated to fit; capital letters; non-ASCII characters become a block
+  std::string text;  ///< UTF-8; the end of a long line is replaced by an ellipsis
 };
 
-inline constexpr std::int64_t sheet_tile_side = 96;
+inline constexpr std::int64_t sheet_tile_side = 112;
 
-/// Draws the tiles row by row on grey, with about as many columns as rows. Requires at least one tile.
+/// Draws the tiles row by row on grey, with about as many columns as rows. Requires at least one tile. Errors: no_input
+/// (the font is not installed).
 Picture make_sheet(const std::vector<SheetTile>& tiles);
 
 }  // namespace carillon

@@ -1,11 +1,15 @@
-#include "src/images/picture.h"
+#include <ft2build.h>
+#include FT_FREETYPE_H
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <cmath>
+#include <string>
 #include <string_view>
 
 #include "carillon/core/error.h"
+#include "src/core/text.h"
+#include "src/images/picture.h"
 #include "src/images/resize.h"
 
 namespace carillon {
@@ -59,47 +63,87 @@ Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> im
 
 namespace {
 
-/// Characters of 3 x 5 pixels: five octal digits, one per row, from the top.
-struct Glyph {
-  char character;
-  std::string_view rows;
-};
-constexpr Glyph glyphs[] = {
-    {' ', "00000"}, {'0', "75557"}, {'1', "26227"}, {'2', "71747"}, {'3', "71717"},  {'4', "55711"}, {'5', "74717"},
-    {'6', "74757"}, {'7', "71122"}, {'8', "75757"}, {'9', "75717"}, {'A', "25755"},  {'B', "65656"}, {'C', "34443"},
-    {'D', "65556"}, {'E', "74647"}, {'F', "74644"}, {'G', "34553"}, {'H', "55755"},  {'I', "72227"}, {'J', "11152"},
-    {'K', "55655"}, {'L', "44447"}, {'M', "57755"}, {'N', "65555"}, {'O', "25552"},  {'P', "65644"}, {'Q', "25563"},
-    {'R', "65655"}, {'S', "34216"}, {'T', "72222"}, {'U', "55557"}, {'V', "55552"},  {'W', "55775"}, {'X', "55255"},
-    {'Y', "55222"}, {'Z', "71247"}, {'-', "00700"}, {'_', "00007"}, {'.', "00002"},  {',', "00024"}, {':', "02020"},
-    {'/', "11244"}, {'(', "12221"}, {')', "42224"}, {'+', "02720"}, {'\'', "22000"}, {'&', "25253"}, {'>', "42124"},
-    {'%', "51245"}};
-constexpr std::string_view unknown_rows = "77777";
-
-constexpr std::int64_t glyph_scale = 2, glyph_width = 4 * glyph_scale, glyph_height = 5 * glyph_scale;
-constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap, line_height = text_gap + glyph_height;
+constexpr int text_pixels = 12, line_height = 16;  // size of the font, distance of two lines
+constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap;
 constexpr std::uint8_t background = 64, ink = 255;
+constexpr char32_t ellipsis = U'\u2026';
 
-std::string_view rows_of(char character) {
-  const char capital = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
-  const auto found = std::ranges::find(glyphs, capital, &Glyph::character);
-  return found == std::end(glyphs) ? unknown_rows : found->rows;
-}
+/// The file of DejaVu Sans in Debian and Ubuntu, in Fedora and its relatives, and in Arch and its relatives.
+constexpr std::array font_files{"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+                                "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
+                                "/usr/share/fonts/TTF/DejaVuSans.ttf"};
 
-void set_pixel(Picture& sheet, std::int64_t y, std::int64_t x, std::uint8_t value) {
-  std::fill_n(sheet.pixels.begin() + (y * sheet.width + x) * 3, 3, value);
-}
+/// Writes text into a sheet with FreeType. Draws a box for a character that the font lacks.
+class Font {
+ public:
+  /// Errors: no_input (no font is installed).
+  Font() {
+    check(FT_Init_FreeType(&library_) == 0, "FreeType does not start");
+    for (const char* const file : font_files) {
+      if (FT_New_Face(library_, file, 0, &face_) == 0 && FT_Set_Pixel_Sizes(face_, 0, text_pixels) == 0) return;
+    }
+    FT_Done_FreeType(library_);
+    fail(ExitCode::no_input, "the sheet needs the font DejaVu Sans: install the package fonts-dejavu-core");
+  }
+  ~Font() { FT_Done_FreeType(library_); }  // and its faces
+  Font(const Font&) = delete;
+  Font& operator=(const Font&) = delete;
 
-void write_character(Picture& sheet, std::int64_t top, std::int64_t left, char character) {
-  const std::string_view rows = rows_of(character);
-  for (std::int64_t y = 0; y < glyph_height; ++y) {
-    const int bits = rows[static_cast<std::size_t>(y / glyph_scale)] - '0';
-    for (std::int64_t x = 0; x < 3 * glyph_scale; ++x) {
-      if ((bits >> (2 - x / glyph_scale) & 1) != 0) set_pixel(sheet, top + y, left + x, ink);
+  /// Writes a line, whose end is replaced by an ellipsis if it is longer than a tile.
+  void write(Picture& sheet, std::int64_t top, std::int64_t left, std::string_view line) const {
+    std::u32string characters;
+    for (std::size_t bytes = 0; !line.empty(); line.remove_prefix(bytes)) {
+      const Character character = first_character(line);
+      bytes = std::max<std::size_t>(character.bytes, 1);
+      characters += character.bytes > 0 ? character.code : U'\uFFFD';
+    }
+    if (width_of(characters) > sheet_tile_side) {
+      while (!characters.empty() && width_of(characters + ellipsis) > sheet_tile_side) characters.pop_back();
+      characters += ellipsis;
+    }
+    std::int64_t x = left;
+    for (const char32_t character : characters) {
+      load(character, FT_LOAD_RENDER);
+      draw(sheet, top + text_pixels, x);
+      x += advance();
     }
   }
-}
 
-void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int64_t left) {
+ private:
+  void load(char32_t character, FT_Int32 flags) const {
+    check(FT_Load_Char(face_, character, flags) == 0, "the font is damaged");
+  }
+  /// In pixels, of the loaded character.
+  std::int64_t advance() const { return face_->glyph->advance.x / 64; }
+  std::int64_t width_of(const std::u32string& characters) const {
+    std::int64_t width = 0;
+    for (const char32_t character : characters) {
+      load(character, FT_LOAD_DEFAULT);
+      width += advance();
+    }
+    return width;
+  }
+  /// Draws the loaded character. `base`: row of the base line.
+  void draw(Picture& sheet, std::int64_t base, std::int64_t left) const {
+    const FT_GlyphSlot glyph = face_->glyph;
+    const FT_Bitmap& bitmap = glyph->bitmap;
+    for (std::int64_t row = 0; row < bitmap.rows; ++row) {
+      for (std::int64_t column = 0; column < bitmap.width; ++column) {
+        const std::int64_t y = base - glyph->bitmap_top + row, x = left + glyph->bitmap_left + column;
+        if (y < 0 || y >= sheet.height || x < 0 || x >= sheet.width) continue;
+        const int cover = bitmap.buffer[row * bitmap.pitch + column];
+        const auto first = sheet.pixels.begin() + (y * sheet.width + x) * 3;
+        const auto shade = static_cast<std::uint8_t>(*first + (ink - *first) * cover / 255);
+        std::fill_n(first, 3, shade);
+      }
+    }
+  }
+
+  FT_Library library_ = nullptr;
+  FT_Face face_ = nullptr;
+};
+
+void put_tile(Picture& sheet, const SheetTile& tile, const Font& font, std::int64_t top, std::int64_t left) {
   check(tile.height <= sheet_tile_side && tile.width <= sheet_tile_side &&
             tile.pixels.size() == static_cast<std::size_t>(tile.height * tile.width * 3),
         "a tile is larger than its place in the sheet");
@@ -109,15 +153,10 @@ void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int6
     std::copy_n(tile.pixels.begin() + y * tile.width * 3, tile.width * 3,
                 sheet.pixels.begin() + ((down + y) * sheet.width + right) * 3);
   }
-  std::int64_t line = top + sheet_tile_side + text_gap, column = 0;
-  for (const char character : tile.text) {
-    if (character == '\n') {
-      line += line_height;
-      column = 0;
-    } else if (column < sheet_tile_side / glyph_width) {
-      write_character(sheet, line, left + column * glyph_width, character);
-      column += 1;
-    }
+  std::int64_t line_top = top + sheet_tile_side + text_gap;
+  for (std::size_t begin = 0, end = 0; end < tile.text.size(); begin = end + 1, line_top += line_height) {
+    end = std::min(tile.text.find('\n', begin), tile.text.size());
+    font.write(sheet, line_top, left, std::string_view(tile.text).substr(begin, end - begin));
   }
 }
 
@@ -136,8 +175,9 @@ Picture make_sheet(const std::vector<SheetTile>& tiles) {
                 .channels = 3,
                 .pixels = {}};
   sheet.pixels.assign(static_cast<std::size_t>(sheet.height * sheet.width * 3), background);
+  const Font font;
   for (std::int64_t i = 0; i < count; ++i) {
-    put_tile(sheet, tiles[static_cast<std::size_t>(i)], gap + i / columns * cell_height,
+    put_tile(sheet, tiles[static_cast<std::size_t>(i)], font, gap + i / columns * cell_height,
              gap + i % columns * cell_width);
   }
   return sheet;

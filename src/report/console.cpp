@@ -74,9 +74,11 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
-Progress::Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now)
+Progress::Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now,
+                   std::string_view unit)
     : first_step_(first_step),
       last_step_(last_step),
+      unit_(unit),
       output_(output),
       started_(now),
       due_(output.form == Form::bar ? now : now + first_line_after) {}
@@ -92,7 +94,7 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
     bar_drawn_ = bar_is_drawn = true;
     due_ = now + redraw_period;
   } else {
-    print_text(output_.descriptor, fmt::format("step {}/{}, {}\n", step, last_step_, left));
+    print_text(output_.descriptor, fmt::format("{} {}/{}, {}\n", unit_, step, last_step_, left));
     due_ = now + line_period;
   }
 }
@@ -100,8 +102,8 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
 std::string Progress::bar(std::int64_t step, std::optional<double> loss, const std::string& left) const {
   constexpr int width = 20;  // with seven digits of steps the whole line has 80 columns at most
   const std::int64_t filled = step * width / last_step_, percent = step * 100 / last_step_;
-  return fmt::format("[{:#<{}}{:.<{}}] {:3} %  step {}/{}{}  {}", "", filled, "", width - filled, percent, step,
-                     last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
+  return fmt::format("[{:#<{}}{:.<{}}] {:3} %  {} {}/{}{}  {}", "", filled, "", width - filled, percent, unit_,
+                     step, last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
 }
 
 void Progress::clear() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace carillon {
 
@@ -30,8 +31,9 @@ class Progress {
   };
 
   /// Shows a run of the steps [first_step, last_step) that starts at `now`. The bar of a resumed run begins at
-  /// first_step / last_step.
-  Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now());
+  /// first_step / last_step. `unit`: what the output calls a step.
+  Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now(),
+           std::string_view unit = "step");
 
   /// Changes the end of the run.
   void set_last_step(std::int64_t last_step) { last_step_ = last_step; }
@@ -47,6 +49,7 @@ class Progress {
   std::string bar(std::int64_t step, std::optional<double> loss, const std::string& left) const;
 
   std::int64_t first_step_, last_step_;
+  std::string_view unit_;
   Output output_;
   bool bar_drawn_ = false;
   Clock::time_point started_, due_;

@@ -304,14 +304,14 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   DecodedPart whole;
   const std::string png = read_bytes(sheet);
   decode_whole({reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}, whole);
-  EXPECT_EQ(whole.width, 2 * 102 + 6);
-  EXPECT_EQ(whole.height, 2 * 115 + 6);
+  EXPECT_EQ(whole.width, 2 * 118 + 6);
+  EXPECT_EQ(whole.height, 2 * 134 + 6);
   // The first record's picture, 45 x 33 pixels, is in the middle of the first cell.
   DecodedPart picture;
   const std::string file = this->records("train-00000-of-00001.tfrecord").at(0).file;
   decode_whole({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, picture);
   for (const auto& [y, x] : {std::pair{0, 0}, {32, 44}, {10, 30}}) {
-    const std::uint8_t* shown = whole.row_at(6 + 31 + y) + (6 + 25 + x) * 4;
+    const std::uint8_t* shown = whole.row_at(6 + 39 + y) + (6 + 33 + x) * 4;
     EXPECT_TRUE(std::equal(shown, shown + 3, picture.row_at(y) + x * 4)) << y << " " << x;
   }
   EXPECT_EQ(run("tfrecord_inspect --show 500 --output " + sheet + " " + sample_path("tensorflow.tfrecord")).code, 0);

@@ -12,28 +12,32 @@ SheetTile tile(const std::string& text) {
   return {.height = 2, .width = 2, .pixels = std::vector<std::uint8_t>(12, 9), .text = text};
 }
 
-/// Rows of the sheet with white pixels of a text, as 0 and 1.
-std::string rows_with_text(const Picture& sheet) {
-  std::string rows;
-  for (std::int64_t y = 0; y < sheet.height; ++y) {
-    const auto row = sheet.pixels.begin() + y * sheet.width * 3;
-    rows += std::count(row, row + sheet.width * 3, 255) > 0 ? '1' : '0';
-  }
-  return rows;
+/// Number of pixels that a text has changed. The sheet is grey, and tile() is dark.
+std::int64_t pixels_of_text(const std::string& text) {
+  const Picture sheet = make_sheet({tile(text)});
+  return std::ranges::count_if(sheet.pixels, [](std::uint8_t value) { return value > 64; });
 }
 
 TEST(Sheet, HasRoomForTheLinesOfItsLongestText) {
-  const Picture one = make_sheet({tile("8")}), three = make_sheet({tile("8\n8\n8")});
-  EXPECT_EQ(one.width, three.width);
-  EXPECT_EQ(three.height, one.height + 2 * 13);  // of 5 pixels, doubled, and a gap
-  const std::string line(10, '1'), gap(3, '0');
-  EXPECT_NE(rows_with_text(one).find("0" + line + "0"), std::string::npos);
-  EXPECT_NE(rows_with_text(three).find("0" + line + gap + line + gap + line + "0"), std::string::npos);
+  const Picture one = make_sheet({tile("8")}), three = make_sheet({tile("8\n8\n8"), tile("8")});
+  const Picture single = make_sheet({tile("8\n8\n8")});
+  EXPECT_EQ(one.width, single.width);
+  EXPECT_EQ(single.height, one.height + 2 * 16);
+  EXPECT_EQ(pixels_of_text("8\n8\n8"), 3 * pixels_of_text("8"));
+  EXPECT_GT(three.width, single.width);
 }
 
-TEST(Sheet, TruncatesEachLine) {
-  const Picture short_lines = make_sheet({tile("888888888888\n8")});
-  EXPECT_EQ(make_sheet({tile("888888888888888888\n8")}).pixels, short_lines.pixels);
+TEST(Sheet, ReplacesTheEndOfALongLineByAnEllipsis) {
+  const std::string many(40, '8'), more(50, '8');
+  EXPECT_EQ(make_sheet({tile(many + "\n8")}).pixels, make_sheet({tile(more + "\n8")}).pixels);
+  EXPECT_NE(make_sheet({tile("8888888888888")}).pixels, make_sheet({tile(many)}).pixels);
+}
+
+TEST(Sheet, WritesLettersOfManyLanguages) {
+  EXPECT_NE(make_sheet({tile("Äpfel")}).pixels, make_sheet({tile("Apfel")}).pixels);
+  EXPECT_NE(make_sheet({tile("кот")}).pixels, make_sheet({tile("кит")}).pixels);
+  EXPECT_NE(make_sheet({tile("cat")}).pixels, make_sheet({tile("CAT")}).pixels);
+  EXPECT_GT(pixels_of_text("\xff"), 0) << "invalid UTF-8";
 }
 
 using ::testing::Each;

@@ -174,8 +174,17 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
   mpi.run_on_all([&] { check_outputs_fit(options, target, task.outputs); });
-  const std::unique_ptr<Metric> metric =
-      evaluator->evaluate(metric_for(options, target, task), dataset, mpi, heartbeat);
+  const auto batch_size = static_cast<std::size_t>(options.data.batch_size);
+  const RecordRange own = part_of(dataset, mpi).records;
+  const std::size_t batches = (own.end - own.begin + batch_size - 1) / batch_size;
+  std::int64_t done = 0;
+  Progress progress(0, static_cast<std::int64_t>(batches), progress_output(), Progress::Clock::now(), "batch");
+  const std::unique_ptr<Metric> metric = evaluator->evaluate(metric_for(options, target, task), dataset, mpi, [&] {
+    heartbeat();
+    ++done;
+    if (mpi.rank() == 0) progress.update(done, std::nullopt);
+  });
+  progress.clear();
   mpi.run_on_all([&] {
     if (!loaded) return;
     const std::string values = values_text(*loaded, options);

@@ -1,9 +1,11 @@
 #include "src/cli/launch/machine_speed.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -115,7 +117,12 @@ double MachineSpeed::seconds_per_picture(const Candidate& candidate) {
   const std::pair key{candidate.network, candidate.image_size};
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
-  return known_[key] = training_.gpus > 0 ? measured_on_gpus(candidate) : measured_on_cpus(candidate);
+  const double seconds = training_.gpus > 0 ? measured_on_gpus(candidate) : measured_on_cpus(candidate);
+  if (std::isfinite(seconds)) {
+    say(fmt::format("{} at {}x{} pixels: {:.3g} pictures/s", candidate.network, candidate.image_size,
+                    candidate.image_size, 1.0 / seconds));
+  }
+  return known_[key] = seconds;
 }
 
 double MachineSpeed::measured_on_cpus(const Candidate& candidate) const {

@@ -20,17 +20,8 @@ namespace carillon {
 
 namespace {
 
-/// The character of UTF-8 text that starts at `at`, without its checks: `printable` has made them. 0 at other bytes.
-std::uint32_t character_at(std::string_view text, std::size_t at, std::size_t& bytes) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i])); };
-  bytes = byte(0) >> 5 == 0b110 ? 2 : byte(0) >> 4 == 0b1110 ? 3 : 1;
-  if (bytes == 1 || at + bytes > text.size()) return 0;
-  return bytes == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
-                    : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
-}
-
 /// Whether Unicode's form NFC composes the character with the one before it: accents, Korean letters, Japanese marks.
-bool is_composed(std::uint32_t c) {
+bool is_composed(char32_t c) {
   return (c >= 0x300 && c <= 0x36F) || (c >= 0x1100 && c <= 0x11FF) || c == 0x3099 || c == 0x309A;
 }
 
@@ -38,10 +29,12 @@ bool is_composed(std::uint32_t c) {
 std::string visible(const std::string& name) {
   const std::string text = printable(name);
   std::string shown;
-  for (std::size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
-    const std::uint32_t c = character_at(text, at, bytes);
-    bytes = std::min(bytes, text.size() - at);
-    shown += is_composed(c) ? fmt::format("\\u{:04x}", c) : text.substr(at, bytes);
+  for (std::string_view rest = text; !rest.empty();) {
+    const Character character = first_character(rest);
+    const std::string_view own = rest.substr(0, std::max<std::size_t>(character.bytes, 1));
+    shown += is_composed(character.code) ? fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code))
+                                         : std::string(own);
+    rest.remove_prefix(own.size());
   }
   return shown;
 }

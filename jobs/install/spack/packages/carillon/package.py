@@ -22,6 +22,7 @@ class Carillon(CMakePackage, CudaPackage):
     depends_on("libarchive")
     depends_on("libjpeg-turbo")
     depends_on("libpng")
+    depends_on("freetype")
     depends_on("libtiff@4.5:")
     depends_on("libwebp")
     depends_on("mpi")
