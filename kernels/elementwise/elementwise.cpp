@@ -49,6 +49,7 @@ template <typename F>
 class UnaryDefinition final : public OpDefinition {
  public:
   static constexpr bool reads_input = F::backward_reads == BackwardReads::input;
+  static constexpr bool can_sum = reads_input && F::is_expensive;
 
   explicit UnaryDefinition(const F& function) : function_(function) {}
   std::string_view type() const override { return F::type; }
@@ -60,8 +61,10 @@ class UnaryDefinition final : public OpDefinition {
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     Maps maps{.forward = {{ValueOf<F>{function_}, tensors.inputs.at(0), {}, tensors.outputs.at(0)}}, .backward = {}};
-    if (wants_input_gradient(tensors, 0)) maps.backward = {gradient_map(tensors)};
-    if constexpr (has_cuda && reads_input) {
+    if constexpr (!requires { F::keeps_gradient; }) {
+      if (wants_input_gradient(tensors, 0)) maps.backward = {gradient_map(tensors)};
+    }
+    if constexpr (has_cuda && can_sum) {
       if (tensors.input_gradient_sums) {
         return make_activation_with_sums_cuda(*context.device, maps.forward[0], maps.backward.at(0),
                                               tensors.input_gradient_sums);
@@ -69,10 +72,10 @@ class UnaryDefinition final : public OpDefinition {
     }
     return make_op(context, maps);
   }
-  /// On a GPU, an activation that reads its input also computes the sums, because its pass over the gradient is
-  /// expensive anyway.
+  /// On a GPU, an expensive activation that reads its input also computes the sums, because its pass over the gradient
+  /// is expensive anyway.
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
-    return reads_input && kind == DeviceKind::cuda;
+    return can_sum && kind == DeviceKind::cuda;
   }
 
  private:
@@ -178,6 +181,21 @@ const OpType scale_op{
     .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
       return outputs_of(scale(graph, name, inputs[0], params_of<ScaleParams>(attributes).factor));
     }};
+const OpType sigmoid_op = op_type<sigmoid>(Sigmoid::type);
+const OpType hard_sigmoid_op = op_type<HardSigmoidParams, hard_sigmoid>(HardSigmoid::type);
+const OpType hard_swish_op = op_type<hard_swish>(HardSwish::type);
+const OpType clip_op = op_type<ClipParams, clip>(Clip::type);
+const OpType leaky_relu_op = op_type<LeakyReluParams, leaky_relu>(LeakyRelu::type);
+const OpType tanh_op = op_type<tanh>(Tanh::type);
+const OpType exp_op = op_type<exp>(Exp::type);
+const OpType sqrt_op = op_type<sqrt>(Sqrt::type);
+const OpType reciprocal_op = op_type<reciprocal>(Reciprocal::type);
+const OpType erf_op = op_type<erf>(Erf::type);
+const OpType shift_op{
+    .name = Shift::type,
+    .build = [](Graph& graph, const std::string& name, std::span<const Value> inputs, const Attributes& attributes) {
+      return outputs_of(shift(graph, name, inputs[0], params_of<ShiftParams>(attributes).amount));
+    }};
 const OpType add_op = op_type<add>("add");
 
 Value relu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, relu_op, Relu{}); }
@@ -185,6 +203,35 @@ Value gelu(Graph& graph, const std::string& name, Value x) { return add_unary(gr
 Value silu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, silu_op, Silu{}); }
 Value scale(Graph& graph, const std::string& name, Value x, float factor) {
   return add_unary(graph, name, x, scale_op, Scale{factor}, attributes_of(ScaleParams{factor}));
+}
+Value sigmoid(Graph& graph, const std::string& name, Value x) {
+  return add_unary(graph, name, x, sigmoid_op, Sigmoid{});
+}
+Value hard_sigmoid(Graph& graph, const std::string& name, Value x, const HardSigmoidParams& params) {
+  return add_unary(graph, name, x, hard_sigmoid_op, HardSigmoid{params.alpha, params.beta}, attributes_of(params));
+}
+Value hard_swish(Graph& graph, const std::string& name, Value x) {
+  return add_unary(graph, name, x, hard_swish_op, HardSwish{});
+}
+Value clip(Graph& graph, const std::string& name, Value x, const ClipParams& params) {
+  if (!(params.least <= params.most)) {
+    fail(ExitCode::failed, "clip {}: the limits {} and {} are in the wrong order", name, params.least, params.most);
+  }
+  return add_unary(graph, name, x, clip_op, Clip{params.least, params.most}, attributes_of(params));
+}
+Value leaky_relu(Graph& graph, const std::string& name, Value x, const LeakyReluParams& params) {
+  if (!(params.slope >= 0.0f)) fail(ExitCode::failed, "leaky_relu {}: the slope {} is negative", name, params.slope);
+  return add_unary(graph, name, x, leaky_relu_op, LeakyRelu{params.slope}, attributes_of(params));
+}
+Value tanh(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, tanh_op, Tanh{}); }
+Value exp(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, exp_op, Exp{}); }
+Value sqrt(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, sqrt_op, Sqrt{}); }
+Value reciprocal(Graph& graph, const std::string& name, Value x) {
+  return add_unary(graph, name, x, reciprocal_op, Reciprocal{});
+}
+Value erf(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, erf_op, Erf{}); }
+Value shift(Graph& graph, const std::string& name, Value x, float amount) {
+  return add_unary(graph, name, x, shift_op, Shift{amount}, attributes_of(ShiftParams{amount}));
 }
 
 Value add(Graph& graph, const std::string& name, Value a, Value b) {

@@ -64,8 +64,12 @@ template <typename T, typename F>
 
 /// Linear functions need no gradient.
 using ElementwiseFunction =
-    std::variant<Sum, SumWithRelu, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Relu>, GradientOf<Relu>, ValueOf<Gelu>,
-                 GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>>;
+    std::variant<Sum, SumWithRelu, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Shift>, ValueOf<Relu>, GradientOf<Relu>,
+                 ValueOf<Gelu>, GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>, ValueOf<Sigmoid>,
+                 GradientOf<Sigmoid>, ValueOf<HardSigmoid>, GradientOf<HardSigmoid>, ValueOf<HardSwish>,
+                 GradientOf<HardSwish>, ValueOf<Clip>, GradientOf<Clip>, ValueOf<LeakyRelu>, GradientOf<LeakyRelu>,
+                 ValueOf<Tanh>, GradientOf<Tanh>, ValueOf<Exp>, GradientOf<Exp>, ValueOf<Sqrt>, GradientOf<Sqrt>,
+                 ValueOf<Reciprocal>, GradientOf<Reciprocal>, ValueOf<Erf>, GradientOf<Erf>>;
 
 /// Calls body(f) with the function that the variant holds. Inlined, so that CARILLON_SIMD callers vectorise it.
 template <typename Body, typename... F>

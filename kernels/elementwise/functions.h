@@ -4,7 +4,9 @@
 //   static constexpr ActivationKind activation;                   optional: OpTraits::activation
 //   static constexpr BackwardReads backward_reads;
 //   static constexpr bool is_expensive;                           costs several times the memory access of an element
+//   static constexpr bool keeps_gradient = true;                  optional: dx = dy
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
+//   F rounded_to_bf16() const;                                    optional: the functor itself for bf16 (function_for)
 //   float value(float x) const;                                   y
 //   float gradient(float read, float dy) const;                   dx; absent if backward_reads is nothing
 //
@@ -12,6 +14,7 @@
 // its output.
 #pragma once
 
+#include <cmath>
 #include <string_view>
 #include <type_traits>
 
@@ -64,21 +67,6 @@ struct Gelu {
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
 
- private:
-  /// The standard normal distribution at x: Phi(x) and phi(x).
-  struct Normal {
-    float below, density;
-  };
-
-  CARILLON_HOST_DEVICE static Normal normal(float x) {
-    const float a = magnitude_of(x);
-    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
-    const float exponential = exp_below_zero(-0.5f * (high * high), -0.5f * low * (a + high));
-    const float e = a > 13.0f ? 0.0f : exponential;
-    const float tail = e * quotient(a);
-    return {x < 0.0f ? tail : 1.0f - tail, e * 0.398942280f};
-  }
-
   /// q(a) = Phi(-a) / exp(-a^2 / 2)
   CARILLON_HOST_DEVICE static float quotient(float a) {
     const float t = 1.0f / (1.0f + 0.35f * a);
@@ -92,6 +80,21 @@ struct Gelu {
     p = p * t + 1.3985908e-1f;
     p = p * t + 1.3962157e-1f;
     return p * t;
+  }
+
+ private:
+  /// The standard normal distribution at x: Phi(x) and phi(x).
+  struct Normal {
+    float below, density;
+  };
+
+  CARILLON_HOST_DEVICE static Normal normal(float x) {
+    const float a = magnitude_of(x);
+    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
+    const float exponential = exp_below_zero(-0.5f * (high * high), -0.5f * low * (a + high));
+    const float e = a > 13.0f ? 0.0f : exponential;
+    const float tail = e * quotient(a);
+    return {x < 0.0f ? tail : 1.0f - tail, e * 0.398942280f};
   }
 };
 
@@ -128,30 +131,179 @@ struct GeluForBf16 {
   }
 };
 
+/// sigma(x) and sigma(-x), which sum to 1.
+struct SigmoidPair {
+  float of_x, of_minus_x;
+};
+
+CARILLON_HOST_DEVICE inline SigmoidPair sigmoid_pair(float x) {
+  const float a = magnitude_of(x), exponential = exp_below_zero(-a);
+  const float e = a > 86.0f ? 0.0f : exponential;
+  const float large = 1.0f / (1.0f + e), small = e * large;
+  return {x < 0.0f ? small : large, x < 0.0f ? large : small};
+}
+
 struct Silu {
   static constexpr std::string_view type = "silu";
   static constexpr ActivationKind activation = ActivationKind::silu;
   static constexpr BackwardReads backward_reads = BackwardReads::input;
   static constexpr bool is_expensive = true;
-  CARILLON_HOST_DEVICE static float value(float x) { return x * sigmoid(x).of_x; }
+  CARILLON_HOST_DEVICE static float value(float x) { return x * sigmoid_pair(x).of_x; }
   CARILLON_HOST_DEVICE static float derivative(float x) {
-    const Sigmoid sigma = sigmoid(x);
+    const SigmoidPair sigma = sigmoid_pair(x);
     return sigma.of_x * (1.0f + x * sigma.of_minus_x);
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
+};
+
+struct Sigmoid {
+  static constexpr std::string_view type = "sigmoid";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = true;
+  CARILLON_HOST_DEVICE static float value(float x) { return x == x ? sigmoid_pair(x).of_x : x; }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * (y * (1.0f - y)); }
+};
+
+struct HardSigmoid {
+  static constexpr std::string_view type = "hard_sigmoid";
+  static constexpr BackwardReads backward_reads = BackwardReads::input;
+  static constexpr bool is_expensive = false;
+  float alpha = 1.0f / 6.0f, beta = 0.5f;
+  CARILLON_HOST_DEVICE float value(float x) const {
+    const float z = alpha * x + beta, below = z > 1.0f ? 1.0f : z;
+    return below < 0.0f ? 0.0f : below;
+  }
+  CARILLON_HOST_DEVICE float gradient(float x, float dy) const {
+    const float z = alpha * x + beta, slope = z > 0.0f ? alpha : 0.0f;
+    return dy * (z < 1.0f ? slope : 0.0f);
+  }
+};
+
+struct HardSwish {
+  static constexpr std::string_view type = "hard_swish";
+  static constexpr BackwardReads backward_reads = BackwardReads::input;
+  static constexpr bool is_expensive = false;
+  CARILLON_HOST_DEVICE static float value(float x) { return x * HardSigmoid{}.value(x); }
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) {
+    const float inside = x * (1.0f / 3.0f) + 0.5f, above = x < 3.0f ? inside : 1.0f;
+    return dy * (x > -3.0f ? above : 0.0f);
+  }
+};
+
+/// If y is strictly between the limits, x is too. In bf16, the limits are rounded, so that y is not.
+struct Clip {
+  static constexpr std::string_view type = "clip";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = false;
+  float least = 0.0f, most = 6.0f;
+  CARILLON_HOST_DEVICE float value(float x) const {
+    const float below = x > most ? most : x;
+    return below < least ? least : below;
+  }
+  CARILLON_HOST_DEVICE float gradient(float x_or_y, float dy) const {
+    const float above_least = x_or_y > least ? dy : 0.0f;
+    return x_or_y < most ? above_least : 0.0f;
+  }
+  CARILLON_HOST_DEVICE Clip rounded_to_bf16() const { return {to_float(to_bf16(least)), to_float(to_bf16(most))}; }
+};
+
+/// The slope is not negative, so y > 0 exactly if x > 0.
+struct LeakyRelu {
+  static constexpr std::string_view type = "leaky_relu";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = false;
+  float slope = 0.01f;
+  CARILLON_HOST_DEVICE float value(float x) const { return x < 0.0f ? slope * x : x; }
+  CARILLON_HOST_DEVICE float gradient(float x_or_y, float dy) const { return x_or_y > 0.0f ? dy : slope * dy; }
+};
+
+/// Near 0, a polynomial of Cephes (tanhf), which keeps the relative error small.
+struct Tanh {
+  static constexpr std::string_view type = "tanh";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = true;
+  CARILLON_HOST_DEVICE static float value(float x) {
+    const float a = magnitude_of(x), exponential = exp_below_zero(-2.0f * a);
+    const float e = a > 43.0f ? 0.0f : exponential, large = (1.0f - e) / (1.0f + e);
+    const float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    const float near_zero = p * z * x + x, far = x < 0.0f ? -large : large;
+    return a > 0.625f ? far : near_zero;  // NaN stays NaN
+  }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * ((1.0f - y) * (1.0f + y)); }
+};
+
+/// The square of exp(x / 2), which is a normal number even if exp(x) is not.
+struct Exp {
+  static constexpr std::string_view type = "exp";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = true;
+  CARILLON_HOST_DEVICE static float value(float x) {
+    const float half = 0.5f * magnitude_of(x), exponential = exp_below_zero(-half);
+    const float e = half > 86.0f ? 0.0f : exponential, root = x < 0.0f ? e : 1.0f / e;
+    return x == x ? root * root : x;
+  }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * y; }
+};
+
+struct Sqrt {
+  static constexpr std::string_view type = "sqrt";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = false;
+  CARILLON_HOST_DEVICE static float value(float x) { return std::sqrt(x); }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * (0.5f / y); }
+};
+
+struct Reciprocal {
+  static constexpr std::string_view type = "reciprocal";
+  static constexpr BackwardReads backward_reads = BackwardReads::output;
+  static constexpr bool is_expensive = false;
+  CARILLON_HOST_DEVICE static float value(float x) { return 1.0f / x; }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * (-y * y); }
+};
+
+/// Near 0, the Taylor polynomial, which keeps the relative error small. Otherwise erf(a) = 1 - 2 Phi(-sqrt(2) a).
+struct Erf {
+  static constexpr std::string_view type = "erf";
+  static constexpr BackwardReads backward_reads = BackwardReads::input;
+  static constexpr bool is_expensive = true;
+  CARILLON_HOST_DEVICE static float value(float x) {
+    const float a = magnitude_of(x), large = 1.0f - 2.0f * exp_of_square(a) * Gelu::quotient(a * 1.41421356f);
+    const float z = x * x;
+    float p = -8.5483274e-4f;
+    p = p * z + 5.2239776e-3f;
+    p = p * z - 2.6866171e-2f;
+    p = p * z + 1.1283792e-1f;
+    p = p * z - 3.7612639e-1f;
+    const float near_zero = p * z * x + two_by_root_of_pi * x, far = x < 0.0f ? -large : large;
+    return a > 0.5f ? far : near_zero;  // NaN stays NaN
+  }
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) {
+    return dy * (two_by_root_of_pi * exp_of_square(magnitude_of(x)));
+  }
 
  private:
-  /// sigma(x) and sigma(-x), which sum to 1.
-  struct Sigmoid {
-    float of_x, of_minus_x;
-  };
+  static constexpr float two_by_root_of_pi = 1.12837917f;
 
-  CARILLON_HOST_DEVICE static Sigmoid sigmoid(float x) {
-    const float a = magnitude_of(x), exponential = exp_below_zero(-a);
-    const float e = a > 86.0f ? 0.0f : exponential;
-    const float large = 1.0f / (1.0f + e), small = e * large;
-    return {x < 0.0f ? small : large, x < 0.0f ? large : small};
+  /// exp(-a^2), 0 above 9.2
+  CARILLON_HOST_DEVICE static float exp_of_square(float a) {
+    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
+    const float exponential = exp_below_zero(-(high * high), -low * (a + high));
+    return a > 9.2f ? 0.0f : exponential;
   }
+};
+
+struct Shift {
+  static constexpr std::string_view type = "shift";
+  static constexpr BackwardReads backward_reads = BackwardReads::nothing;
+  static constexpr bool keeps_gradient = true;
+  static constexpr bool is_expensive = false;
+  float amount = 0.0f;
+  CARILLON_HOST_DEVICE float value(float x) const { return x + amount; }
 };
 
 struct Scale {
@@ -167,6 +319,8 @@ template <typename T, typename F>
 [[gnu::always_inline]] inline auto function_for(const F& function) {
   if constexpr (std::is_same_v<T, Bf16> && requires { typename F::ForBf16; }) {
     return typename F::ForBf16{};
+  } else if constexpr (std::is_same_v<T, Bf16> && requires { function.rounded_to_bf16(); }) {
+    return function.rounded_to_bf16();
   } else {
     return function;
   }

@@ -110,11 +110,13 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
   return outputs;
 }
 
-/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149.
+/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the shortest text
+/// of the largest float is larger than the float, which float_in refuses.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));
-  return static_cast<float>(read) == value ? read : double{value};
+  const bool is_in_range = std::abs(read) <= std::numeric_limits<float>::max();
+  return is_in_range && static_cast<float>(read) == value ? read : double{value};
 }
 
 OrderedJson json_of(const Attributes::Value& value) {

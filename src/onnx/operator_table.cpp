@@ -256,7 +256,18 @@ std::string write_first_token(OnnxWriter& writer, const ExportedOp& op) {
 
 // Element by element
 
-std::string write_relu(OnnxWriter& writer, const ExportedOp& op) { return writer.add("Relu", {op.inputs.at(0)}); }
+/// The name of an operator, as a template argument.
+template <std::size_t size>
+struct OperatorName {
+  char text[size];
+  constexpr OperatorName(const char (&name)[size]) { std::copy_n(name, size, text); }
+};
+
+/// An operator of one input without attributes.
+template <OperatorName type>
+std::string write_unary(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add(type.text, {op.inputs.at(0)});
+}
 
 std::string write_gelu(OnnxWriter& writer, const ExportedOp& op) {
   const std::string& x = op.inputs.at(0);
@@ -268,6 +279,25 @@ std::string write_gelu(OnnxWriter& writer, const ExportedOp& op) {
 
 std::string write_silu(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Mul", {op.inputs.at(0), writer.add("Sigmoid", {op.inputs.at(0)})});
+}
+
+std::string write_hard_sigmoid(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<HardSigmoidParams>(op.attributes);
+  return writer.add("HardSigmoid", {op.inputs.at(0)}, {{"alpha", params.alpha}, {"beta", params.beta}});
+}
+
+std::string write_clip(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<ClipParams>(op.attributes);
+  const std::string least = writer.constant({}, {params.least}), most = writer.constant({}, {params.most});
+  return writer.add("Clip", {op.inputs.at(0), least, most});
+}
+
+std::string write_leaky_relu(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("LeakyRelu", {op.inputs.at(0)}, {{"alpha", params_of<LeakyReluParams>(op.attributes).slope}});
+}
+
+std::string write_shift(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Add", {op.inputs.at(0), writer.constant({}, {params_of<ShiftParams>(op.attributes).amount})});
 }
 
 std::string write_scale(OnnxWriter& writer, const ExportedOp& op) {
@@ -336,7 +366,18 @@ constexpr Row table[] = {{&add_op, write_one<write_add>},
                          {&lrn_op, write_one<write_lrn>},
                          {&max_pool_op, write_one<write_max_pool>},
                          {&normalize_images_op, write_one<write_normalize_images>},
-                         {&relu_op, write_one<write_relu>},
+                         {&relu_op, write_one<write_unary<"Relu">>},
+                         {&sigmoid_op, write_one<write_unary<"Sigmoid">>},
+                         {&hard_sigmoid_op, write_one<write_hard_sigmoid>},
+                         {&hard_swish_op, write_one<write_unary<"HardSwish">>},
+                         {&clip_op, write_one<write_clip>},
+                         {&leaky_relu_op, write_one<write_leaky_relu>},
+                         {&tanh_op, write_one<write_unary<"Tanh">>},
+                         {&exp_op, write_one<write_unary<"Exp">>},
+                         {&sqrt_op, write_one<write_unary<"Sqrt">>},
+                         {&reciprocal_op, write_one<write_unary<"Reciprocal">>},
+                         {&erf_op, write_one<write_unary<"Erf">>},
+                         {&shift_op, write_one<write_shift>},
                          {&scale_op, write_one<write_scale>},
                          {&scale_channels_op, write_one<write_scale_channels>},
                          {&scale_input_op, write_one<write_scale_input>},

@@ -267,6 +267,128 @@ TEST_P(Activation, KernelsEqualTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(All, Activation, ::testing::Values(gelu_case, silu_case),
                          [](const auto& which) { return which.param.name; });
 
+/// A function that no other op takes over, on a range in which the test compares it.
+struct Function {
+  const char* name;
+  Value (*add)(Graph&, const std::string&, Value);
+  double (*value)(double);
+  double (*derivative)(double);
+  float low, high;
+  double absolute_error = 1e-37;
+};
+
+double hard_sigma(double x) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+
+constexpr Function functions[] = {
+    {"sigmoid", sigmoid, sigma, [](double x) { return sigma(x) * sigma(-x); }, -80.0f, 8.0f},
+    {"hard_sigmoid", [](Graph& graph, const std::string& name, Value x) { return hard_sigmoid(graph, name, x); },
+     hard_sigma, [](double x) { return std::abs(x) < 3.0 ? 1.0 / 6.0 : 0.0; }, -5.0f, 5.1f, 1e-7},
+    {"hard_swish", hard_swish, [](double x) { return x * hard_sigma(x); },
+     [](double x) { return x < -3.0  ? 0.0
+                           : x > 3.0 ? 1.0
+                                     : x / 3 + 0.5; }, -5.0f, 5.1f, 3e-7},
+    {"clip",
+     [](Graph& graph, const std::string& name, Value x) {
+       return clip(graph, name, x, {.least = -0.3f, .most = 6.0f});
+     },
+     [](double x) { return std::clamp(x, static_cast<double>(-0.3f), 6.0); },
+     [](double x) { return x > -0.3f && x < 6.0 ? 1.0 : 0.0; }, -5.0f, 9.1f},
+    {"leaky_relu", [](Graph& graph, const std::string& name, Value x) { return leaky_relu(graph, name, x); },
+     [](double x) { return x > 0.0 ? x : static_cast<double>(0.01f) * x; },
+     [](double x) { return x > 0.0 ? 1.0 : static_cast<double>(0.01f); }, -3.0f, 3.1f},
+    {"tanh", tanh, [](double x) { return std::tanh(x); }, [](double x) { return 1.0 / std::cosh(x) / std::cosh(x); },
+     -3.0f, 3.1f},
+    {"exp", exp, [](double x) { return std::exp(x); }, [](double x) { return std::exp(x); }, -87.0f, 88.7f},
+    {"sqrt", sqrt, [](double x) { return std::sqrt(x); }, [](double x) { return 0.5 / std::sqrt(x); }, 1e-4f, 100.0f},
+    {"reciprocal", reciprocal, [](double x) { return 1.0 / x; }, [](double x) { return -1.0 / (x * x); }, 0.01f, 90.0f},
+    {"erf", erf, [](double x) { return std::erf(x); },
+     [](double x) { return 2.0 / std::sqrt(std::numbers::pi) * std::exp(-x * x); }, -9.1f, 9.0f},
+    {"shift", [](Graph& graph, const std::string& name, Value x) { return shift(graph, name, x, 0.625f); },
+     [](double x) { return x + 0.625; }, [](double) { return 1.0; }, 0.0f, 9.0f}};
+
+class ElementFunction : public ::testing::TestWithParam<Function> {
+ protected:
+  void build(OpHarness& harness, std::int64_t count) {
+    harness.finish(GetParam().add(harness.graph(), "op", harness.input("x", {1, count})));
+  }
+};
+
+/// The gradient of sigmoid and of tanh is computed from y, and has y's absolute error.
+TEST_P(ElementFunction, EqualsTheDefinitionToAFewRoundings) {
+  constexpr std::int64_t count = 100003;
+  const Function& function = GetParam();
+  OpHarness harness(1, 2);
+  build(harness, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    harness.values("x")[i] = function.low + (function.high - function.low) / count * static_cast<float>(i);
+  }
+  const auto y = harness.forward();
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = harness.values("x")[i], value = function.value(x);
+    ASSERT_NEAR(y[i], value, 1e-6 * std::abs(value) + function.absolute_error) << x;
+  }
+  harness.backward();
+  const std::vector<float> dy = OpHarness::output_gradient(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = harness.values("x")[i], derivative = function.derivative(x);
+    ASSERT_NEAR(harness.gradient("x")[i], dy[i] * derivative, std::abs(dy[i]) * (1.5e-6 * std::abs(derivative) + 3e-7))
+        << x;
+  }
+}
+
+TEST_P(ElementFunction, GradientsMatchFiniteDifferences) {
+  OpHarness harness(1);
+  build(harness, 17);
+  std::vector<float> x = random_values(17, 3, 0.5f, 2.5f);  // clear of kinks and poles
+  harness.set("x", x);
+  harness.expect_gradients_match_differences(1e-3, 2e-3);
+}
+
+TEST_P(ElementFunction, ANanStaysOne) {
+  OpHarness harness(1);
+  build(harness, 19);
+  harness.set("x", std::vector<float>(19, NAN));
+  for (const float y : harness.forward()) EXPECT_TRUE(std::isnan(y));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ElementFunction, ::testing::ValuesIn(functions),
+                         [](const auto& which) { return which.param.name; });
+
+TEST(ElementFunctions, HaveTheirLimits) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(Sigmoid::value(-infinity), 0.0f);
+  EXPECT_EQ(Sigmoid::value(infinity), 1.0f);
+  EXPECT_EQ(Tanh::value(-infinity), -1.0f);
+  EXPECT_EQ(Tanh::value(infinity), 1.0f);
+  EXPECT_EQ(Erf::value(-infinity), -1.0f);
+  EXPECT_EQ(Erf::value(infinity), 1.0f);
+  EXPECT_EQ(Exp::value(-infinity), 0.0f);
+  EXPECT_EQ(Exp::value(infinity), infinity);
+  EXPECT_EQ(Exp::value(89.0f), infinity);
+  EXPECT_EQ(Exp::value(0.0f), 1.0f);
+  EXPECT_EQ(HardSwish::value(infinity), infinity);
+  EXPECT_EQ(Sqrt::value(infinity), infinity);
+  EXPECT_EQ(LeakyRelu{}.gradient(LeakyRelu{.slope = 0.0f}.value(-1.0f), 1.0f), 0.01f);
+}
+
+/// In bf16, -0.3 is rounded: a y at this limit is still at the limit.
+TEST(Clip, PassesNoGradientAtALimitInBf16) {
+  const auto rounded_clip = function_for<Bf16>(Clip{.least = -0.3f, .most = 0.3f});
+  for (const float x : {-1.0f, 1.0f}) {
+    const float y = to_float(to_bf16(rounded_clip.value(x)));
+    EXPECT_EQ(y, to_float(to_bf16(0.3f * x)));
+    EXPECT_EQ(rounded_clip.gradient(y, 1.0f), 0.0f);
+  }
+}
+
+TEST(ElementFunctions, RefuseOtherSettings) {
+  OpHarness harness(2);
+  const Value x = harness.input("x", {2, 3});
+  EXPECT_THROW(clip(harness.graph(), "clip", x, {.least = 1.0f, .most = 0.0f}), Error);
+  EXPECT_THROW(clip(harness.graph(), "clip", x, {.least = NAN}), Error);
+  EXPECT_THROW(leaky_relu(harness.graph(), "leaky", x, {.slope = -0.1f}), Error);
+}
+
 /// y = f(a) or f(a, b) rounded to T, in both thread orders, also in the memory of b, or of a if f is unary.
 template <typename T, int n, typename F>
 void expect_kernel_maps(const F& function) {

@@ -104,6 +104,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"attention", R"({"heads":6})"},
       {"avg_pool", R"({"stride":1,"padding":"same"})"},
       {"batch_norm", R"({"epsilon":1e-05,"momentum":0.1,"trains_scale":true,"initial_scale":1.0})"},
+      {"clip", R"({"least":-3.4028234663852886e38,"most":3.4028234663852886e38})"},
       {"constant", R"({"shape":[]})"},
       {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
       {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,)" + weights + "}"},
@@ -114,7 +115,9 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"embed_tokens", R"({"class_token":"constant","class_token.value":0,"class_token.number":-1,)"
                        R"("class_token.dirac":false,"positions":"constant","positions.value":0,)"
                        R"("positions.number":-1,"positions.dirac":false})"},
+      {"hard_sigmoid", R"({"alpha":0.16666667,"beta":0.5})"},
       {"layer_norm", R"({"epsilon":1e-06})"},
+      {"leaky_relu", R"({"slope":0.01})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
       {"max_pool", R"({"stride":1,"padding":"same"})"},
       {"normalize_images", R"({"mean":[0,0,0,0],"deviation":[1,1,1,1],"padding":0,"padding_mode":"zero",)"
@@ -122,13 +125,15 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"scale", R"({"factor":1.0})"},
       {"scale_channels", R"({"initial_factor":1e-06})"},
       {"scale_input", R"({"scale":1.0})"},
+      {"shift", R"({"amount":0.0})"},
       {"split", R"({"axis":-1})"}};
   const std::map<std::string, Json, std::less<>> required{
       {"avg_pool", {{"window", 2}}}, {"constant", {{"values", {0.5}}}},     {"conv2d", {{"filters", 2}, {"kernel", 3}}},
       {"dense", {{"units", 2}}},     {"depthwise_conv2d", {{"kernel", 3}}}, {"max_pool", {{"window", 2}}},
       {"split", {{"sizes", {1, 2}}}}};
-  const std::set<std::string_view> without_attributes{"add",      "first_token", "gelu", "global_avg_pool",
-                                                      "multiply", "relu",        "silu"};
+  const std::set<std::string_view> without_attributes{
+      "add",  "erf",     "exp",  "first_token", "gelu", "global_avg_pool", "hard_swish", "multiply", "reciprocal",
+      "relu", "sigmoid", "silu", "sqrt",        "tanh"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
     SCOPED_TRACE(type->name);

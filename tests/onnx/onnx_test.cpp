@@ -9,6 +9,7 @@
 #include <random>
 
 #include "carillon/core/error.h"
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
@@ -109,9 +110,32 @@ Network row_normalized_network() {
   });
 }
 
+/// Functions of images: [batch, 7, 7, 12].
+Value functions_of_images(Graph& graph, Value x) {
+  x = hard_swish(graph, "hard_swish", x);
+  x = clip(graph, "clip", x, {.least = -0.25f, .most = 3.0f});
+  x = leaky_relu(graph, "leaky_relu", x, {.slope = 0.125f});
+  x = multiply(graph, "gated", x, sigmoid(graph, "sigmoid", x));
+  x = add(graph, "gates", x, hard_sigmoid(graph, "hard_sigmoid", x, {.alpha = 0.5f, .beta = 0.25f}));
+  x = add(graph, "curves", tanh(graph, "tanh", x), erf(graph, "erf", x));
+  x = exp(graph, "exp", x);
+  return reciprocal(graph, "reciprocal", shift(graph, "shift", sqrt(graph, "sqrt", x), 0.5f));
+}
+
+/// Ops that networks from other frameworks have.
+Network general_ops_network() {
+  return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
+    x = functions_of_images(graph, x);
+    return dense(graph, "logits", x, {.units = 10});
+  });
+}
+
 std::vector<Network> exported_networks() {
   std::vector<Network> networks = all_networks();
   networks.push_back(row_normalized_network());
+  networks.push_back(general_ops_network());
   networks.push_back(airbench96_network(cifar10_images()));
   networks.push_back(resnet50_network(cifar10_images()));
   networks.push_back(convnext_tiny_network(cifar10_images()));

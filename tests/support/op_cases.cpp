@@ -188,6 +188,39 @@ std::vector<OpCase> elementwise_ops() {
   cases.push_back({.name = "Scale", .batch = 3, .build = [](OpHarness& h) {
                      return scale(h.graph(), "scale", h.input("x", {3, 7, 11}), 0.125f);
                    }});
+  using AddFunction = Value (*)(Graph&, const std::string&, Value);
+  const auto function = [&](const char* name, bool is_bounded, AddFunction add) {
+    for (const std::int64_t size : {7, 64}) {
+      cases.push_back({.name = name + std::to_string(size),
+                       .batch = 3,
+                       .is_bounded = is_bounded,
+                       .rounds_once = !std::string_view(name).ends_with("OfExp"),
+                       .build = [=](OpHarness& h) {
+                         return add(h.graph(), "op", h.input("x", {3, size}));
+                       }});
+    }
+  };
+  function("Sigmoid", true, sigmoid);
+  function("HardSigmoid", true, [](Graph& graph, const std::string& name, Value x) {
+    return hard_sigmoid(graph, name, x, {.alpha = 0.75f});
+  });
+  function("HardSwish", false, hard_swish);
+  function("Clip", true, [](Graph& graph, const std::string& name, Value x) {
+    return clip(graph, name, x, {.least = -0.3f, .most = 0.625f});
+  });
+  function("LeakyRelu", false, [](Graph& graph, const std::string& name, Value x) {
+    return leaky_relu(graph, name, x, {.slope = 0.125f});
+  });
+  function("Tanh", true, tanh);
+  function("Exp", false, exp);
+  function("SqrtOfExp", false,
+           [](Graph& graph, const std::string& name, Value x) { return sqrt(graph, name, exp(graph, "exp", x)); });
+  function("ReciprocalOfExp", true, [](Graph& graph, const std::string& name, Value x) {
+    return reciprocal(graph, name, exp(graph, "exp", x));
+  });
+  function("Erf", true, erf);
+  function("Shift", false,
+           [](Graph& graph, const std::string& name, Value x) { return shift(graph, name, x, 0.625f); });
   for (const std::int64_t units : {12, 64}) {
     for (const auto& [name, kind] :
          {std::pair("Gelu", ActivationKind::gelu), std::pair("Silu", ActivationKind::silu)}) {

@@ -37,6 +37,7 @@ void expect_close(const OpResults& expected, const OpResults& got, float toleran
 }
 
 void expect_reported(const OpCase& op, OpHarness& harness, float bad) {
+  if (op.is_bounded && std::isinf(bad)) return;
   bool has_input = op.image_bytes > 1;
   for (const ParameterSpec& spec : harness.graph().parameters()) {
     if (spec.name != "x" && spec.name != "z") continue;
