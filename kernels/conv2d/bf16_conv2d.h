@@ -136,7 +136,7 @@ inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }
 
-/// x, y and their gradients are bf16.
+/// x, y and their gradients are bf16. Requires is_plain.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -46,7 +46,9 @@ std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpCont
   CpuDevice& device = as_cpu(*context.device);
   const Shape &filters = tensors.parameters.at(0).shape, &y = tensors.outputs.at(0).shape;
   const auto make = [&] {
-    if (tensors.inputs.at(0).type == DType::bf16) return make_bf16_conv2d;
+    if (tensors.inputs.at(0).type == DType::bf16) {
+      return is_plain(geometry) ? make_bf16_conv2d : make_bf16_direct_conv2d;
+    }
     const bool winograd = takes_winograd(geometry, device.settings().convolution, filters, y);
     return winograd ? make_winograd_conv2d : make_direct_conv2d;
   }();
@@ -84,22 +86,25 @@ class Conv2dDefinition final : public OpDefinition {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. They
-  /// need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding.
+  /// need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. Groups
+  /// would read other channels if there were more.
   std::int64_t preferred_channels(const Shape& input, DType type) const {
     constexpr std::int64_t multiple = 8;
-    if (type != DType::bf16 || windows_tile_input(geometry_)) return input[3];
+    if (type != DType::bf16 || geometry_.groups > 1 || windows_tile_input(geometry_)) return input[3];
     return (input[3] + multiple - 1) / multiple * multiple;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     check(!geometry_.accumulates_dx || can_accumulate(context.device->kind(), tensors.inputs.at(0).type),
-          "only a convolution in bf16 on a CPU can add to a gradient");
+          "only a plain convolution in bf16 on a CPU can add to a gradient");
     return on_device(
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_conv2d_cuda(geometry_, context, tensors); });
   }
 
  private:
-  static bool can_accumulate(DeviceKind device, DType type) { return device == DeviceKind::cpu && type == DType::bf16; }
+  bool can_accumulate(DeviceKind device, DType type) const {
+    return device == DeviceKind::cpu && type == DType::bf16 && is_plain(geometry_);
+  }
 
   Conv2dGeometry geometry_;
   bool has_biases_;
@@ -115,12 +120,28 @@ const OpTraits conv2d_traits{
     .samples_are_independent = true,
 };
 
+/// With groups, the channels of the input differ from the channels of the weights, and not because of padding, which is
+/// the only case that compute copies know.
+OpTraits grouped_conv2d_traits() {
+  OpTraits traits = conv2d_traits;
+  traits.compute_copy_format = nullptr;
+  return traits;
+}
+
+bool is_plain(const SlidingWindow& axis) {
+  return (axis.dilation == 1 || axis.window == 1) && axis.pads_less_than_window();
+}
+
 bool is_tiled(const SlidingWindow& axis) { return axis.stride == axis.window && axis.before == 0 && axis.after == 0; }
 
 }  // namespace
 
+bool is_plain(const Conv2dGeometry& geometry) {
+  return geometry.groups == 1 && is_plain(geometry.vertical) && is_plain(geometry.horizontal);
+}
+
 bool windows_tile_input(const Conv2dGeometry& geometry) {
-  return is_tiled(geometry.vertical) && is_tiled(geometry.horizontal);
+  return is_plain(geometry) && is_tiled(geometry.vertical) && is_tiled(geometry.horizontal);
 }
 
 const OpType conv2d_op = op_type<Conv2dParams, conv2d>("conv2d");
@@ -128,23 +149,25 @@ const OpType conv2d_op = op_type<Conv2dParams, conv2d>("conv2d");
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params) {
   const Shape input = graph.shape(x);
   if (input.rank() != 4) fail(ExitCode::failed, "conv2d {}: input {} is not [n, h, w, c]", name, input.text());
-  const Conv2dGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
-                                .horizontal = slide(input[2], params.kernel, params.stride, params.padding),
-                                .relu = false};
+  const std::int64_t in = input[3], filters = params.filters, groups = params.groups;
+  if (groups < 1 || in % groups != 0 || filters % groups != 0)
+    fail(ExitCode::failed, "conv2d {}: {} groups do not divide {} channels and {} filters", name, groups, in, filters);
+  const auto [vertical, horizontal] = params.windows(input);
+  const Conv2dGeometry geometry{.vertical = vertical, .horizontal = horizontal, .groups = groups};
   std::vector<int> parameters{graph.add_parameter({name + "/weights",
-                                                   {params.kernel, params.kernel, input[3], params.filters},
+                                                   {vertical.window, horizontal.window, in / groups, filters},
                                                    params.weights,
                                                    params.l2_factor,
                                                    params.trains_weights})};
-  if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {params.filters}, *params.biases}));
+  if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {filters}, *params.biases}));
   return graph.add_op({.name = name,
                        .definition = std::make_shared<Conv2dDefinition>(geometry, params.biases.has_value()),
                        .inputs = {x},
                        .parameters = parameters,
-                       .traits = conv2d_traits,
+                       .traits = groups == 1 ? conv2d_traits : grouped_conv2d_traits(),
                        .type = &conv2d_op,
                        .attributes = attributes_of(params)},
-                      {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
+                      {input[0], vertical.output, horizontal.output, filters});
 }
 
 const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition) {

@@ -1,20 +1,23 @@
 // conv2d: a 2-D convolution (a cross-correlation, as in all deep learning libraries), with or without biases.
 //
-//   z[n,p,q,o] = b[o] + sum over i,j,c of x[n, p*s + i - before, q*s + j - before, c] * W[i,j,c,o],  x = 0 outside
+//   z[n,p,q,o] = b[o] + sum over i,j,c of x[n, p*s + i*d - before, q*s + j*d - before, c] * W[i,j,c,o],  x = 0 outside
 //   y = relu ? max(z, 0) : z
 //   dz = relu ? dy * [y > 0] : dy
-//   dW[i,j,c,o] = sum over n,p,q of x[n, p*s + i - before, q*s + j - before, c] * dz[n,p,q,o]
+//   dW[i,j,c,o] = sum over n,p,q of x[n, p*s + i*d - before, q*s + j*d - before, c] * dz[n,p,q,o]
 //   db[o] = sum over n,p,q of dz[n,p,q,o]
-//   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i)/s, (w + before - j)/s, o] * W[i,j,c,o], if s divides
+//   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i*d)/s, (w + before - j*d)/s, o] * W[i,j,c,o], if s divides
 //
-// x: [batch, height, width, in], y: [batch, output height, output width, filters]; padding as in
-// kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], in
-// TensorFlow's layout. Without biases, as before a batch norm, b is 0 and there is no db. A convolution with biases
-// takes over a ReLU that follows it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the gradient of the other readers, which saves a pass over gradients (gradient_passes.h).
+// x: [batch, height, width, in], y: [batch, output height, output width, filters]; stride s, dilation d and padding as
+// in kernels/shared/window.h, for each axis its own. Parameters: `<name>/weights` [kernel height, kernel width, in /
+// groups, filters] and `<name>/biases` [filters], in TensorFlow's layout. Channels and filters are divided into groups
+// of equal size: the filters of a group read the channels of the same group, and c counts within the group. Without
+// biases, as before a batch norm, b is 0 and there is no db. A convolution with biases takes over a ReLU that follows
+// it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds its dx to the gradient of the
+// other readers, which saves a pass over gradients (gradient_passes.h).
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "carillon/graph/graph.h"
 #include "kernels/shared/window.h"
@@ -23,13 +26,23 @@ namespace carillon {
 
 struct Conv2dParams {
   std::int64_t filters = 0;
-  std::int64_t kernel = 0;  ///< height and width
+  std::int64_t kernel = 0;  ///< height and, without kernel_width, width
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   Initializer weights = {};                           ///< zeros by default: set it
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
+  std::int64_t groups = 1;                            ///< must divide the input's channels and the filters
+  std::int64_t dilation = 1;
+  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: as kernel, stride, dilation
+  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, in place of padding; empty: padding
+
+  /// The windows over images [batch, height, width, in]. Errors: as slide_over.
+  ImageWindows windows(const Shape& input) const {
+    return slide_over(input[1], input[2],
+                      {kernel, kernel_width, stride, stride_width, padding, pads, dilation, dilation_width});
+  }
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -41,10 +54,17 @@ struct Conv2dParams {
     fields("biases", biases);
     fields("l2_factor", l2_factor);
     fields("trains_weights", trains_weights);
+    fields("groups", groups);
+    fields("dilation", dilation);
+    fields("kernel_width", kernel_width);
+    fields("stride_width", stride_width);
+    fields("dilation_width", dilation_width);
+    fields("pads", pads);
   }
 };
 
-/// Errors: failed (x is not [batch, height, width, in], the kernel does not fit).
+/// Errors: failed (x is not [batch, height, width, in], the kernel does not fit, the groups do not divide the channels
+/// or the filters).
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params);
 extern const OpType conv2d_op;
 
@@ -55,9 +75,15 @@ struct Conv2dGeometry {
   /// If true, the op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output;
   /// both have the same memory. Only for bf16 on a CPU.
   bool accumulates_dx = false;
+  std::int64_t groups = 1;
 };
 
-/// True if the windows tile the input: stride = window, no padding. This includes windows of one pixel with stride 1.
+/// True for a convolution without groups and dilation whose padding is smaller than its windows. Only such convolutions
+/// have fast paths; oneDNN and cuDNN compute all convolutions.
+bool is_plain(const Conv2dGeometry& geometry);
+
+/// True if the windows of a plain convolution tile the input: stride = window, no padding. This includes windows of one
+/// pixel with stride 1.
 bool windows_tile_input(const Conv2dGeometry& geometry);
 
 /// The geometry of an op's convolution; null if the op is not a convolution.

@@ -19,9 +19,15 @@ memory::desc activations_desc(const Tensor& t) {
   const Shape& s = t.shape;
   return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
 }
-memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
+/// Whether weights have the layout of the parameter, or a layout of the primitive's choice.
+enum class WeightsLayout { plain, any };
+/// Groups are the outermost extent in oneDNN's order. In memory, they divide the filters.
+memory::desc weights_desc(const Tensor& t, std::int64_t groups, WeightsLayout layout) {
+  using enum memory::format_tag;
   const Shape& s = t.shape;
-  return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
+  const bool is_plain = layout == WeightsLayout::plain;
+  if (groups == 1) return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), is_plain ? hwio : any};
+  return {{groups, s[3] / groups, s[2], s[0], s[1]}, onednn_type(t.type), is_plain ? hwigo : any};
 }
 /// Returns an empty description if the op has no biases.
 memory::desc biases_desc(const Tensor& t) {
@@ -31,9 +37,9 @@ memory::desc biases_desc(const Tensor& t) {
 /// Weights or their gradient in TensorFlow's layout, and their copy in a primitive's format.
 class ReorderedWeights {
  public:
-  ReorderedWeights(CpuDevice& device, const Tensor& plain, const memory::desc& inner)
+  ReorderedWeights(CpuDevice& device, const Tensor& plain, std::int64_t groups, const memory::desc& inner)
       : stream_(device.dnnl_stream()),
-        plain_(weights_desc(plain, memory::format_tag::hwio), device.engine(), plain.data),
+        plain_(weights_desc(plain, groups, WeightsLayout::plain), device.engine(), plain.data),
         inner_(plain_.get_desc() == inner ? plain_ : memory(inner, device.engine())),
         to_inner_(plain_, inner_),
         to_plain_(inner_, plain_),
@@ -63,11 +69,11 @@ class DirectPass final : public Conv2dPassCpu {
   enum class Weights { read, written };
   /// `arguments`: all arguments except the weights.
   DirectPass(CpuDevice& device, const typename Primitive::primitive_desc& primitive, const Tensor& weights,
-             const memory::desc& inner, Weights use, int weights_argument, Arguments arguments)
+             std::int64_t groups, const memory::desc& inner, Weights use, int weights_argument, Arguments arguments)
       : device_(device),
         primitive_(primitive),
         scratch_(primitive.scratchpad_desc(), device.engine(), DNNL_MEMORY_NONE),
-        weights_(device, weights, inner),
+        weights_(device, weights, groups, inner),
         use_(use),
         arguments_(std::move(arguments)) {
     arguments_.insert({weights_argument, weights_.inner()});
@@ -112,10 +118,11 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   const Tensor &weights = tensors.parameters.at(0), biases = biases_of(tensors);
   const OnednnConvolution convolution{
       .src = activations_desc(x),
-      .weights = weights_desc(weights, memory::format_tag::any),
+      .weights = weights_desc(weights, geometry.groups, WeightsLayout::any),
       .bias = biases_desc(biases),
       .dst = activations_desc(y),
       .strides = {geometry.vertical.stride, geometry.horizontal.stride},
+      .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},  // oneDNN counts from 0
       .padding_before = {geometry.vertical.before, geometry.horizontal.before},
       .padding_after = {geometry.vertical.after, geometry.horizontal.after},
   };
@@ -127,8 +134,8 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   using Forward = DirectPass<dnnl::convolution_forward>;
   Arguments arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DST, at(convolution.dst, y)}};
   if (biases) arguments.insert({DNNL_ARG_BIAS, at(convolution.bias, biases)});
-  passes.forward = std::make_unique<Forward>(device, forward, weights, forward.weights_desc(), Forward::Weights::read,
-                                             DNNL_ARG_WEIGHTS, std::move(arguments));
+  passes.forward = std::make_unique<Forward>(device, forward, weights, geometry.groups, forward.weights_desc(),
+                                             Forward::Weights::read, DNNL_ARG_WEIGHTS, std::move(arguments));
   if (geometry.relu) passes.forward = std::make_unique<PassWithRelu>(std::move(passes.forward), y);
   if (tensors.parameter_gradients.empty()) return passes;
 
@@ -136,7 +143,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   const auto by_weights = convolution.backward_weights(engine, forward);
   using ByWeights = DirectPass<dnnl::convolution_backward_weights>;
   passes.weights_gradient = std::make_unique<ByWeights>(
-      device, by_weights, tensors.parameter_gradients.at(0), by_weights.diff_weights_desc(),
+      device, by_weights, tensors.parameter_gradients.at(0), geometry.groups, by_weights.diff_weights_desc(),
       ByWeights::Weights::written, DNNL_ARG_DIFF_WEIGHTS,
       Arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}});
   if (!dx) return passes;
@@ -144,7 +151,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   const auto by_data = convolution.backward_data(engine, forward);
   using ByData = DirectPass<dnnl::convolution_backward_data>;
   passes.data_gradient = std::make_unique<ByData>(
-      device, by_data, weights, by_data.weights_desc(), ByData::Weights::read, DNNL_ARG_WEIGHTS,
+      device, by_data, weights, geometry.groups, by_data.weights_desc(), ByData::Weights::read, DNNL_ARG_WEIGHTS,
       Arguments{{DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}, {DNNL_ARG_DIFF_SRC, at(convolution.src, dx)}});
   return passes;
 }

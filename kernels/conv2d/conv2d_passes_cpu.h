@@ -1,5 +1,5 @@
-// The passes of conv2d on a CPU, in three implementations: direct (oneDNN), by Winograd's method (winograd.h), and in
-// bf16 (bf16_conv2d.h).
+// The passes of conv2d on a CPU, in four implementations: direct (oneDNN), by Winograd's method (winograd.h), in bf16
+// (bf16_conv2d.h), and in bf16 by direct passes in float32.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,9 @@ struct Conv2dPassesCpu {
 };
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
+/// For bf16 activations: converts them to float32 and runs the direct passes, with weights rounded to bf16. For
+/// convolutions that are not plain.
+Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 /// Requires winograd_can.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 

@@ -7,7 +7,7 @@ namespace carillon {
 
 bool winograd_can(const Conv2dGeometry& geometry) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
-  return rows.stride == 1 && columns.stride == 1 && rows.window == columns.window &&
+  return is_plain(geometry) && rows.stride == 1 && columns.stride == 1 && rows.window == columns.window &&
          winograd_kernels(Isa::plain, rows.window) != nullptr;
 }
 

@@ -18,7 +18,7 @@
 
 namespace carillon {
 
-/// Whether the method applies: stride 1 and a square filter of 3 or 5.
+/// Whether the method applies: a plain convolution with stride 1 and a square filter of 3 or 5.
 bool winograd_can(const Conv2dGeometry& geometry);
 
 /// Whether the method is faster than direct convolution for filters [r, r, c, o] and outputs [n, p, q, o]. A fixed rule

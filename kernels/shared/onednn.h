@@ -36,7 +36,7 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 /// primitive chooses the format. Any thread may run it, with the caller's scratch memory.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
-  dnnl::memory::dims strides, padding_before, padding_after;
+  dnnl::memory::dims strides, dilations, padding_before, padding_after;
 
   static constexpr auto direct = dnnl::algorithm::convolution_direct;
   using Forward = dnnl::convolution_forward::primitive_desc;
@@ -45,31 +45,59 @@ struct OnednnConvolution {
 
 #if DNNL_VERSION_MAJOR >= 3
   Forward forward(const dnnl::engine& engine) const {
-    return {engine,        dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before,
+    return {engine,        dnnl::prop_kind::forward_training,
+            direct,        src,
+            weights,       bias,
+            dst,           strides,
+            dilations,     padding_before,
             padding_after, with_callers_scratch({})};
   }
   /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
+    return {engine,
+            direct,
+            src,
+            weights,
+            dst,
+            strides,
+            dilations,
+            padding_before,
+            padding_after,
+            hint,
+            with_callers_scratch({})};
   }
   BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
+    return {engine,
+            direct,
+            src,
+            weights,
+            dst,
+            strides,
+            dilations,
+            padding_before,
+            padding_after,
+            hint,
+            with_callers_scratch({})};
   }
 #else
   Forward forward(const dnnl::engine& engine) const {
-    return {
-        {dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before, padding_after},
-        with_callers_scratch({}),
-        engine};
+    return {{dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, dilations, padding_before,
+             padding_after},
+            with_callers_scratch({}),
+            engine};
   }
   /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {
-        {direct, src, weights, dst, strides, padding_before, padding_after}, with_callers_scratch({}), engine, hint};
+    return {{direct, src, weights, dst, strides, dilations, padding_before, padding_after},
+            with_callers_scratch({}),
+            engine,
+            hint};
   }
   BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {
-        {direct, src, weights, dst, strides, padding_before, padding_after}, with_callers_scratch({}), engine, hint};
+    return {{direct, src, weights, dst, strides, dilations, padding_before, padding_after},
+            with_callers_scratch({}),
+            engine,
+            hint};
   }
 #endif
 };

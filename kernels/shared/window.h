@@ -1,17 +1,22 @@
 // SlidingWindow: how a window slides along one axis, as in TensorFlow and, with symmetric padding, PyTorch; and which
 // windows contain which positions, for CPU ops and CUDA kernels.
 //
+// A window with a dilation d reads every d-th position. Its span is (window - 1) * d + 1; without dilation, the span is
+// the window. In the formulas, `window` is the span.
+//
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
 //           rounded down: the larger half of an odd padding is after (24 by window 3, stride 2: 0 before, 1 after)
 //   valid:  output = (input - window) / stride + 1, no padding
 //   symmetric(p):  output = (input + 2 p - window) / stride + 1, p before and after
+//   pads:   output = (input + before + after - window) / stride + 1
 //
 // With stride 1 and an odd window, `same` equals symmetric(window / 2); with stride 2 it does not. Sources: TensorFlow,
-// "Notes on padding" of tf.nn; PyTorch, Conv2d.
+// "Notes on padding" of tf.nn; PyTorch, Conv2d; ONNX, Conv, for pads.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/core/host_device.h"
@@ -49,22 +54,71 @@ inline constexpr Padding Padding::valid = Padding::symmetric(0);
 struct SlidingWindow {
   std::int64_t input, output, window, stride;
   std::int64_t before, after;  ///< padding
+  std::int64_t dilation = 1;   ///< distance of neighbouring positions of a window
+
+  /// Number of positions from the first to the last position of a window.
+  constexpr std::int64_t span() const { return (window - 1) * dilation + 1; }
+  /// True if every window contains a position of the input.
+  constexpr bool pads_less_than_window() const { return before < window && after < window; }
 };
 
-/// Errors: failed (window or stride below 1; padding below 0, or not below the window; the window does not fit into the
-/// padded input).
-inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t stride, Padding padding) {
-  check(window > 0 && stride > 0, "window and stride must be at least 1");
+/// A window with these paddings, which may be larger than the window. Errors: failed (window, stride or dilation
+/// below 1; padding below 0; the window does not fit into the padded input).
+inline SlidingWindow slide_padded(std::int64_t input, std::int64_t window, std::int64_t stride, std::int64_t before,
+                                  std::int64_t after, std::int64_t dilation = 1) {
+  check(window > 0 && stride > 0 && dilation > 0, "window, stride and dilation must be at least 1");
+  check(before >= 0 && after >= 0, "padding must be at least 0");
+  SlidingWindow axis{input, 0, window, stride, before, after, dilation};
+  const std::int64_t padded = input + before + after;
+  if (axis.span() > padded)
+    fail(ExitCode::failed, "a window of {} does not fit into {} padded to {}", axis.span(), input, padded);
+  axis.output = (padded - axis.span()) / stride + 1;
+  return axis;
+}
+
+/// Errors: as slide_padded, and failed (symmetric padding is not below the span of the window).
+inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t stride, Padding padding,
+                           std::int64_t dilation = 1) {
+  check(window > 0 && stride > 0 && dilation > 0, "window, stride and dilation must be at least 1");
+  const std::int64_t span = (window - 1) * dilation + 1;
   if (!padding.is_same()) {
-    const std::int64_t pad = padding.extent(), padded = input + 2 * pad;
-    check(pad >= 0 && pad < window, "padding must be smaller than the window");
-    if (window > padded)
-      fail(ExitCode::failed, "a window of {} does not fit into {} padded to {}", window, input, padded);
-    return {input, (padded - window) / stride + 1, window, stride, pad, pad};
+    check(padding.extent() < span, "padding must be smaller than the window");
+    return slide_padded(input, window, stride, padding.extent(), padding.extent(), dilation);
   }
   const std::int64_t output = (input + stride - 1) / stride;
-  const std::int64_t pad = std::max<std::int64_t>((output - 1) * stride + window - input, 0);
-  return {input, output, window, stride, pad / 2, pad - pad / 2};
+  const std::int64_t pad = std::max<std::int64_t>((output - 1) * stride + span - input, 0);
+  return {input, output, window, stride, pad / 2, pad - pad / 2, dilation};
+}
+
+/// A window over images, as the params of an op describe it. If the width of a setting is 0, it equals the height.
+struct ImageWindow {
+  std::int64_t height, width, stride, stride_width;
+  Padding padding;
+  std::vector<std::int64_t> pads;  ///< {top, left, bottom, right}, in place of `padding`; empty: `padding`
+  std::int64_t dilation = 1, dilation_width = 0;
+};
+
+/// The windows along both axes of an image.
+struct ImageWindows {
+  SlidingWindow vertical, horizontal;
+};
+
+/// Errors: as slide or, with pads, slide_padded; failed (pads are not 4 numbers).
+inline ImageWindows slide_over(std::int64_t height, std::int64_t width, const ImageWindow& window) {
+  const auto or_height = [](std::int64_t of_width, std::int64_t of_height) {
+    check(of_width >= 0, "window, stride and dilation must be at least 1");
+    return of_width == 0 ? of_height : of_width;
+  };
+  const std::vector<std::int64_t>& pads = window.pads;
+  if (!pads.empty() && pads.size() != 4) fail(ExitCode::failed, "pads has {} numbers instead of 4", pads.size());
+  const auto along = [&](std::int64_t input, std::int64_t extent, std::int64_t stride, std::int64_t dilation,
+                         std::size_t first_pad) {
+    if (pads.empty()) return slide(input, extent, stride, window.padding, dilation);
+    return slide_padded(input, extent, stride, pads[first_pad], pads[first_pad + 2], dilation);
+  };
+  return {along(height, window.height, window.stride, window.dilation, 0),
+          along(width, or_height(window.width, window.height), or_height(window.stride_width, window.stride),
+                or_height(window.dilation_width, window.dilation), 1)};
 }
 
 /// Indices [first, last).
@@ -73,14 +127,15 @@ struct Interval {
   Int first, last;
 };
 
-/// The offsets in window number `output` that are inside the input. `Axis`: SlidingWindow or PackedPool::Axis.
+/// The offsets in window number `output` that are inside the input, without dilation. `Axis`: SlidingWindow or
+/// PackedPool::Axis.
 template <typename Axis, typename Int = decltype(Axis::input)>
 CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int output) {
   const Int start = output * axis.stride - axis.before, left = axis.input - start;
   return {start < 0 ? -start : 0, left < axis.window ? left : axis.window};
 }
 
-/// The windows that contain `position` of the input.
+/// The windows that contain `position` of the input, without dilation.
 template <typename Axis, typename Int = decltype(Axis::input)>
 CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int position) {
   const Int padded = position + axis.before, end = padded / axis.stride + 1;

@@ -127,6 +127,55 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
   expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // ... of the channels
 }
 
+TEST(Bf16Convolution, EqualsTheDefinitionForRectanglesAndPadsOnSomeSides) {
+  for (const std::int64_t channels : {3, 16, 40}) {
+    for (const std::int64_t stride : {1, 2}) {
+      for (const std::int64_t stride_width : {1, 2}) {
+        const auto expect = [&](std::int64_t height, std::int64_t width, const std::vector<std::int64_t>& pads) {
+          expect_definition({5,
+                             9,
+                             8,
+                             channels,
+                             {.filters = 17,
+                              .kernel = height,
+                              .stride = stride,
+                              .kernel_width = width,
+                              .stride_width = stride_width,
+                              .pads = pads},
+                             2,
+                             true});
+        };
+        expect(3, 1, {});
+        expect(1, 7, {});
+        expect(7, 1, {3, 0, 2, 0});
+        expect(2, 3, {1, 0, 0, 2});
+        expect(3, 3, {0, 0, 1, 1});
+      }
+    }
+  }
+}
+
+TEST(Bf16Convolution, EqualsTheDefinitionForGroupsAndDilation) {
+  for (const Conv2dParams& params :
+       std::vector<Conv2dParams>{{.filters = 24, .kernel = 3, .groups = 2},
+                                 {.filters = 24, .kernel = 3, .stride = 2, .biases = std::nullopt, .groups = 4},
+                                 {.filters = 24, .kernel = 3, .groups = 12},
+                                 {.filters = 16, .kernel = 3, .dilation = 2},
+                                 {.filters = 16, .kernel = 1, .pads = {1, 1, 1, 1}}}) {
+    for (const int threads : {1, 3}) expect_definition({5, 9, 8, 12, params, threads, true});
+  }
+}
+
+TEST(Bf16Convolution, OfGroupsDoesNotAddItsDataGradient) {
+  CpuDevice device(1);
+  OpHarness harness(2, device, Arithmetic::bf16);
+  Graph& graph = harness.graph();
+  const Value x = harness.input("x", {2, 6, 6, 4});
+  const Conv2dParams params{.filters = 4, .kernel = 3, .groups = 2};
+  harness.finish(add(graph, "sum", conv2d(graph, "a", x, params), conv2d(graph, "b", x, params)));
+  harness.expect_gradients_match_differences(0.25, 0.05);
+}
+
 /// The columns of a filter's row become channels.
 TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {1, 2, 3, 5, 7}) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/float_arrays.h"
 #include "tests/support/naive_conv2d.h"
 #include "tests/support/op_harness.h"
 
@@ -78,6 +79,39 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 1, true},
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 2}));
 
+/// Convolutions with groups, dilation, rectangular windows and pads on some sides only.
+std::vector<Case> general_cases() {
+  std::vector<Case> cases;
+  for (const int threads : {1, 3}) {
+    for (const std::int64_t groups : {2, 4}) {
+      cases.push_back({3, 7, 6, 8, {.filters = 12, .kernel = 3, .groups = groups}, threads, true});
+      cases.push_back({2, 9, 8, 32, {.filters = 64, .kernel = 3, .stride = 2, .groups = groups}, threads});
+      cases.push_back({2, 5, 5, 12, {.filters = 8, .kernel = 1, .biases = std::nullopt, .groups = groups}, threads});
+    }
+    cases.push_back({2, 7, 6, 5, {.filters = 10, .kernel = 3, .groups = 5}, threads, true});
+    cases.push_back({2, 7, 6, 16, {.filters = 32, .kernel = 3, .stride = 2, .groups = 16}, threads});
+    cases.push_back({2, 7, 6, 16, {.filters = 16, .kernel = 5, .groups = 16}, threads});
+    cases.push_back({2, 11, 9, 3, {.filters = 5, .kernel = 3, .dilation = 2}, threads, true});
+    cases.push_back(
+        {2, 11, 9, 16, {.filters = 16, .kernel = 3, .padding = Padding::symmetric(2), .dilation = 2}, threads});
+    cases.push_back(
+        {2, 9, 16, 16, {.filters = 32, .kernel = 3, .stride = 2, .dilation = 2, .dilation_width = 3}, threads});
+    cases.push_back({2, 11, 9, 8, {.filters = 8, .kernel = 3, .groups = 8, .dilation = 3}, threads});
+    cases.push_back({2, 8, 9, 16, {.filters = 16, .kernel = 3, .kernel_width = 1}, threads, true});
+    cases.push_back({2, 8, 9, 5, {.filters = 7, .kernel = 1, .kernel_width = 7}, threads});
+    cases.push_back({2, 17, 17, 16, {.filters = 24, .kernel = 7, .kernel_width = 1, .pads = {3, 0, 3, 0}}, threads});
+    cases.push_back({2, 8, 9, 16, {.filters = 16, .kernel = 3, .pads = {0, 0, 1, 1}}, threads, true});
+    cases.push_back({2, 8, 9, 3, {.filters = 16, .kernel = 3, .stride = 2, .pads = {0, 0, 1, 1}}, threads});
+    cases.push_back({2, 8, 9, 3, {.filters = 4, .kernel = 4, .pads = {2, 1, 0, 3}}, threads});
+    cases.push_back({2, 8, 9, 16, {.filters = 16, .kernel = 3, .stride = 2, .stride_width = 1}, threads, true});
+    cases.push_back({2, 5, 4, 16, {.filters = 16, .kernel = 1, .pads = {1, 1, 1, 1}}, threads});
+    cases.push_back({1, 5, 4, 3, {.filters = 4, .kernel = 3, .pads = {4, 0, 0, 5}}, threads});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(General, Conv2d, ::testing::ValuesIn(general_cases()));
+
 class Conv2dDifferences : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Conv2dDifferences, MatchTheGradients) {
@@ -97,7 +131,32 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, Conv2dDifferences,
     ::testing::Values(Case{2, 5, 6, 3, {.filters = 4, .kernel = 5}, 2},
                       Case{2, 5, 6, 3, {.filters = 4, .kernel = 3}, 1, true},
-                      Case{1, 7, 7, 2, {.filters = 5, .kernel = 5, .padding = Padding::valid}, 2, true}));
+                      Case{1, 7, 7, 2, {.filters = 5, .kernel = 5, .padding = Padding::valid}, 2, true},
+                      Case{2, 5, 6, 4, {.filters = 6, .kernel = 3, .groups = 2}, 2},
+                      Case{1, 7, 8, 2, {.filters = 3, .kernel = 3, .dilation = 2}},
+                      Case{1, 7, 8, 2, {.filters = 3, .kernel = 1, .kernel_width = 5, .pads = {0, 1, 0, 2}}}));
+
+/// oneDNN divides the sums of the gradient of the weights among its threads, so this gradient depends on their number.
+TEST(Conv2dThreads, GiveOutputsAndInputGradientsWithEqualBits) {
+  for (const Case& c : general_cases()) {
+    if (c.threads == 1) continue;
+    for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
+      const auto results_with = [&](int threads) {
+        CpuDevice device(threads);
+        OpHarness harness(c.batch, device, arithmetic);
+        const Value x = harness.input("x", {c.batch, c.height, c.width, c.in});
+        harness.finish(conv2d(harness.graph(), "conv", x, c.params));
+        const auto y = harness.forward();
+        std::vector<float> all(y.begin(), y.end());
+        harness.backward();
+        const auto dx = harness.gradient("x");
+        all.insert(all.end(), dx.begin(), dx.end());
+        return all;
+      };
+      EXPECT_TRUE(equal_bits(results_with(1), results_with(c.threads))) << ::testing::PrintToString(c);
+    }
+  }
+}
 
 TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   OpHarness harness(1);
@@ -175,6 +234,25 @@ TEST(Conv2d, NamesAndShapesAreTensorFlows) {
   EXPECT_EQ(specs[1].l2_factor, 0.0f);
 }
 
+TEST(Conv2d, WeightsOfGroupsHaveTheChannelsOfAGroup) {
+  Graph graph(4);
+  const Value images =
+      graph.add_op({.name = "images", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 24, 22, 6});
+  const Conv2dParams params{.filters = 9, .kernel = 3, .groups = 3, .kernel_width = 5, .stride_width = 2};
+  EXPECT_EQ(graph.shape(conv2d(graph, "conv1", images, params)), (Shape{4, 24, 11, 9}));
+  EXPECT_EQ(graph.parameters()[0].shape, (Shape{3, 5, 2, 9}));
+}
+
+TEST(Conv2d, DefaultsAreNotWritten) {
+  const Attributes plain = attributes_of(Conv2dParams{.filters = 3, .kernel = 5});
+  EXPECT_EQ(plain.values().size(), 2u);
+  const Conv2dParams general{.filters = 4, .kernel = 3, .groups = 2, .dilation = 3, .pads = {0, 1, 2, 3}};
+  const auto read = params_of<Conv2dParams>(attributes_of(general));
+  EXPECT_EQ(read.groups, 2);
+  EXPECT_EQ(read.dilation, 3);
+  EXPECT_EQ(read.pads, general.pads);
+}
+
 TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
   for (const bool relu : {false, true}) {
     Graph graph(4);
@@ -195,6 +273,15 @@ TEST(Conv2d, RejectsUnsupportedShapes) {
   EXPECT_THROW(conv2d(graph, "a", small, {.filters = 1, .kernel = 5, .padding = Padding::valid}), Error);
   EXPECT_THROW(conv2d(graph, "b", small, {.filters = 1, .kernel = 0}), Error);
   EXPECT_THROW(conv2d(graph, "d", small, {.filters = 1, .kernel = 3, .padding = Padding::symmetric(3)}), Error);
+  EXPECT_THROW(conv2d(graph, "e", small, {.filters = 1, .kernel = 3, .pads = {1, 1}}), Error);
+  EXPECT_THROW(conv2d(graph, "f", small, {.filters = 1, .kernel = 3, .pads = {0, -1, 0, 0}}), Error);
+  EXPECT_THROW(conv2d(graph, "g", small, {.filters = 1, .kernel = 3, .padding = Padding::valid, .dilation = 2}), Error);
+  EXPECT_THROW(conv2d(graph, "h", small, {.filters = 2, .kernel = 3, .groups = 2}), Error);
+  EXPECT_THROW(conv2d(graph, "i", small, {.filters = 2, .kernel = 3, .groups = 0}), Error);
+  EXPECT_THROW(conv2d(graph, "j", small, {.filters = 1, .kernel = 3, .kernel_width = -1}), Error);
+  const Value wide =
+      graph.add_op({.name = "wide", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 3, 9, 4});
+  EXPECT_THROW(conv2d(graph, "k", wide, {.filters = 6, .kernel = 3, .groups = 4}), Error);
   const Value flat =
       graph.add_op({.name = "flat", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 9});
   EXPECT_THROW(conv2d(graph, "c", flat, {.filters = 1, .kernel = 1}), Error);

@@ -109,6 +109,16 @@ TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
   }
 }
 
+TEST(WinogradConvolution, EqualsTheDefinitionForPadsOnSomeSides) {
+  for (const std::int64_t kernel : {3, 5}) {
+    for (const std::int64_t channels : {3, 5}) {
+      for (const std::vector<std::int64_t>& pads : {std::vector<std::int64_t>{0, 0, 1, 1}, {2, 1, 0, 2}}) {
+        expect_definition({2, 9, 8, channels, {.filters = 6, .kernel = kernel, .pads = pads}, 2, true});
+      }
+    }
+  }
+}
+
 TEST(WinogradConvolution, EqualsTheDefinitionAtEveryChannelCount) {
   for (std::int64_t channels = 1; channels <= 67; ++channels) {
     const Conv2dCase c{1, 5, 6, channels, {.filters = 68 - channels, .kernel = channels % 2 == 0 ? 3 : 5}, 2, true};
@@ -190,6 +200,12 @@ TEST(WinogradMethod, IsForFiltersOfThreeOrFiveAndStrideOne) {
   EXPECT_FALSE(can(4, 1));
   EXPECT_FALSE(can(7, 1));
   EXPECT_FALSE(can(3, 2));
+  const SlidingWindow window = slide(9, 3, 1, Padding::same), dilated = slide(9, 3, 1, Padding::same, 2);
+  EXPECT_FALSE(winograd_can({.vertical = window, .horizontal = window, .groups = 2}));
+  EXPECT_FALSE(winograd_can({.vertical = dilated, .horizontal = dilated}));
+  EXPECT_FALSE(winograd_can({.vertical = window, .horizontal = slide(9, 5, 1, Padding::same)}));
+  EXPECT_FALSE(winograd_can({.vertical = window, .horizontal = slide_padded(9, 3, 1, 0, 3)}));
+  EXPECT_TRUE(winograd_can({.vertical = window, .horizontal = slide_padded(9, 3, 1, 0, 1)}));
 }
 
 std::vector<float> outputs(const Conv2dCase& c, ConvolutionMethod method) {
