@@ -176,6 +176,14 @@ void Tower::initialize(std::uint64_t seed, const std::vector<GivenValues>& given
     upload_floats(device_, initial_values(specs[i], seed), parameters().value(static_cast<int>(i)));
   }
   for (const GivenValues& own : given) {
+    const auto buffer = std::ranges::find(buffers_.specs(), own.variable, &BufferSpec::name);
+    if (buffer != buffers_.specs().end()) {
+      const Tensor tensor = buffers_.tensor(static_cast<int>(buffer - buffers_.specs().begin()));
+      check(static_cast<std::int64_t>(own.values.size()) == tensor.shape.element_count(),
+            "initial values of a buffer have another size");
+      upload_floats(device_, own.values, tensor);
+      continue;
+    }
     const auto spec = std::ranges::find(specs, own.variable, &ParameterSpec::name);
     check(spec != specs.end() && static_cast<std::int64_t>(own.values.size()) == spec->shape.element_count(),
           "initial values for an unknown variable, or of another size");

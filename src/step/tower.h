@@ -50,12 +50,6 @@ Averaging averaging_of(const TowerSettings& settings, int ranks);
 /// [variable] CRC32C of the variable's gradient; 0: the step does not train the variable.
 using GradientChecksums = std::vector<std::uint32_t>;
 
-/// Initial values of one variable, row-major. They replace the random initial values.
-struct GivenValues {
-  std::string variable;
-  std::vector<float> values;
-};
-
 class Tower {
  public:
   /// `device` and `communicator` outlive the tower. Collective.
@@ -68,8 +62,9 @@ class Tower {
   // Before the first step, call one of these three on rank 0, then broadcast_from_first on all ranks. Not after a step:
   // other ranks may still read this rank's values. Errors: failed (called on a rank other than 0, unless the ranks
   // replicate the slots).
-  /// Draws the variables from `seed`, except those with `given` values. Slots and buffers get their initial values.
-  /// Errors: failed (`given` names an unknown variable, or has another number of elements).
+  /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values, and buffers
+  /// those or `given` values. Errors: failed (`given` names an unknown variable or buffer, or has another number of
+  /// elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
   /// Loads all arrays of a checkpoint: variables, slots, buffers and their slow copies. Errors: data (a checkpoint of
   /// another network or optimiser; the message names the file and the array that is missing, unknown or of another

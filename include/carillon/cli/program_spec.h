@@ -52,7 +52,8 @@ struct ProgramSpec {
 
 /// The names of program_spec.networks, in the same order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// The function that makes the network with this name. Errors: failed (no network has this name).
+/// The function that makes the network with this name, or the network in an ONNX file. Errors: failed (no network has
+/// this name), and the errors of reading the file.
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 
 /// The task of the program.

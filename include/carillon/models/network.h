@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,12 @@ struct ValuesOfData {
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
+/// Initial values of one variable or buffer, row-major. They replace the drawn values.
+struct GivenValues {
+  std::string variable;
+  std::vector<float> values;
+};
+
 /// Random rotation, zoom and shift of each training image (kernels/warp_images). 0: disabled.
 struct WarpSettings {
   double rotation = 0.0;   ///< maximum angle in degrees, both directions
@@ -78,11 +85,14 @@ struct Network : NetworkDescription {
   // As in NetworkSettings:
   bool distort = false;
   std::uint64_t record_count = 0, seed = 0;
-  std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn
-  WarpSettings warp = {};                         ///< warps the images after the first op
-  MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
-  bool sync_batch_norm = false;                   ///< batch norm statistics over the batches of all ranks, in training
-  bool freeze_batch_norm = false;  ///< batch norms use their running statistics in training, and keep them
+  std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn, except those in `given`
+  /// Initial values from a file; null: none.
+  std::shared_ptr<const std::vector<GivenValues>> given = {};
+  std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
+  WarpSettings warp = {};               ///< warps the images after the first op
+  MixingSettings mixing = {};           ///< mixes the warped images; the loss mixes targets in the same way
+  bool sync_batch_norm = false;         ///< batch norm statistics over the batches of all ranks, in training
+  bool freeze_batch_norm = false;       ///< batch norms use their running statistics in training, and keep them
   /// Shell patterns of variables that are never trained. If the patterns match all variables of a batch norm, the batch
   /// norm is frozen, as with `freeze_batch_norm`.
   std::vector<std::string> frozen_variables = {};

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
@@ -20,6 +21,7 @@
 #include "src/core/crc32c.h"
 #include "src/core/process.h"
 #include "src/data/records/record_files.h"
+#include "src/onnx/onnx_import.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
 #include "src/tasks/class_weights.h"
@@ -212,10 +214,37 @@ std::string evaluation_size_text(const PictureOptions& pictures) {
   return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
+/// The function that makes the network of --model. If its ONNX file is missing, a resumed training gets its network
+/// from the newest checkpoint. Errors: usage (--head or --fresh-weights without an ONNX file), and the errors of
+/// reading the file.
+MakeNetwork network_of_options(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options) {
+  const ModelOptions& model = options.model;
+  if (!is_onnx_file(model.name)) {
+    for (const char* const name : {"head", "fresh-weights"}) {
+      if (set.given_by(name) == OptionSet::GivenBy::command_line)
+        fail(ExitCode::usage, "--{} requires --model FILE.onnx", name);
+    }
+    return network_named(program_spec, model.name);
+  }
+  std::error_code absent;
+  if (!std::filesystem::exists(model.name, absent) && !options.checkpoint.fresh) {
+    if (const auto loaded = read_newest_checkpoint(options.checkpoint.train_dir, print_warning)) {
+      return [network = network_of(*loaded)](const NetworkSettings& settings) {
+        Network made = network;
+        made.distort = settings.distort;
+        made.record_count = settings.record_count;
+        made.seed = settings.seed;
+        return made;
+      };
+    }
+  }
+  return onnx_network(model.name, {.head = model.head, .fresh_weights = model.fresh_weights});
+}
+
 /// Checks the parsed options. Sets the options that depend on other options, on the records or on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
-  options.model.make = network_named(program_spec, options.model.name);
+  options.model.make = network_of_options(set, program_spec, options);
   choose_length(set, options.optimizer);
   check_combinations(set, options);
   check_augmentation(set, options.data, pictures);
@@ -240,6 +269,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   check_task(options);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
+  options.model.name = network.name;                  // of an ONNX file
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check_drop_path(options.model, graph);
   check_evaluation_images(options, evaluation_size_text(pictures));

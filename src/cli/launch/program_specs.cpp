@@ -4,6 +4,7 @@
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
 #include "src/data/decode/dataset_info.h"
+#include "src/onnx/onnx_import.h"
 #include "src/tasks/classification.h"
 #include "src/tasks/multilabel.h"
 #include "src/tasks/regression.h"
@@ -53,6 +54,7 @@ std::vector<std::string> network_names(const ProgramSpec& program_spec) {
 }
 
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name) {
+  if (is_onnx_file(name)) return onnx_network(name);
   const auto found = std::ranges::find(program_spec.networks, name, &NamedNetwork::name);
   check(found != program_spec.networks.end(), "the program has no such network");
   return found->make;

@@ -25,8 +25,19 @@ void declare(OptionSet& set, ModelOptions& o) {
 
 void declare_network(OptionSet& set, ModelOptions& o, const std::vector<std::string>& names) {
   set.begin_group("Training");
-  set.add("model", o.name, names,
-          "network to train; help: list the networks with their sizes and speeds on this machine");
+  std::vector<std::string> values = names;
+  values.emplace_back("FILE.onnx");
+  const auto set_model = [&o, values](const std::vector<std::string>& texts) {
+    const std::string& text = texts.front();
+    o.name = text.ends_with(".onnx") ? text : values[parse_choice(text, values)];
+  };
+  set.add("model", OptionSet::Form{.set = set_model, .get = [&o] { return o.name; }, .choices = values},
+          "network to train: a name, or a file with any network and its weights; help: list the networks with their "
+          "sizes and speeds on this machine");
+  set.add("head", o.head,
+          "layer of the ONNX file of --model that gets new values if the task has another number of outputs; default: "
+          "the last one");
+  set.add("fresh-weights", o.fresh_weights, "draw the initial values, in place of those of the ONNX file of --model");
 }
 
 namespace {

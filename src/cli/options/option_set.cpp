@@ -110,6 +110,7 @@ void OptionSet::add(const std::string& name, Form form, const std::string& help,
               .scope = scope,
               .set = std::move(form.set),
               .get = std::move(form.get),
+              .choices = std::move(form.choices),
               .takes_many = form.takes_many});
 }
 

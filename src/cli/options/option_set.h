@@ -44,8 +44,9 @@ class OptionSet {
   /// A value with its own text format.
   struct Form {
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (option_values.h)
-    std::function<FieldValue()> get;  ///< calling `set` with the text of the returned value restores the value
-    bool takes_many = false;          ///< the option takes any number of texts; false: one text
+    std::function<FieldValue()> get;        ///< calling `set` with the text of the returned value restores the value
+    bool takes_many = false;                ///< the option takes any number of texts; false: one text
+    std::vector<std::string> choices = {};  ///< for --help and completions; none: any
   };
 
   /// `about`: text of --help and the man page in addition to options and exit codes.

@@ -53,9 +53,10 @@ std::vector<std::string> exclude(const std::vector<std::string>& patterns, const
   return names;
 }
 
-/// The network's initial values that depend on data, from the images of `dataset`.
-std::vector<GivenValues> values_of_data(const Network& network, const Dataset* dataset) {
+/// The network's initial values that are not drawn: from its file, and from the images of `dataset`.
+std::vector<GivenValues> given_values(const Network& network, const Dataset* dataset) {
   std::vector<GivenValues> given;
+  if (network.given) given = *network.given;
   for (const ValuesOfData& wanted : network.values_of_data) {
     check(dataset != nullptr, "initial values that depend on data need a dataset");
     const std::size_t count = std::min(dataset->size(), static_cast<std::size_t>(wanted.max_records));
@@ -147,14 +148,15 @@ void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std:
 /// (damaged, or of another model), io.
 void initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                 const RunDescription& description, Tower& tower) {
-  if (options.init_from.empty()) return tower.initialize(model.seed, values_of_data(tower.network(), dataset));
+  for (const std::string& note : tower.network().notes) print_text(STDOUT_FILENO, note + "\n");
+  if (options.init_from.empty()) return tower.initialize(model.seed, given_values(tower.network(), dataset));
   LoadedCheckpoint initial =
       initial_state(options, tower, checkpoint_read_limit(max_checkpoint_bytes(tower.network())));
   check_model(initial, model, "--init-from");
   std::vector<std::string> excluded;
   if (!options.init_exclude.empty()) {
     excluded = exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
-                       values_of_data(tower.network(), dataset), initial.state);
+                       given_values(tower.network(), dataset), initial.state);
   }
   try {
     tower.initialize_from(initial);

@@ -94,11 +94,13 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
 // ModelOptions: which network is trained or evaluated, and from which seed.
 
 struct ModelOptions {
-  std::string name;                ///< one of the program's networks; the model's name in checkpoints
-  MakeNetwork make = nullptr;      ///< the network of that name; not an option
-  std::uint64_t seed = 1;          ///< for initial variables, sample order and augmentation
-  double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
-  bool sync_batch_norm = false;    ///< batch statistics over all ranks
+  std::string name;              ///< one of the program's networks, or an ONNX file; the model's name in checkpoints
+  std::string head;              ///< of an ONNX file: the layer that gets new values for other outputs; empty: the last
+  bool fresh_weights = false;    ///< draw the initial values, in place of those of the ONNX file
+  MakeNetwork make = nullptr;    ///< the network of that name; not an option
+  std::uint64_t seed = 1;        ///< for initial variables, sample order and augmentation
+  double drop_path = 0.0;        ///< stochastic depth: rate of the last residual block
+  bool sync_batch_norm = false;  ///< batch statistics over all ranks
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics, and keep them
 };
 

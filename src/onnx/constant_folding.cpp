@@ -1,0 +1,678 @@
+#include "src/onnx/constant_folding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "carillon/core/error.h"
+#include "src/core/text.h"
+
+namespace carillon {
+namespace {
+
+using Extents = std::vector<std::int64_t>;
+
+constexpr std::int64_t max_folded = std::int64_t{1} << 26;
+
+/// What a function that folds gets.
+struct Folded {
+  const OnnxNode& node;
+  std::span<const OnnxConstant> inputs;
+  std::int64_t operator_set;
+  const OnnxFile& file;
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail(ExitCode::data, "{}: the node '{}' ({}) {}", file.path().string(), printable(node.name()), node.type(), what);
+  }
+  bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  const OnnxArray& input(std::size_t i) const {
+    if (!has(i)) refuse("lacks an input");
+    return *inputs[i];
+  }
+  /// Input `i` as integers; `attribute`: in earlier operator sets. Nullopt: neither is there.
+  std::optional<Extents> integers(std::size_t i, std::string_view attribute) const {
+    if (has(i)) return integers_of(i);
+    return node.has(attribute) ? std::optional(node.integers(attribute)) : std::nullopt;
+  }
+  const Extents& integers_of(std::size_t i) const {
+    if (input(i).has_floats) refuse("needs integers");
+    return input(i).integers;
+  }
+  /// The axis from 0 to rank - 1.
+  std::size_t axis(std::int64_t axis, std::size_t rank) const {
+    const auto count = static_cast<std::int64_t>(rank);
+    if (axis < -count || axis >= count) refuse("has an axis that its input lacks");
+    return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
+  }
+  std::int64_t count(const Extents& shape) const {
+    std::int64_t product = 1;
+    for (const std::int64_t extent : shape) {
+      if (extent < 0 || __builtin_mul_overflow(product, extent, &product) || product > max_folded) {
+        refuse("computes a constant that is too large, or has a negative extent");
+      }
+    }
+    return product;
+  }
+};
+
+OnnxArray integer_array(Extents shape, Extents values) {
+  return {.shape = std::move(shape), .has_floats = false, .floats = {}, .integers = std::move(values), .name = {}};
+}
+
+/// An array of `like`'s type whose element i is element places[i] of `like`.
+OnnxArray gathered(const OnnxArray& like, Extents shape, const std::vector<std::int64_t>& places) {
+  OnnxArray array{
+      .shape = std::move(shape), .has_floats = like.has_floats, .floats = {}, .integers = {}, .name = like.name};
+  for (const std::int64_t place : places) {
+    const auto i = static_cast<std::size_t>(place);
+    if (like.has_floats) {
+      array.floats.push_back(like.floats[i]);
+    } else {
+      array.integers.push_back(like.integers[i]);
+    }
+  }
+  return array;
+}
+
+/// Row-major strides.
+Extents strides_of(const Extents& shape) {
+  Extents strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+/// Calls visit(indices) for each element of the shape in row-major order.
+template <typename Visit>
+void for_each_index(const Extents& shape, const Visit& visit) {
+  if (std::ranges::find(shape, 0) != shape.end()) return;
+  Extents index(shape.size(), 0);
+  while (true) {
+    visit(index);
+    std::size_t axis = shape.size();
+    while (axis-- > 0) {
+      if (++index[axis] < shape[axis]) break;
+      index[axis] = 0;
+      if (axis == 0) return;
+    }
+    if (shape.empty()) return;
+  }
+}
+
+OnnxArray with_shape(const OnnxArray& array, Extents shape) {
+  OnnxArray same = array;
+  same.shape = std::move(shape);
+  return same;
+}
+
+// Arithmetic
+
+Extents broadcast_shape_of(const Folded& f, const Extents& a, const Extents& b) {
+  Extents shape(std::max(a.size(), b.size()), 1);
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::int64_t from_a = i < a.size() ? a[a.size() - 1 - i] : 1, from_b = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (from_a != from_b && from_a != 1 && from_b != 1) f.refuse("has inputs of different shapes");
+    shape[shape.size() - 1 - i] = from_a == 1 ? from_b : from_a;
+  }
+  return shape;
+}
+
+/// The array repeated to a shape that it broadcasts to.
+OnnxArray expanded(const Folded& f, const OnnxArray& array, const Extents& shape) {
+  if (array.shape == shape) return array;
+  f.count(shape);
+  const std::size_t missing = shape.size() - array.shape.size();
+  const Extents strides = strides_of(array.shape);
+  std::vector<std::int64_t> places;
+  for_each_index(shape, [&](const Extents& index) {
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < array.shape.size(); ++i) {
+      if (array.shape[i] != 1) place += index[missing + i] * strides[i];
+    }
+    places.push_back(place);
+  });
+  return gathered(array, shape, places);
+}
+
+std::vector<float> floats_of(const OnnxArray& array) {
+  if (array.has_floats) return array.floats;
+  std::vector<float> values;
+  for (const std::int64_t value : array.integers) values.push_back(static_cast<float>(value));
+  return values;
+}
+
+template <typename OfFloats, typename OfIntegers>
+OnnxArray binary(const Folded& f, const OfFloats& of_floats, const OfIntegers& of_integers) {
+  const Extents shape = broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
+  const OnnxArray a = expanded(f, f.input(0), shape), b = expanded(f, f.input(1), shape);
+  OnnxArray result{
+      .shape = shape, .has_floats = a.has_floats || b.has_floats, .floats = {}, .integers = {}, .name = {}};
+  if (result.has_floats) {
+    const std::vector<float> first = floats_of(a), second = floats_of(b);
+    for (std::size_t i = 0; i < first.size(); ++i) result.floats.push_back(of_floats(first[i], second[i]));
+  } else {
+    for (std::size_t i = 0; i < a.integers.size(); ++i) {
+      result.integers.push_back(of_integers(f, a.integers[i], b.integers[i]));
+    }
+  }
+  // A product or sum with numbers keeps the name: `2 * weights` are still those weights for messages.
+  result.name = f.input(0).name.empty() ? f.input(1).name : f.input(0).name;
+  return result;
+}
+
+using Integer = std::int64_t;
+
+Integer wrapped(const Folded& f, bool overflows, Integer value) {
+  if (overflows) f.refuse("computes an integer that is too large");
+  return value;
+}
+Integer sum(const Folded& f, Integer a, Integer b) {
+  Integer value = 0;
+  return wrapped(f, __builtin_add_overflow(a, b, &value), value);
+}
+Integer difference(const Folded& f, Integer a, Integer b) {
+  Integer value = 0;
+  return wrapped(f, __builtin_sub_overflow(a, b, &value), value);
+}
+Integer product(const Folded& f, Integer a, Integer b) {
+  Integer value = 0;
+  return wrapped(f, __builtin_mul_overflow(a, b, &value), value);
+}
+Integer quotient(const Folded& f, Integer a, Integer b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<Integer>::min())) f.refuse("divides by 0");
+  return a / b;
+}
+Integer remainder(const Folded& f, Integer a, Integer b) {
+  if (b == 0 || b == -1) {
+    if (b == 0) f.refuse("divides by 0");
+    return 0;
+  }
+  const Integer rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+OnnxArray fold_add(const Folded& f) { return binary(f, std::plus<float>(), sum); }
+OnnxArray fold_sub(const Folded& f) { return binary(f, std::minus<float>(), difference); }
+OnnxArray fold_mul(const Folded& f) { return binary(f, std::multiplies<float>(), product); }
+OnnxArray fold_div(const Folded& f) { return binary(f, std::divides<float>(), quotient); }
+OnnxArray fold_mod(const Folded& f) {
+  return binary(
+      f, [](float a, float b) { return std::fmod(a, b); }, remainder);
+}
+OnnxArray fold_pow(const Folded& f) {
+  return binary(
+      f, [](float a, float b) { return std::pow(a, b); },
+      [](const Folded&, Integer a, Integer b) {
+        return static_cast<Integer>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      });
+}
+
+/// Comparisons give integers.
+template <typename Compare>
+OnnxArray compared(const Folded& f, const Compare& compare) {
+  const Extents shape = broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
+  const OnnxArray a = expanded(f, f.input(0), shape), b = expanded(f, f.input(1), shape);
+  Extents values;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(f.count(shape)); ++i) {
+    const double first = a.has_floats ? static_cast<double>(a.floats[i]) : static_cast<double>(a.integers[i]);
+    const double second = b.has_floats ? static_cast<double>(b.floats[i]) : static_cast<double>(b.integers[i]);
+    values.push_back(compare(first, second) ? 1 : 0);
+  }
+  return integer_array(shape, std::move(values));
+}
+OnnxArray fold_equal(const Folded& f) { return compared(f, std::equal_to<double>()); }
+OnnxArray fold_less(const Folded& f) { return compared(f, std::less<double>()); }
+OnnxArray fold_greater(const Folded& f) { return compared(f, std::greater<double>()); }
+OnnxArray fold_less_or_equal(const Folded& f) { return compared(f, std::less_equal<double>()); }
+OnnxArray fold_greater_or_equal(const Folded& f) { return compared(f, std::greater_equal<double>()); }
+OnnxArray fold_and(const Folded& f) {
+  return compared(f, [](double a, double b) { return a != 0.0 && b != 0.0; });
+}
+OnnxArray fold_or(const Folded& f) {
+  return compared(f, [](double a, double b) { return a != 0.0 || b != 0.0; });
+}
+OnnxArray fold_min(const Folded& f) {
+  if (f.inputs.size() != 2) f.refuse("of a number of inputs other than 2 is not read");
+  return binary(
+      f, [](float a, float b) { return std::min(a, b); },
+      [](const Folded&, Integer a, Integer b) { return std::min(a, b); });
+}
+OnnxArray fold_max(const Folded& f) {
+  if (f.inputs.size() != 2) f.refuse("of a number of inputs other than 2 is not read");
+  return binary(
+      f, [](float a, float b) { return std::max(a, b); },
+      [](const Folded&, Integer a, Integer b) { return std::max(a, b); });
+}
+
+template <typename Function>
+OnnxArray unary_floats(const Folded& f, const Function& function) {
+  OnnxArray array = f.input(0);
+  array.floats = floats_of(array);
+  array.integers.clear();
+  array.has_floats = true;
+  for (float& value : array.floats) value = static_cast<float>(function(static_cast<double>(value)));
+  return array;
+}
+OnnxArray fold_sqrt(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::sqrt(x); });
+}
+OnnxArray fold_exp(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::exp(x); });
+}
+OnnxArray fold_log(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::log(x); });
+}
+OnnxArray fold_sin(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::sin(x); });
+}
+OnnxArray fold_cos(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::cos(x); });
+}
+OnnxArray fold_erf(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::erf(x); });
+}
+OnnxArray fold_floor(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::floor(x); });
+}
+OnnxArray fold_ceil(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::ceil(x); });
+}
+OnnxArray fold_reciprocal(const Folded& f) {
+  return unary_floats(f, [](double x) { return 1.0 / x; });
+}
+OnnxArray fold_sigmoid(const Folded& f) {
+  return unary_floats(f, [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+}
+OnnxArray fold_softplus(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::log1p(std::exp(x)); });
+}
+OnnxArray fold_tanh(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::tanh(x); });
+}
+OnnxArray fold_neg(const Folded& f) {
+  OnnxArray array = f.input(0);
+  for (float& value : array.floats) value = -value;
+  for (std::int64_t& value : array.integers) value = difference(f, 0, value);
+  return array;
+}
+OnnxArray fold_not(const Folded& f) {
+  OnnxArray array = f.input(0);
+  for (std::int64_t& value : array.integers) value = value == 0 ? 1 : 0;
+  return array;
+}
+
+OnnxArray fold_cast(const Folded& f) {
+  const std::int64_t to = f.node.integer("to", 0);
+  const OnnxArray& array = f.input(0);
+  const bool to_floats = to == onnx::Tensor::FLOAT || to == onnx::Tensor::DOUBLE || to == onnx::Tensor::FLOAT16 ||
+                         to == onnx::Tensor::BFLOAT16;
+  OnnxArray result{.shape = array.shape, .has_floats = to_floats, .floats = {}, .integers = {}, .name = array.name};
+  if (to_floats) {
+    result.floats = floats_of(array);
+  } else if (array.has_floats) {
+    for (const float value : array.floats) {
+      constexpr float most = 9e18f;
+      if (!(std::abs(value) < most)) f.refuse("casts a number that no integer holds");
+      result.integers.push_back(to == onnx::Tensor::BOOL ? value != 0.0f : static_cast<std::int64_t>(value));
+    }
+  } else {
+    result.integers = array.integers;
+    if (to == onnx::Tensor::BOOL) {
+      for (std::int64_t& value : result.integers) value = value != 0 ? 1 : 0;
+    }
+  }
+  return result;
+}
+
+OnnxArray fold_where(const Folded& f) {
+  Extents shape = broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
+  shape = broadcast_shape_of(f, shape, f.input(2).shape);
+  const OnnxArray chosen = expanded(f, f.input(0), shape), yes = expanded(f, f.input(1), shape),
+                  no = expanded(f, f.input(2), shape);
+  if (yes.has_floats != no.has_floats || chosen.has_floats) f.refuse("has inputs of different types");
+  OnnxArray result = yes;
+  for (std::size_t i = 0; i < chosen.integers.size(); ++i) {
+    if (chosen.integers[i] != 0) continue;
+    if (result.has_floats) {
+      result.floats[i] = no.floats[i];
+    } else {
+      result.integers[i] = no.integers[i];
+    }
+  }
+  return result;
+}
+
+// Shapes and parts
+
+OnnxArray fold_constant(const Folded& f) {
+  if (const onnx::Tensor* const tensor = f.node.tensor("value")) return *f.file.read(*tensor, f.node.output());
+  const auto floats = [](Extents shape, std::vector<float> values) {
+    return OnnxArray{
+        .shape = std::move(shape), .has_floats = true, .floats = std::move(values), .integers = {}, .name = {}};
+  };
+  if (f.node.has("value_int")) return integer_array({}, {f.node.integer("value_int", 0)});
+  if (f.node.has("value_float")) return floats({}, {f.node.number("value_float", 0.0f)});
+  if (f.node.has("value_ints")) {
+    Extents values = f.node.integers("value_ints");
+    return integer_array({static_cast<std::int64_t>(values.size())}, std::move(values));
+  }
+  if (f.node.has("value_floats")) {
+    std::vector<float> values = f.node.numbers("value_floats");
+    return floats({static_cast<std::int64_t>(values.size())}, std::move(values));
+  }
+  f.refuse("has no numbers");
+}
+
+OnnxArray fold_identity(const Folded& f) { return f.input(0); }
+
+OnnxArray fold_shape(const Folded& f) {
+  const Extents& shape = f.input(0).shape;
+  return integer_array({static_cast<std::int64_t>(shape.size())}, shape);
+}
+
+OnnxArray fold_size(const Folded& f) { return integer_array({}, {f.count(f.input(0).shape)}); }
+
+OnnxArray fold_constant_of_shape(const Folded& f) {
+  const Extents shape = f.integers_of(0);
+  const auto count = static_cast<std::size_t>(f.count(shape));
+  const onnx::Tensor* const tensor = f.node.tensor("value");
+  if (tensor == nullptr) {
+    return {.shape = shape, .has_floats = true, .floats = std::vector<float>(count), .integers = {}, .name = {}};
+  }
+  const OnnxConstant value = f.file.read(*tensor, f.node.output());
+  if (value->element_count() != 1) f.refuse("has no single value");
+  return gathered(*value, shape, std::vector<std::int64_t>(count, 0));
+}
+
+OnnxArray fold_reshape(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  Extents shape = f.integers(1, "shape").value_or(Extents{});
+  std::int64_t known = 1, unknown = -1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && f.node.integer("allowzero", 0) == 0 && i < array.shape.size()) shape[i] = array.shape[i];
+    if (shape[i] == -1) {
+      unknown = static_cast<std::int64_t>(i);
+    } else {
+      known = product(f, known, shape[i]);
+    }
+  }
+  if (unknown >= 0) shape[static_cast<std::size_t>(unknown)] = known > 0 ? array.element_count() / known : 0;
+  if (f.count(shape) != array.element_count()) f.refuse("has another number of elements than its input");
+  return with_shape(array, shape);
+}
+
+OnnxArray fold_flatten(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  const std::int64_t rank = static_cast<std::int64_t>(array.shape.size()), given = f.node.integer("axis", 1),
+                     axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) f.refuse("has an axis that its input lacks");
+  const std::int64_t rows =
+      std::accumulate(array.shape.begin(), array.shape.begin() + axis, std::int64_t{1}, std::multiplies<>());
+  return with_shape(array, {rows, rows > 0 ? array.element_count() / rows : 0});
+}
+
+OnnxArray fold_unsqueeze(const Folded& f) {
+  const Extents axes = f.integers(1, "axes").value_or(Extents{});
+  Extents shape = f.input(0).shape;
+  std::vector<std::size_t> places;
+  for (const std::int64_t axis : axes) places.push_back(f.axis(axis, shape.size() + axes.size()));
+  std::ranges::sort(places);
+  for (const std::size_t place : places) {
+    if (place > shape.size()) f.refuse("has an axis that its input lacks");
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
+  }
+  return with_shape(f.input(0), shape);
+}
+
+OnnxArray fold_squeeze(const Folded& f) {
+  const Extents& from = f.input(0).shape;
+  const std::optional<Extents> axes = f.integers(1, "axes");
+  std::vector<bool> removes(from.size(), !axes);
+  if (axes) {
+    for (const std::int64_t axis : *axes) removes[f.axis(axis, from.size())] = true;
+  }
+  Extents shape;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (!removes[i] || from[i] != 1) shape.push_back(from[i]);
+  }
+  return with_shape(f.input(0), shape);
+}
+
+OnnxArray fold_transpose(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  Extents order = f.node.integers("perm");
+  if (order.empty()) {
+    for (std::size_t i = array.shape.size(); i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
+  }
+  if (order.size() != array.shape.size()) f.refuse("has another number of axes than its input");
+  const Extents strides = strides_of(array.shape);
+  Extents shape, steps;
+  for (const std::int64_t from : order) {
+    const std::size_t axis = f.axis(from, array.shape.size());
+    shape.push_back(array.shape[axis]);
+    steps.push_back(strides[axis]);
+  }
+  if (f.count(shape) != array.element_count()) f.refuse("names an axis twice");
+  std::vector<std::int64_t> places;
+  for_each_index(shape, [&](const Extents& index) {
+    places.push_back(std::inner_product(index.begin(), index.end(), steps.begin(), std::int64_t{0}));
+  });
+  return gathered(array, shape, places);
+}
+
+OnnxArray fold_expand(const Folded& f) {
+  return expanded(f, f.input(0), broadcast_shape_of(f, f.input(0).shape, f.integers_of(1)));
+}
+
+OnnxArray fold_tile(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  const Extents& repeats = f.integers_of(1);
+  if (repeats.size() != array.shape.size()) f.refuse("has another number of axes than its input");
+  Extents shape;
+  for (std::size_t i = 0; i < repeats.size(); ++i) shape.push_back(product(f, array.shape[i], repeats[i]));
+  f.count(shape);
+  const Extents strides = strides_of(array.shape);
+  std::vector<std::int64_t> places;
+  for_each_index(shape, [&](const Extents& index) {
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) place += index[i] % array.shape[i] * strides[i];
+    places.push_back(place);
+  });
+  return gathered(array, shape, places);
+}
+
+OnnxArray fold_concat(const Folded& f) {
+  const std::size_t axis = f.axis(f.node.integer("axis", 0), f.input(0).shape.size());
+  OnnxArray result = f.input(0);
+  std::int64_t extent = 0;
+  for (std::size_t i = 0; i < f.inputs.size(); ++i) {
+    const OnnxArray& one = f.input(i);
+    if (one.shape.size() != result.shape.size() || one.has_floats != result.has_floats) {
+      f.refuse("has inputs of different shapes or types");
+    }
+    for (std::size_t k = 0; k < one.shape.size(); ++k) {
+      if (k != axis && one.shape[k] != result.shape[k]) f.refuse("has inputs of different shapes");
+    }
+    extent += one.shape[axis];
+  }
+  Extents shape = result.shape;
+  shape[axis] = extent;
+  f.count(shape);
+  result.floats.clear();
+  result.integers.clear();
+  const std::int64_t rows = std::accumulate(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis),
+                                            std::int64_t{1}, std::multiplies<>());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < f.inputs.size(); ++i) {
+      const OnnxArray& one = f.input(i);
+      const std::int64_t size = one.element_count() / rows;
+      const auto append = [&](auto& to, const auto& from) {
+        to.insert(to.end(), from.begin() + row * size, from.begin() + (row + 1) * size);
+      };
+      if (result.has_floats) {
+        append(result.floats, one.floats);
+      } else {
+        append(result.integers, one.integers);
+      }
+    }
+  }
+  result.shape = shape;
+  return result;
+}
+
+OnnxArray fold_gather(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  const std::size_t axis = f.axis(f.node.integer("axis", 0), array.shape.size());
+  const OnnxArray& indices = f.input(1);
+  if (indices.has_floats) f.refuse("needs integers");
+  Extents shape(array.shape.begin(), array.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
+  shape.insert(shape.end(), array.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, array.shape.end());
+  f.count(shape);
+  const std::int64_t extent = array.shape[axis], inner = strides_of(array.shape)[axis];
+  const std::int64_t outer = extent * inner > 0 ? array.element_count() / (extent * inner) : 0;
+  std::vector<std::int64_t> places;
+  for (std::int64_t row = 0; row < outer; ++row) {
+    for (const std::int64_t given : indices.integers) {
+      const std::int64_t index = given < 0 ? given + extent : given;
+      if (index < 0 || index >= extent) f.refuse("reads an element that its input lacks");
+      for (std::int64_t i = 0; i < inner; ++i) places.push_back((row * extent + index) * inner + i);
+    }
+  }
+  return gathered(array, shape, places);
+}
+
+OnnxArray fold_slice(const Folded& f) {
+  const OnnxArray& array = f.input(0);
+  const Extents first = f.integers(1, "starts").value_or(Extents{}), last = f.integers(2, "ends").value_or(Extents{});
+  Extents axes = f.integers(3, "axes").value_or(Extents{});
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < first.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  const Extents steps = f.integers(4, "steps").value_or(Extents(axes.size(), 1));
+  if (first.size() != axes.size() || last.size() != axes.size() || steps.size() != axes.size()) {
+    f.refuse("has lists of different lengths");
+  }
+  std::vector<Extents> kept;  // by axis: the indices that stay
+  for (const std::int64_t extent : array.shape) {
+    kept.emplace_back(static_cast<std::size_t>(extent));
+    std::iota(kept.back().begin(), kept.back().end(), 0);
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t axis = f.axis(axes[i], array.shape.size());
+    const std::int64_t extent = array.shape[axis], step = steps[i];
+    if (step == 0) f.refuse("has the step 0");
+    const auto limited = [&](std::int64_t at) {
+      const std::int64_t inside = at < 0 ? at + extent : at;
+      return step > 0 ? std::clamp<std::int64_t>(inside, 0, extent) : std::clamp<std::int64_t>(inside, -1, extent - 1);
+    };
+    kept[axis].clear();
+    const std::int64_t end = limited(last[i]);
+    for (std::int64_t at = limited(first[i]); step > 0 ? at < end : at > end; at += step) kept[axis].push_back(at);
+  }
+  Extents shape;
+  for (const Extents& axis : kept) shape.push_back(static_cast<std::int64_t>(axis.size()));
+  const Extents strides = strides_of(array.shape);
+  std::vector<std::int64_t> places;
+  for_each_index(shape, [&](const Extents& index) {
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) place += kept[i][static_cast<std::size_t>(index[i])] * strides[i];
+    places.push_back(place);
+  });
+  return gathered(array, shape, places);
+}
+
+OnnxArray fold_range(const Folded& f) {
+  if (f.input(0).has_floats) f.refuse("of floating-point numbers is not read");
+  const std::int64_t first = f.integers_of(0).at(0), last = f.integers_of(1).at(0), step = f.integers_of(2).at(0);
+  if (step == 0) f.refuse("has the step 0");
+  Extents values;
+  for (std::int64_t at = first; step > 0 ? at < last : at > last; at += step) {
+    values.push_back(at);
+    if (static_cast<std::int64_t>(values.size()) > max_folded) f.refuse("computes a constant that is too large");
+  }
+  return integer_array({static_cast<std::int64_t>(values.size())}, std::move(values));
+}
+
+OnnxArray fold_reduce_prod(const Folded& f) {
+  const std::optional<Extents> axes = f.integers(1, "axes");
+  const OnnxArray& array = f.input(0);
+  if (array.has_floats || array.shape.size() != 1 || (axes && axes->size() != 1))
+    f.refuse("of such an input is not read");
+  std::int64_t all = 1;
+  for (const std::int64_t value : array.integers) all = product(f, all, value);
+  const bool keeps = f.node.integer("keepdims", 1) != 0;
+  return integer_array(keeps ? Extents{1} : Extents{}, {all});
+}
+
+struct Folding {
+  std::string_view type;
+  OnnxArray (*fold)(const Folded&);
+};
+
+constexpr Folding foldings[] = {{"Add", fold_add},
+                                {"And", fold_and},
+                                {"Cast", fold_cast},
+                                {"Ceil", fold_ceil},
+                                {"Concat", fold_concat},
+                                {"Constant", fold_constant},
+                                {"ConstantOfShape", fold_constant_of_shape},
+                                {"Cos", fold_cos},
+                                {"Div", fold_div},
+                                {"Equal", fold_equal},
+                                {"Erf", fold_erf},
+                                {"Exp", fold_exp},
+                                {"Expand", fold_expand},
+                                {"Flatten", fold_flatten},
+                                {"Floor", fold_floor},
+                                {"Gather", fold_gather},
+                                {"Greater", fold_greater},
+                                {"GreaterOrEqual", fold_greater_or_equal},
+                                {"Identity", fold_identity},
+                                {"Less", fold_less},
+                                {"LessOrEqual", fold_less_or_equal},
+                                {"Log", fold_log},
+                                {"Max", fold_max},
+                                {"Min", fold_min},
+                                {"Mod", fold_mod},
+                                {"Mul", fold_mul},
+                                {"Neg", fold_neg},
+                                {"Not", fold_not},
+                                {"Or", fold_or},
+                                {"Pow", fold_pow},
+                                {"Range", fold_range},
+                                {"Reciprocal", fold_reciprocal},
+                                {"ReduceProd", fold_reduce_prod},
+                                {"Reshape", fold_reshape},
+                                {"Shape", fold_shape},
+                                {"Sigmoid", fold_sigmoid},
+                                {"Sin", fold_sin},
+                                {"Size", fold_size},
+                                {"Slice", fold_slice},
+                                {"Softplus", fold_softplus},
+                                {"Sqrt", fold_sqrt},
+                                {"Squeeze", fold_squeeze},
+                                {"Sub", fold_sub},
+                                {"Tanh", fold_tanh},
+                                {"Tile", fold_tile},
+                                {"Transpose", fold_transpose},
+                                {"Unsqueeze", fold_unsqueeze},
+                                {"Where", fold_where}};
+
+}  // namespace
+
+bool can_fold(std::string_view type) { return std::ranges::find(foldings, type, &Folding::type) != std::end(foldings); }
+
+OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
+                  const OnnxFile& file) {
+  const auto* const folding = std::ranges::find(foldings, node.type(), &Folding::type);
+  check(folding != std::end(foldings), "the node cannot be folded");
+  return std::make_shared<OnnxArray>(folding->fold({node, inputs, operator_set, file}));
+}
+
+OnnxConstant constant_of(std::vector<std::int64_t> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return std::make_shared<OnnxArray>(integer_array({count}, std::move(values)));
+}
+
+}  // namespace carillon

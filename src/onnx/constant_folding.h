@@ -1,0 +1,29 @@
+// Constant folding: computes the nodes of an ONNX graph whose inputs are constants. Exporters write the arithmetic of
+// shapes as such nodes.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/onnx/onnx_file.h"
+
+namespace carillon {
+
+/// The extent of the batch in the shapes that nodes compute. It is a prime number above all usual extents, so multiples
+/// of the batch can be recognised.
+inline constexpr std::int64_t batch_mark = 1'000'003;
+
+/// Whether a node of this type can be folded.
+bool can_fold(std::string_view type);
+
+/// The output of the node. `inputs`: a null pointer for a missing optional input. Errors: data (inputs or attributes
+/// that ONNX does not allow, or an output of more than 2^26 elements); the message names the operator.
+OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
+                  const OnnxFile& file);
+
+/// A vector of integers.
+OnnxConstant constant_of(std::vector<std::int64_t> values);
+
+}  // namespace carillon

@@ -1,0 +1,98 @@
+// OnnxFile: an ONNX file as Carillon reads it: nodes in forward order, and constants with their values.
+//
+// Source: onnx.ai, "Open Neural Network Exchange: intermediate representation".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "onnx/onnx.pb.h"
+
+namespace carillon {
+
+/// A constant tensor, row-major. Booleans are the integers 0 and 1.
+struct OnnxArray {
+  std::vector<std::int64_t> shape;
+  bool has_floats = false;  ///< true: `floats` has the values; false: `integers`
+  std::vector<float> floats;
+  std::vector<std::int64_t> integers;
+  std::string name;  ///< of the initializer; empty: computed, or the value of a node
+
+  std::int64_t element_count() const;
+};
+using OnnxConstant = std::shared_ptr<const OnnxArray>;
+
+/// A node of the graph with its attributes. The functions return `other` if the node lacks the attribute. Errors: data
+/// (the attribute has another type).
+class OnnxNode {
+ public:
+  explicit OnnxNode(const onnx::Node& node) : node_(&node) {}
+
+  std::string_view type() const { return node_->op_type(); }
+  /// The name of the node or, if it has none, of its first output; for messages.
+  std::string name() const;
+  /// Empty: the optional input is missing.
+  std::string input(int number) const { return number < node_->input_size() ? node_->input(number) : std::string(); }
+  int input_count() const { return node_->input_size(); }
+  const std::string& output(int number = 0) const { return node_->output(number); }
+  int output_count() const { return node_->output_size(); }
+
+  bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
+  std::int64_t integer(std::string_view attribute, std::int64_t other) const;
+  float number(std::string_view attribute, float other) const;
+  std::string text(std::string_view attribute, const std::string& other) const;
+  std::vector<std::int64_t> integers(std::string_view attribute, std::vector<std::int64_t> other = {}) const;
+  /// Null: the node lacks the attribute.
+  const onnx::Tensor* tensor(std::string_view attribute) const;
+  const std::vector<float> numbers(std::string_view attribute) const;
+
+ private:
+  const onnx::Attribute* find(std::string_view attribute) const;
+  /// Null: the node lacks the attribute.
+  const onnx::Attribute* find(std::string_view attribute, onnx::Attribute::Type type) const;
+
+  const onnx::Node* node_;
+};
+
+class OnnxFile {
+ public:
+  /// Reads the file and the values beside it. Errors: no_input, io; data (not an ONNX file; an operator set before 9;
+  /// several inputs or none; arrays of wrong sizes or with values that are not finite; values outside the folder of the
+  /// file; too many nodes). The message names the file.
+  explicit OnnxFile(std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::int64_t operator_set() const { return operator_set_; }
+  const std::vector<OnnxNode>& nodes() const { return nodes_; }
+  /// The initializers, by name.
+  const std::map<std::string, OnnxConstant>& constants() const { return constants_; }
+  const std::string& input() const { return input_; }
+  /// The extents of the input; -1: any.
+  const std::vector<std::int64_t>& input_shape() const { return input_shape_; }
+  /// The name of the first output.
+  const std::string& output() const { return output_; }
+
+  /// The values of a tensor. `name`: for messages. Errors: data.
+  OnnxConstant read(const onnx::Tensor& tensor, const std::string& name) const;
+
+ private:
+  /// Throws with the path before the message.
+  [[noreturn]] void refuse(const std::string& what) const;
+  /// The bytes of a tensor with its values in another file.
+  std::string external_bytes(const onnx::Tensor& tensor, const std::string& name, std::size_t bytes) const;
+
+  std::filesystem::path path_;
+  std::shared_ptr<onnx::Model> model_;
+  std::int64_t operator_set_ = 0;
+  std::vector<OnnxNode> nodes_;
+  std::map<std::string, OnnxConstant> constants_;
+  std::string input_, output_;
+  std::vector<std::int64_t> input_shape_;
+};
+
+}  // namespace carillon
