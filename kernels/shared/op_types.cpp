@@ -5,6 +5,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/concat/concat.h"
 #include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -23,24 +24,43 @@
 namespace carillon {
 
 std::span<const OpType* const> op_types() {
-  static constexpr const OpType* all[] = {&add_op,           &attention_op,
-                                          &avg_pool_op,      &batch_norm_op,
-                                          &cifar_distort_op, &clip_op,
-                                          &constant_op,      &conv2d_op,
-                                          &dense_op,         &depthwise_conv2d_op,
-                                          &drop_path_op,     &dropout_op,
-                                          &embed_tokens_op,  &erf_op,
-                                          &exp_op,           &first_token_op,
-                                          &gelu_op,          &global_avg_pool_op,
-                                          &hard_sigmoid_op,  &hard_swish_op,
-                                          &layer_norm_op,    &leaky_relu_op,
-                                          &lrn_op,           &max_pool_op,
-                                          &multiply_op,      &normalize_images_op,
-                                          &reciprocal_op,    &relu_op,
-                                          &scale_op,         &scale_channels_op,
-                                          &scale_input_op,   &shift_op,
-                                          &sigmoid_op,       &silu_op,
-                                          &split_op,         &sqrt_op,
+  static constexpr const OpType* all[] = {&add_op,
+                                          &attention_op,
+                                          &avg_pool_op,
+                                          &batch_norm_op,
+                                          &cifar_distort_op,
+                                          &clip_op,
+                                          &concat_op,
+                                          &constant_op,
+                                          &conv2d_op,
+                                          &dense_op,
+                                          &depthwise_conv2d_op,
+                                          &drop_path_op,
+                                          &dropout_op,
+                                          &embed_tokens_op,
+                                          &erf_op,
+                                          &exp_op,
+                                          &first_token_op,
+                                          &gelu_op,
+                                          &global_avg_pool_op,
+                                          &hard_sigmoid_op,
+                                          &hard_swish_op,
+                                          &layer_norm_op,
+                                          &leaky_relu_op,
+                                          &lrn_op,
+                                          &max_pool_op,
+                                          &multiply_op,
+                                          &normalize_images_op,
+                                          &reciprocal_op,
+                                          &relu_op,
+                                          &scale_op,
+                                          &scale_channels_op,
+                                          &scale_input_op,
+                                          &shift_op,
+                                          &sigmoid_op,
+                                          &silu_op,
+                                          &split_op,
+                                          &sqrt_op,
                                           &tanh_op};
   return all;
 }

@@ -1,68 +1,33 @@
-// The definition of split, and the op on a CPU.
 #include "kernels/split/split.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "carillon/core/error.h"
-#include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
+#include "kernels/shared/row_parts.h"
 
 namespace carillon {
 namespace {
 
-class SplitCpu final : public Op {
+class SplitOp final : public Op {
  public:
-  SplitCpu(const SplitParams& params, const OpTensors& tensors)
-      : tensors_(tensors), rows_(split_rows(params, tensors.inputs.at(0).shape)) {}
-
-  void forward(Stream& /*stream*/) override {
-    for_rows([&](std::int64_t row) {
-      for (std::size_t k = 0; k < rows_.parts.size(); ++k) {
-        std::memcpy(part_of(tensors_.outputs[k], row, k), in_row(tensors_.inputs[0], row, k), bytes(k));
-      }
-    });
+  SplitOp(const SplitParams& params, const PartCopies& copies, const OpTensors& tensors)
+      : copies_(copies), tensors_(tensors) {
+    const Shape& x = tensors.inputs.at(0).shape;
+    rows_ = row_parts(x, split_axis(params, x), params.sizes);
   }
 
-  void backward(Stream& /*stream*/) override {
+  void forward(Stream& stream) override { copies_.read(rows_, tensors_.inputs[0], tensors_.outputs, stream); }
+  void backward(Stream& stream) override {
     const Tensor& dx = tensors_.input_gradients.at(0);
-    if (!dx) return;
-    for_rows([&](std::int64_t row) {
-      for (std::size_t k = 0; k < rows_.parts.size(); ++k) {
-        const Tensor& dy = tensors_.output_gradients[k];
-        if (dy) {
-          std::memcpy(in_row(dx, row, k), part_of(dy, row, k), bytes(k));
-        } else {
-          std::memset(in_row(dx, row, k), 0, bytes(k));
-        }
-      }
-    });
+    if (dx) copies_.write(rows_, dx, tensors_.output_gradients, stream);
   }
 
  private:
-  template <typename Body>
-  void for_rows(const Body& body) const {
-    parallel_items(static_cast<std::size_t>(rows_.rows), static_cast<std::size_t>(rows_.row_size), elementwise_grain,
-                   [&](std::size_t first, std::size_t last) {
-                     for (std::size_t row = first; row < last; ++row) body(static_cast<std::int64_t>(row));
-                   });
-  }
-  std::size_t bytes(std::size_t k) const {
-    return static_cast<std::size_t>(rows_.parts[k].size) * size_of(tensors_.inputs[0].type);
-  }
-  /// Part k of a row of x or dx.
-  std::byte* in_row(const Tensor& x, std::int64_t row, std::size_t k) const {
-    const std::int64_t element = row * rows_.row_size + rows_.parts[k].offset;
-    return static_cast<std::byte*>(x.data) + static_cast<std::size_t>(element) * size_of(x.type);
-  }
-  /// A row of y_k or dy_k.
-  std::byte* part_of(const Tensor& y, std::int64_t row, std::size_t k) const {
-    return static_cast<std::byte*>(y.data) + static_cast<std::size_t>(row * rows_.parts[k].size) * size_of(y.type);
-  }
-
+  PartCopies copies_;
   OpTensors tensors_;
-  SplitRows rows_;
+  RowParts rows_;
 };
 
 class SplitDefinition final : public OpDefinition {
@@ -72,8 +37,10 @@ class SplitDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return std::make_unique<SplitCpu>(params_, tensors); },
-        [&] { return make_split_cuda(params_, tensors); });
+        context, [&] { return std::make_unique<SplitOp>(params_, part_copies_cpu, tensors); },
+        [&] {
+          return std::make_unique<SplitOp>(params_, PartCopies{read_parts_cuda, write_parts_cuda}, tensors);
+        });
   }
 
  private:
@@ -84,29 +51,7 @@ class SplitDefinition final : public OpDefinition {
 
 const OpType split_op = op_type<SplitParams, split>("split");
 
-std::size_t split_axis(const SplitParams& params, const Shape& x) {
-  const std::int64_t rank = static_cast<std::int64_t>(x.rank()), axis = params.axis == -1 ? rank - 1 : params.axis;
-  if (axis < 1 || axis >= rank) fail(ExitCode::failed, "a tensor {} has no axis {} to split", x.text(), params.axis);
-  return static_cast<std::size_t>(axis);
-}
-
-SplitRows split_rows(const SplitParams& params, const Shape& x) {
-  const auto axis = static_cast<std::ptrdiff_t>(split_axis(params, x));
-  const std::vector<std::int64_t>& extents = x.extents();
-  const auto product = [](auto first, auto last) {
-    return std::accumulate(first, last, std::int64_t{1}, std::multiplies<>());
-  };
-  const std::int64_t inner = product(extents.begin() + axis + 1, extents.end());
-  SplitRows rows{.rows = product(extents.begin(), extents.begin() + axis),
-                 .row_size = inner * x[static_cast<std::size_t>(axis)],
-                 .parts = {}};
-  std::int64_t offset = 0;
-  for (const std::int64_t size : params.sizes) {
-    rows.parts.push_back({.offset = offset, .size = size * inner});
-    offset += size * inner;
-  }
-  return rows;
-}
+std::size_t split_axis(const SplitParams& params, const Shape& x) { return axis_to_part(params.axis, x, "split"); }
 
 std::vector<Value> split(Graph& graph, const std::string& name, Value x, const SplitParams& params) {
   const Shape shape = graph.shape(x);

@@ -32,19 +32,4 @@ extern const OpType split_op;
 /// The axis of `params` in a tensor of this shape. Errors: failed (no such axis, or the batch).
 std::size_t split_axis(const SplitParams& params, const Shape& x);
 
-/// The parts of x as rows. x has `rows` rows of `row_size` elements. Part k is the elements [offset, offset + size) of
-/// each row.
-struct SplitRows {
-  struct Part {
-    std::int64_t offset = 0, size = 0;
-  };
-
-  std::int64_t rows = 0, row_size = 0;
-  std::vector<Part> parts;
-};
-SplitRows split_rows(const SplitParams& params, const Shape& x);
-
-/// Tensors: inputs {x}, outputs {y_0, y_1, ...}.
-std::unique_ptr<Op> make_split_cuda(const SplitParams& params, const OpTensors& tensors);
-
 }  // namespace carillon

@@ -85,7 +85,9 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
       fail(ExitCode::data, "the op '{}' reads '{}', which no op before it computes", op.name, input);
     inputs.push_back(found->second);
   }
-  if (static_cast<int>(inputs.size()) != op.type->input_count) {
+  if (op.type->input_count == OpType::any_inputs) {
+    if (inputs.empty()) fail(ExitCode::data, "the op '{}' of type {} has no inputs", op.name, op.type->name);
+  } else if (static_cast<int>(inputs.size()) != op.type->input_count) {
     fail(ExitCode::data, "the op '{}' of type {} has {} inputs, expected {}", op.name, op.type->name, inputs.size(),
          op.type->input_count);
   }

@@ -14,6 +14,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/concat/concat.h"
 #include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -215,6 +216,12 @@ std::vector<std::string> write_split(OnnxWriter& writer, const ExportedOp& op) {
                                  params.sizes.size());
 }
 
+std::string write_concat(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<ConcatParams>(op.attributes);
+  const std::size_t rank = op.input.rank(), axis = params.axis == -1 ? rank - 1 : static_cast<std::size_t>(params.axis);
+  return writer.add("Concat", op.inputs, {{"axis", onnx_axis(axis, rank)}});
+}
+
 // Transformers
 
 std::string write_attention(OnnxWriter& writer, const ExportedOp& op) {
@@ -353,6 +360,7 @@ constexpr Row table[] = {{&add_op, write_one<write_add>},
                          {&avg_pool_op, write_one<write_avg_pool>},
                          {&batch_norm_op, write_one<write_batch_norm>},
                          {&cifar_distort_op, write_one<write_cifar_distort>},
+                         {&concat_op, write_one<write_concat>},
                          {&constant_op, write_one<write_constant>},
                          {&multiply_op, write_one<write_multiply>},
                          {&conv2d_op, write_one<write_conv2d>},

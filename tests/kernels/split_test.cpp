@@ -4,10 +4,6 @@
 
 #include "carillon/core/error.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/split/split_kernels.h"
-#include "src/core/bf16.h"
-#include "tests/support/emulate.h"
-#include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -88,33 +84,6 @@ TEST(SplitOp, RefusesOtherAxesAndSizes) {
   refuses({.axis = 1, .sizes = {1, 1}});
   refuses({.axis = 1, .sizes = {4, -1}});
   refuses({.axis = 2, .sizes = {4, 0}});
-}
-
-/// The kernels of a part of rows.
-template <typename T, int n>
-void expect_kernels_copy(const PartOfRows& part, std::int64_t rows) {
-  const auto row_size = static_cast<std::size_t>(part.row_size), size = static_cast<std::size_t>(part.size);
-  const std::vector<T> x = rounded<T>(random_values(static_cast<std::size_t>(rows) * row_size, 1));
-  const std::vector<T> dy = rounded<T>(random_values(static_cast<std::size_t>(rows) * size, 2));
-  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    std::vector<T> y = filled<T>(dy.size()), dx = filled<T>(x.size()), zeros = dx;
-    const std::int64_t packs = rows * part.size / n;
-    emulate(ForEachElement{SplitForward<T, n>{part, x.data(), y.data()}, packs}, order);
-    emulate(ForEachElement{SplitBackward<T, n>{part, dy.data(), dx.data()}, packs}, order);
-    emulate(ForEachElement{SplitBackward<T, n>{part, nullptr, zeros.data()}, packs}, order);
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      const std::size_t place = i / size * row_size + static_cast<std::size_t>(part.offset) + i % size;
-      ASSERT_EQ(to_float(y[i]), to_float(x[place])) << i;
-      ASSERT_EQ(to_float(dx[place]), to_float(dy[i])) << i;
-      ASSERT_EQ(to_float(zeros[place]), 0.0f) << i;
-    }
-  }
-}
-
-TEST(SplitKernels, CopyAPartOfEachRow) {
-  expect_kernels_copy<float, 1>({.row_size = 7, .offset = 2, .size = 3}, 5);
-  expect_kernels_copy<float, 4>({.row_size = 32, .offset = 8, .size = 20}, 30);
-  expect_kernels_copy<Bf16, 8>({.row_size = 64, .offset = 0, .size = 16}, 50);
 }
 
 }  // namespace

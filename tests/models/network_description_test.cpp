@@ -86,7 +86,7 @@ std::string text_with(const OpType& type, const Json& attributes) {
   if (!type.reads_records) add("x", "scale_input", {"image"}, {});
   if (is_attention) add("tokens", "embed_tokens", {"x"}, {});
   const char* const before = is_attention ? "tokens" : type.reads_records ? "image" : "x";
-  const bool has_input = type.reads_records || type.input_count > 0;
+  const bool has_input = type.reads_records || type.input_count != 0;
   add("op", type.name, has_input ? Json{before} : Json::array(), attributes);
   add("last", "dense", {"op"}, {{"units", 2}});
   const Json image = {{"name", "image"}, {"type", "uint8"}, {"shape", {24, 24, is_attention ? 18 : 3}}};
@@ -105,6 +105,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"avg_pool", R"({"stride":1,"padding":"same"})"},
       {"batch_norm", R"({"epsilon":1e-05,"momentum":0.1,"trains_scale":true,"initial_scale":1.0})"},
       {"clip", R"({"least":-3.4028234663852886e38,"most":3.4028234663852886e38})"},
+      {"concat", R"({"axis":-1})"},
       {"constant", R"({"shape":[]})"},
       {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
       {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,)" + weights + "}"},
@@ -186,6 +187,11 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
          json["ops"][2]["inputs"] = {"layer1", "input"};
        },
        "has 2 inputs, expected 1"},
+      {[](Json& json) {
+         json["ops"][2]["type"] = "concat";
+         json["ops"][2]["inputs"] = Json::array();
+       },
+       "of type concat has no inputs"},
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = "many"; },
        "the op 'layer1' of type dense: the attribute 'units' is not an integer"},
       {[](Json& json) { json["ops"][1]["attributes"]["units"] = 3'000'000'000; }, "is not an integer within 2^31"},

@@ -10,6 +10,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/broadcast/broadcast.h"
+#include "kernels/concat/concat.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
@@ -122,12 +123,20 @@ Value functions_of_images(Graph& graph, Value x) {
   return reciprocal(graph, "reciprocal", shift(graph, "shift", sqrt(graph, "sqrt", x), 0.5f));
 }
 
+/// x and a second value of the same shape, joined along an axis.
+Value joined(Graph& graph, const std::string& name, Value x, std::int64_t axis) {
+  const std::vector<Value> parts{x, scale(graph, name + "/scale", x, 0.5f)};
+  return concat(graph, name, parts, {.axis = axis});
+}
+
 /// Ops that networks from other frameworks have.
 Network general_ops_network() {
   return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
     x = functions_of_images(graph, x);
+    x = joined(graph, "channels", x, -1);
+    x = joined(graph, "rows", x, 1);
     return dense(graph, "logits", x, {.units = 10});
   });
 }

@@ -7,6 +7,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/concat/concat.h"
 #include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -243,6 +244,12 @@ std::vector<OpCase> elementwise_ops() {
                        const std::vector<Value> parts = split(h.graph(), "split", h.input("x", {5, 3, 5 * size}),
                                                               {.sizes = {size, 2 * size, size, size}});
                        return add(h.graph(), "sum", parts[0], parts[3]);
+                     }});
+  }
+  for (const std::int64_t size : {3, 8}) {
+    cases.push_back({.name = "Concat" + std::to_string(size), .batch = 5, .integers = true, .build = [=](OpHarness& h) {
+                       const std::vector<Value> parts{h.input("x", {5, 3, size}), h.input("y", {5, 3, 2 * size})};
+                       return concat(h.graph(), "concat", parts);
                      }});
   }
   for (const auto& [name, shape] : {std::pair("Channels", Shape{3, 16}), std::pair("Columns", Shape{3, 1, 5, 1}),

@@ -180,8 +180,10 @@ class Graph {
 /// The type of an op. A NetworkDescription refers to it by name. Each op's header declares one constant, and
 /// kernels/shared/op_types.h lists all constants.
 struct OpType {
+  static constexpr int any_inputs = -1;
+
   std::string_view name;       ///< "dense"
-  int input_count = 1;         ///< number of values that the op reads
+  int input_count = 1;         ///< number of values that the op reads; any_inputs: one or more
   bool reads_records = false;  ///< the op reads the images of the records, in addition to its inputs
   /// Adds the op and returns its outputs. Errors: data (unknown attributes), failed (unsuitable inputs or attributes).
   std::vector<Value> (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs,

@@ -1,5 +1,5 @@
-// The kernel of split on a GPU. Each thread copies a pack of n neighbouring elements of one part. n divides the sizes
-// and offsets of all parts.
+// The kernels of RowParts on a GPU. Each thread copies a pack of n neighbouring elements of one part. n divides the
+// sizes and offsets of all parts.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@ struct PartOfRows {
   }
 };
 
-/// y = a part of x. T: float or Bf16.
+/// part = a part of the whole. T: float or Bf16.
 template <typename T, int n>
-struct SplitForward {
-  PartOfRows part;
-  const T* x = nullptr;
-  T* y = nullptr;
+struct ReadPart {
+  PartOfRows place;
+  const T* whole = nullptr;
+  T* part = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
-    store(load<n>(x + part.place(pack * n)), y + pack * n);
+    store(load<n>(whole + place.place(pack * n)), part + pack * n);
   }
 };
 
-/// A part of dx = dy.
+/// A part of the whole = part.
 template <typename T, int n>
-struct SplitBackward {
-  PartOfRows part;
-  const T* dy = nullptr;  ///< null: 0
-  T* dx = nullptr;
+struct WritePart {
+  PartOfRows place;
+  const T* part = nullptr;  ///< null: 0
+  T* whole = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
-    store(dy == nullptr ? Pack<T, n>{} : load<n>(dy + pack * n), dx + part.place(pack * n));
+    store(part == nullptr ? Pack<T, n>{} : load<n>(part + pack * n), whole + place.place(pack * n));
   }
 };
 
