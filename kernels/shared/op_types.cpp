@@ -14,12 +14,18 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mean/mean.h"
 #include "kernels/normalize_images/normalize_images.h"
+#include "kernels/pad/pad.h"
+#include "kernels/reshape/reshape.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
+#include "kernels/transpose/transpose.h"
 
 namespace carillon {
 
@@ -48,20 +54,27 @@ std::span<const OpType* const> op_types() {
                                           &layer_norm_op,
                                           &leaky_relu_op,
                                           &lrn_op,
+                                          &matmul_op,
                                           &max_pool_op,
+                                          &mean_op,
                                           &multiply_op,
                                           &normalize_images_op,
+                                          &pad_op,
                                           &reciprocal_op,
                                           &relu_op,
+                                          &reshape_op,
                                           &scale_op,
                                           &scale_channels_op,
                                           &scale_input_op,
                                           &shift_op,
                                           &sigmoid_op,
                                           &silu_op,
+                                          &slice_op,
+                                          &softmax_op,
                                           &split_op,
                                           &sqrt_op,
-                                          &tanh_op};
+                                          &tanh_op,
+                                          &transpose_op};
   return all;
 }
 

@@ -22,12 +22,18 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mean/mean.h"
 #include "kernels/normalize_images/normalize_images.h"
+#include "kernels/pad/pad.h"
+#include "kernels/reshape/reshape.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
+#include "kernels/transpose/transpose.h"
 
 namespace carillon {
 namespace {
@@ -209,6 +215,24 @@ std::int64_t onnx_axis(std::size_t axis, std::size_t rank) {
   return rank == 4 ? of_images.at(axis) : static_cast<std::int64_t>(axis);
 }
 
+/// The layout of Carillon, from ONNX's layout of a tensor of `rank` extents, and back.
+std::string to_own_layout(OnnxWriter& writer, const std::string& x, std::size_t rank) {
+  return rank == 4 ? to_channels_last(writer, x) : x;
+}
+std::string to_onnx_layout(OnnxWriter& writer, const std::string& x, std::size_t rank) {
+  return rank == 4 ? to_channels_first(writer, x) : x;
+}
+
+/// `by_axis`, numbers by axis of Carillon, in ONNX's order of the axes.
+template <typename T>
+std::vector<T> in_onnx_order(const std::vector<T>& by_axis) {
+  std::vector<T> ordered = by_axis;
+  for (std::size_t axis = 0; axis < by_axis.size(); ++axis) {
+    ordered[static_cast<std::size_t>(onnx_axis(axis, by_axis.size()))] = by_axis[axis];
+  }
+  return ordered;
+}
+
 std::vector<std::string> write_split(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<SplitParams>(op.attributes);
   const std::int64_t axis = onnx_axis(split_axis(params, op.input), op.input.rank());
@@ -222,7 +246,67 @@ std::string write_concat(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Concat", op.inputs, {{"axis", onnx_axis(axis, rank)}});
 }
 
+// Shapes
+
+std::string write_reshape(OnnxWriter& writer, const ExportedOp& op) {
+  Extents extents = op.output.extents();
+  extents[0] = -1;  // the batch
+  const std::string x = to_own_layout(writer, op.inputs.at(0), op.input.rank());
+  return to_onnx_layout(writer, writer.add("Reshape", {x, writer.constant(extents)}), op.output.rank());
+}
+
+std::string write_transpose(OnnxWriter& writer, const ExportedOp& op) {
+  Extents axes = params_of<TransposeParams>(op.attributes).axes;
+  for (std::int64_t& axis : axes) axis = onnx_axis(static_cast<std::size_t>(axis), axes.size());
+  return writer.add("Transpose", {op.inputs.at(0)}, {{"perm", in_onnx_order(axes)}});
+}
+
+std::string write_pad(OnnxWriter& writer, const ExportedOp& op) {
+  auto params = params_of<PadParams>(op.attributes);
+  params.before.insert(params.before.begin(), 0);  // the batch
+  params.after.insert(params.after.begin(), 0);
+  Extents pads = in_onnx_order(params.before);
+  std::ranges::copy(in_onnx_order(params.after), std::back_inserter(pads));
+  return writer.add("Pad", {op.inputs.at(0), writer.constant(pads), writer.constant({}, {params.value})});
+}
+
+std::string write_slice(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<SliceParams>(op.attributes);
+  const std::int64_t axis = onnx_axis(slice_axis(params, op.input), op.input.rank());
+  std::int64_t end = params.first + params.count * params.step;
+  if (end < 0) end = -2 * max_attribute;  // before the first element; ONNX counts small negative numbers from the end
+  return writer.add("Slice", {op.inputs.at(0), writer.constant(Extents{params.first}), writer.constant(Extents{end}),
+                              writer.constant(Extents{axis}), writer.constant(Extents{params.step})});
+}
+
+std::string write_mean(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<MeanParams>(op.attributes);
+  Extents axes;
+  for (const std::size_t axis : mean_axes(params, op.input)) axes.push_back(static_cast<std::int64_t>(axis));
+  const std::string x = to_own_layout(writer, op.inputs.at(0), op.input.rank());
+  const std::string y = writer.add("ReduceMean", {x}, {{"axes", axes}, {"keepdims", std::int64_t{params.keeps_axes}}});
+  return to_onnx_layout(writer, y, op.output.rank());
+}
+
 // Transformers
+
+std::string write_softmax(OnnxWriter& writer, const ExportedOp& op) {
+  return writer.add("Softmax", {op.inputs.at(0)}, {{"axis", onnx_axis(op.input.rank() - 1, op.input.rank())}});
+}
+
+std::string write_matmul(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<MatmulParams>(op.attributes);
+  const std::size_t rank = op.output.rank();
+  Extents exchanged;
+  for (std::size_t axis = 0; axis < rank; ++axis) exchanged.push_back(static_cast<std::int64_t>(axis));
+  std::swap(exchanged[rank - 2], exchanged[rank - 1]);
+  const auto operand = [&](std::size_t number, bool transposed) {
+    const std::string x = to_own_layout(writer, op.inputs.at(number), rank);
+    return transposed ? writer.add("Transpose", {x}, {{"perm", exchanged}}) : x;
+  };
+  const std::string a = operand(0, params.transpose_a);
+  return to_onnx_layout(writer, writer.add("MatMul", {a, operand(1, params.transpose_b)}), rank);
+}
 
 std::string write_attention(OnnxWriter& writer, const ExportedOp& op) {
   const AttentionShape shape(op.output, params_of<AttentionParams>(op.attributes));
@@ -390,7 +474,14 @@ constexpr Row table[] = {{&add_op, write_one<write_add>},
                          {&scale_channels_op, write_one<write_scale_channels>},
                          {&scale_input_op, write_one<write_scale_input>},
                          {&silu_op, write_one<write_silu>},
-                         {&split_op, write_split}};
+                         {&split_op, write_split},
+                         {&reshape_op, write_one<write_reshape>},
+                         {&transpose_op, write_one<write_transpose>},
+                         {&pad_op, write_one<write_pad>},
+                         {&slice_op, write_one<write_slice>},
+                         {&mean_op, write_one<write_mean>},
+                         {&softmax_op, write_one<write_softmax>},
+                         {&matmul_op, write_one<write_matmul>}};
 
 }  // namespace
 

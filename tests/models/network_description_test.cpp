@@ -120,23 +120,37 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"layer_norm", R"({"epsilon":1e-06})"},
       {"leaky_relu", R"({"slope":0.01})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
+      {"mean", R"({"keeps_axes":false})"},
       {"max_pool", R"({"stride":1,"padding":"same"})"},
       {"normalize_images", R"({"mean":[0,0,0,0],"deviation":[1,1,1,1],"padding":0,"padding_mode":"zero",)"
                            R"("mirroring":"random","cutout":0})"},
+      {"pad", R"({"value":0.0})"},
       {"scale", R"({"factor":1.0})"},
       {"scale_channels", R"({"initial_factor":1e-06})"},
       {"scale_input", R"({"scale":1.0})"},
       {"shift", R"({"amount":0.0})"},
-      {"split", R"({"axis":-1})"}};
-  const std::map<std::string, Json, std::less<>> required{
-      {"avg_pool", {{"window", 2}}}, {"constant", {{"values", {0.5}}}},     {"conv2d", {{"filters", 2}, {"kernel", 3}}},
-      {"dense", {{"units", 2}}},     {"depthwise_conv2d", {{"kernel", 3}}}, {"max_pool", {{"window", 2}}},
-      {"split", {{"sizes", {1, 2}}}}};
+      {"reshape", R"({})"},
+      {"slice", R"({"axis":-1,"first":0,"count":1,"step":1})"},
+      {"split", R"({"axis":-1})"},
+      {"transpose", R"({})"}};
+  const std::map<std::string, Json, std::less<>> required{{"avg_pool", {{"window", 2}}},
+                                                          {"constant", {{"values", {0.5}}}},
+                                                          {"conv2d", {{"filters", 2}, {"kernel", 3}}},
+                                                          {"dense", {{"units", 2}}},
+                                                          {"depthwise_conv2d", {{"kernel", 3}}},
+                                                          {"max_pool", {{"window", 2}}},
+                                                          {"mean", {{"axes", {1}}}},
+                                                          {"pad", {{"before", {1, 2, 3}}, {"after", {1, 2, 3}}}},
+                                                          {"reshape", {{"extents", {3, -1}}}},
+                                                          {"split", {{"sizes", {1, 2}}}},
+                                                          {"transpose", {{"axes", {0, 3, 1, 2}}}}};
   const std::set<std::string_view> without_attributes{
-      "add",  "erf",     "exp",  "first_token", "gelu", "global_avg_pool", "hard_swish", "multiply", "reciprocal",
-      "relu", "sigmoid", "silu", "sqrt",        "tanh"};
+      "add",        "erf",      "exp",        "first_token", "gelu",    "global_avg_pool",
+      "hard_swish", "multiply", "reciprocal", "relu",        "sigmoid", "softmax",
+      "silu",       "sqrt",     "tanh"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
+    if (type->name == "matmul") continue;  // its inputs must fit each other; the default is no transpose
     SCOPED_TRACE(type->name);
     const auto found = defaults.find(type->name);
     ASSERT_NE(found, defaults.end());

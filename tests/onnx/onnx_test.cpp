@@ -13,9 +13,15 @@
 #include "kernels/concat/concat.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/mean/mean.h"
+#include "kernels/pad/pad.h"
+#include "kernels/reshape/reshape.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/shared/op_types.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/transpose/transpose.h"
 #include "src/checkpoint/npz.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
@@ -129,6 +135,35 @@ Value joined(Graph& graph, const std::string& name, Value x, std::int64_t axis) 
   return concat(graph, name, parts, {.axis = axis});
 }
 
+/// x: [batch, 14, 7, 24]. Returns [batch, 6, 7, 16].
+Value shapes_of_images(Graph& graph, Value x) {
+  x = transpose(graph, "turn", x, {.axes = {0, 2, 3, 1}});  // [batch, 7, 24, 14]
+  x = pad(graph, "pad", x, {.before = {1, -2, 0}, .after = {0, 0, 3}, .value = 0.25f});
+  x = slice(graph, "slice", x, {.axis = 1, .first = 7, .count = 4, .step = -2});  // [batch, 4, 22, 17]
+  x = mean(graph, "row_mean", x, {.axes = {3}, .keeps_axes = true});              // [batch, 4, 22, 1]
+  x = reshape(graph, "flat", x, {.extents = {-1}});
+  x = slice(graph, "reversed", x, {.first = 87, .count = 88, .step = -1});
+  x = reshape(graph, "planes", x, {.extents = {2, 11, 4}});
+  x = pad(graph, "wider", x, {.before = {2, -2, 6}, .after = {2, -2, 6}, .value = -1.0f});
+  return softmax(graph, "pixel_softmax", x);
+}
+
+/// x: [batch, 6, 7, 16]. Attention by single ops. Returns [batch, 64].
+Value heads_of_tokens(Graph& graph, Value x) {
+  const Value tokens = reshape(graph, "tokens", x, {.extents = {42, 16}});
+  const Value heads =
+      transpose(graph, "heads", reshape(graph, "split_heads", tokens, {.extents = {42, 2, 8}}), {.axes = {0, 2, 1, 3}});
+  const Value weights = softmax(graph, "weights", matmul(graph, "scores", heads, heads, {.transpose_b = true}));
+  const Value mixed = matmul(graph, "mixed", weights, heads);                             // [batch, 2, 42, 8]
+  const Value squares = matmul(graph, "squares", tokens, tokens, {.transpose_a = true});  // [batch, 16, 16]
+  const Value parts[] = {mean(graph, "head_mean", mixed, {.axes = {2}}),
+                         reshape(graph, "rest", mean(graph, "mean", squares, {.axes = {1}}), {.extents = {2, 8}})};
+  const Value joined = concat(graph, "parts", parts, {.axis = 1});  // [batch, 4, 8]
+  const Value turned = transpose(graph, "turned", joined, {.axes = {0, 2, 1}});
+  return reshape(graph, "features", pad(graph, "padded", turned, {.before = {0, 2}, .after = {0, 2}}),
+                 {.extents = {64}});
+}
+
 /// Ops that networks from other frameworks have.
 Network general_ops_network() {
   return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
@@ -137,6 +172,8 @@ Network general_ops_network() {
     x = functions_of_images(graph, x);
     x = joined(graph, "channels", x, -1);
     x = joined(graph, "rows", x, 1);
+    x = shapes_of_images(graph, x);
+    x = heads_of_tokens(graph, x);
     return dense(graph, "logits", x, {.units = 10});
   });
 }

@@ -15,15 +15,21 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mean/mean.h"
 #include "kernels/mean_loss/mean_loss.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
+#include "kernels/pad/pad.h"
+#include "kernels/reshape/reshape.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
+#include "kernels/transpose/transpose.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/graph/passes.h"
 
@@ -288,6 +294,64 @@ std::vector<OpCase> elementwise_ops() {
   return cases;
 }
 
+std::vector<OpCase> shape_ops() {
+  std::vector<OpCase> cases;
+  const auto add_case = [&](const std::string& name, const Shape& x, bool drops, auto add) {
+    cases.push_back({.name = name, .batch = x[0], .integers = true, .drops = drops, .build = [=](OpHarness& h) {
+                       return add(h.graph(), h.input("x", x));
+                     }});
+  };
+  for (const std::int64_t size : {3, 16}) {
+    const std::string name = std::to_string(size);
+    add_case("TransposeRows" + name, {3, 5, 4, size}, false, [](Graph& graph, Value x) {
+      return transpose(graph, "op", x, {.axes = {0, 2, 1, 3}});
+    });
+    add_case("TransposeChannels" + name, {3, 5, 4, size}, false, [](Graph& graph, Value x) {
+      return transpose(graph, "op", x, {.axes = {0, 3, 2, 1}});
+    });
+    add_case("Pad" + name, {3, 5, 4, size}, false, [](Graph& graph, Value x) {
+      return pad(graph, "op", x, {.before = {1, 0, 0}, .after = {2, 1, 0}, .value = 0.5f});
+    });
+    add_case("Crop" + name, {3, 5, 4, size}, true, [](Graph& graph, Value x) {
+      return pad(graph, "op", x, {.before = {-1, 0, 2}, .after = {-2, 1, -1}});
+    });
+    add_case("Slice" + name, {3, 5, size}, true, [](Graph& graph, Value x) {
+      return slice(graph, "op", x, {.axis = 1, .first = 4, .count = 2, .step = -3});
+    });
+    add_case("Reshape" + name, {3, 5, size}, false, [](Graph& graph, Value x) {
+      return scale(graph, "scale", reshape(graph, "op", x, {.extents = {-1}}), 0.5f);
+    });
+  }
+  return cases;
+}
+
+std::vector<OpCase> means_and_products() {
+  std::vector<OpCase> cases;
+  for (const auto& [name, axes] :
+       {std::pair("Images", std::vector<std::int64_t>{1, 2}), std::pair("Channels", std::vector<std::int64_t>{-1}),
+        std::pair("Rows", std::vector<std::int64_t>{1}), std::pair("Samples", std::vector<std::int64_t>{1, 2, 3})}) {
+    cases.push_back({.name = std::string("MeanOf") + name, .batch = 3, .build = [axes = axes](OpHarness& h) {
+                       return mean(h.graph(), "op", h.input("x", {3, 4, 5, 6}), {.axes = axes, .keeps_axes = true});
+                     }});
+  }
+  for (const std::int64_t size : {3, 32, 70}) {
+    cases.push_back({.name = "Softmax" + std::to_string(size), .batch = 3, .build = [=](OpHarness& h) {
+                       return softmax(h.graph(), "op", h.input("x", {3, 5, size}));
+                     }});
+  }
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      const std::string name = std::string(a ? "Transposed" : "") + "By" + (b ? "Transposed" : "");
+      cases.push_back({.name = "Matmul" + name, .batch = 3, .integers = true, .build = [=](OpHarness& h) {
+                         const Value left = h.input("x", a ? Shape{3, 2, 8, 5} : Shape{3, 2, 5, 8});
+                         const Value right = h.input("y", b ? Shape{3, 2, 7, 8} : Shape{3, 2, 8, 7});
+                         return matmul(h.graph(), "op", left, right, {.transpose_a = a, .transpose_b = b});
+                       }});
+    }
+  }
+  return cases;
+}
+
 std::vector<OpCase> norms() {
   std::vector<OpCase> cases;
   for (const std::int64_t channels : {5, 64}) {
@@ -494,8 +558,8 @@ OpCase several_ops() {
 
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases{several_ops()};
-  for (std::vector<OpCase>& some :
-       std::vector{products(), tokens(), pools(), elementwise_ops(), norms(), attentions(), losses(), image_ops()}) {
+  for (std::vector<OpCase>& some : std::vector{products(), tokens(), pools(), elementwise_ops(), shape_ops(),
+                                               means_and_products(), norms(), attentions(), losses(), image_ops()}) {
     std::ranges::move(some, std::back_inserter(cases));
   }
   return cases;

@@ -1,0 +1,54 @@
+// matmul: products of matrices, one for each sample and each index of the axes between.
+//
+//   y[..., r, c] = sum over i of a'[..., r, i] * b'[..., i, c]      a' = a, or a transposed; b' likewise
+//   da' = dy b'^T      db' = a'^T dy
+//
+//   a': [batch, ..., m, k]   b': [batch, ..., k, n]   y: [batch, ..., m, n]
+//
+// transpose_a and transpose_b say that the last two axes of a or b are exchanged in memory: a is [batch, ..., k, m], b
+// is [batch, ..., n, k]. A product with a variable is dense. Source: the operator MatMul of ONNX.
+#pragma once
+
+#include <string>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct MatmulParams {
+  bool transpose_a = false, transpose_b = false;
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("transpose_a", transpose_a);
+    fields("transpose_b", transpose_b);
+  }
+};
+
+/// Errors: failed (fewer than three axes; the extents do not match).
+Value matmul(Graph& graph, const std::string& name, Value a, Value b, const MatmulParams& params = {});
+extern const OpType matmul_op;
+
+/// A tensor [count, rows, columns] of a batch of products, or its transpose.
+struct MatmulOperand {
+  Tensor tensor;
+  std::int64_t rows = 0, columns = 0;  ///< in the product
+  bool transposed = false;             ///< the memory is [count, columns, rows]
+};
+
+/// c = a b, for `count` products.
+struct MatmulProduct {
+  MatmulOperand a, b, c;  ///< c is not transposed
+  std::int64_t count = 1;
+};
+
+/// The products of the op. A product without data in c is not wanted.
+struct MatmulProducts {
+  MatmulProduct y, da, db;
+};
+/// Tensors: inputs {a, b}, outputs {y}.
+MatmulProducts matmul_products(const MatmulParams& params, const OpTensors& tensors);
+
+std::unique_ptr<Op> make_matmul_cuda(const MatmulProducts& products, const OpContext& context);
+
+}  // namespace carillon

@@ -1,0 +1,23 @@
+// softmax: turns the last axis into weights that are positive and sum to 1.
+//
+//   y[i] = exp(x[i] - m) / sum over j of exp(x[j] - m), m: the largest x[j]
+//   dx[i] = y[i] (dy[i] - sum over j of dy[j] y[j])
+//
+// x, y: [batch, ..., n]; i and j are indices of the last axis. If an x[i] is NaN or +infinity, its row is NaN. The loss
+// of a classification is softmax_cross_entropy, which needs no softmax before it. Source: the operator Softmax of ONNX.
+#pragma once
+
+#include <string>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+/// Errors: failed (x has no axis after the batch).
+Value softmax(Graph& graph, const std::string& name, Value x);
+extern const OpType softmax_op;
+
+/// Tensors: inputs {x}, outputs {y}.
+std::unique_ptr<Op> make_softmax_cuda(const OpTensors& tensors);
+
+}  // namespace carillon
