@@ -42,7 +42,7 @@ template <typename T>
           add_pixel(x + ((top + i) * g.horizontal.input + left + j) * channels, 1.0f, channels, first, sums);
         }
       }
-      const float share = share_of_each(rows, columns);
+      const float share = share_of_each(g.vertical, g.horizontal, rows, columns, g.counts_padding);
       for (std::int64_t c = 0; c < channels; ++c) sums[c] *= share;
       store_sums(sums, channels, y);
     }
@@ -61,7 +61,8 @@ template <typename T>
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
         for (std::int64_t q = qs.first; q < qs.last; ++q, first = false) {
-          const float share = share_of_each(offsets_inside(g.vertical, p), offsets_inside(g.horizontal, q));
+          const float share = share_of_each(g.vertical, g.horizontal, offsets_inside(g.vertical, p),
+                                            offsets_inside(g.horizontal, q), g.counts_padding);
           add_pixel(dy + (p * g.horizontal.output + q) * channels, share, channels, first, sums);
         }
       }
@@ -166,11 +167,14 @@ const OpType global_avg_pool_op = op_type<global_avg_pool>("global_avg_pool");
 
 Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params) {
   const Shape input = image_shape(graph, name, x);
-  const AvgPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
-                                 .horizontal = slide(input[2], params.window, params.stride, params.padding)};
+  const auto [vertical, horizontal] = params.windows(input);
+  if (!vertical.pads_less_than_window() || !horizontal.pads_less_than_window())
+    fail(ExitCode::failed, "avg_pool {}: the padding must be smaller than the window", name);
+  const AvgPoolGeometry geometry{
+      .vertical = vertical, .horizontal = horizontal, .counts_padding = params.counts_padding};
   Graph::NewOp op = pool_op(name, x, geometry, avg_pool_op);
   op.attributes = attributes_of(params);
-  return graph.add_op(std::move(op), {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
+  return graph.add_op(std::move(op), {input[0], vertical.output, horizontal.output, input[3]});
 }
 
 Value global_avg_pool(Graph& graph, const std::string& name, Value x) {

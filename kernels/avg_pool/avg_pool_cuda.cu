@@ -20,7 +20,8 @@ class AvgPoolCuda final : public Op {
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       launch(ForEachElement{AvgPoolForward<T, n>{.pool = packed_pool(geometry_, channels(), n),
                                                  .x = static_cast<const T*>(x().data),
-                                                 .y = static_cast<T*>(y().data)},
+                                                 .y = static_cast<T*>(y().data),
+                                                 .counts_padding = geometry_.counts_padding},
                             y().shape.element_count() / n},
              stream);
     });
@@ -31,7 +32,8 @@ class AvgPoolCuda final : public Op {
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       launch(ForEachElement{AvgPoolBackward<T, n>{.pool = packed_pool(geometry_, channels(), n),
                                                   .dy = static_cast<const T*>(tensors_.output_gradients[0].data),
-                                                  .dx = static_cast<T*>(tensors_.input_gradients[0].data)},
+                                                  .dx = static_cast<T*>(tensors_.input_gradients[0].data),
+                                                  .counts_padding = geometry_.counts_padding},
                             x().shape.element_count() / n},
              stream);
     });

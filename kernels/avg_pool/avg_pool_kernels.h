@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/shared/pack.h"
 #include "kernels/shared/packed_pool.h"
 
@@ -14,6 +15,7 @@ struct AvgPoolForward {
   PackedPool pool;
   const T* x;  ///< [batch, height, width, channels]
   T* y;        ///< [batch, output height, output width, channels]
+  bool counts_padding = false;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -29,7 +31,7 @@ struct AvgPoolForward {
         for (int k = 0; k < n; ++k) sum.at[k] += values.at[k];
       }
     }
-    const float share = share_of_each(rows, columns);
+    const float share = share_of_each(vertical, horizontal, rows, columns, counts_padding);
     for (int k = 0; k < n; ++k) sum.at[k] *= share;
     store_floats(sum, y + index * n);
   }
@@ -40,6 +42,7 @@ struct AvgPoolBackward {
   PackedPool pool;
   const T* dy;  ///< [batch, output height, output width, channels]
   T* dx;        ///< [batch, height, width, channels]
+  bool counts_padding = false;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -48,7 +51,8 @@ struct AvgPoolBackward {
     Pack<float, n> sum = {};  // stays 0 between windows
     for (int p = ps.first; p < ps.last; ++p) {
       for (int q = qs.first; q < qs.last; ++q) {
-        const float share = share_of_each(offsets_inside(vertical, p), offsets_inside(horizontal, q));
+        const float share = share_of_each(vertical, horizontal, offsets_inside(vertical, p),
+                                          offsets_inside(horizontal, q), counts_padding);
         const Pack<float, n> gradient =
             load_floats<n>(dy + pool.offset<n>(at, p, q, vertical.output, horizontal.output));
         for (int k = 0; k < n; ++k) sum.at[k] += share * gradient.at[k];

@@ -217,7 +217,7 @@ class DepthwiseConv2dDefinition final : public OpDefinition {
   }
 
  private:
-  bool can_accumulate(DeviceKind device) const { return device == DeviceKind::cuda && geometry_.vertical.stride == 1; }
+  bool can_accumulate(DeviceKind device) const { return device == DeviceKind::cuda && !geometry_.has_strides(); }
 
   DepthwiseGeometry geometry_;
 };
@@ -233,11 +233,13 @@ Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const Dep
   const Shape input = graph.shape(x);
   if (input.rank() != 4)
     fail(ExitCode::failed, "depthwise_conv2d {}: input {} is not [n, h, w, c]", name, input.text());
-  const DepthwiseGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
-                                   .horizontal = slide(input[2], params.kernel, params.stride, params.padding)};
+  const auto [vertical, horizontal] = params.windows(input);
+  if (!vertical.pads_less_than_window() || !horizontal.pads_less_than_window())
+    fail(ExitCode::failed, "depthwise_conv2d {}: the padding must be smaller than the kernel", name);
+  const DepthwiseGeometry geometry{.vertical = vertical, .horizontal = horizontal};
   const std::int64_t channels = input[3];
   std::vector<int> parameters{graph.add_parameter(
-      {name + "/weights", {params.kernel, params.kernel, 1, channels}, params.weights, params.l2_factor})};
+      {name + "/weights", {vertical.window, horizontal.window, 1, channels}, params.weights, params.l2_factor})};
   if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {channels}, *params.biases}));
   return graph.add_op({.name = name,
                        .definition = std::make_shared<DepthwiseConv2dDefinition>(geometry),
@@ -246,7 +248,7 @@ Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const Dep
                        .traits = depthwise_conv2d_traits,
                        .type = &depthwise_conv2d_op,
                        .attributes = attributes_of(params)},
-                      {input[0], geometry.vertical.output, geometry.horizontal.output, channels});
+                      {input[0], vertical.output, horizontal.output, channels});
 }
 
 }  // namespace carillon

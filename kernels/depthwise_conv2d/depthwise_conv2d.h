@@ -6,14 +6,16 @@
 //   dx[n,h,w,c] = sum over i,j of dy[n, (h + before - i)/s, (w + before - j)/s, c] * W[i,j,0,c], for those i and j for
 //                 which s divides both differences
 //
-// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
-// kernels/shared/window.h. Parameters: `<name>/weights` [kernel, kernel, 1, channels] and `<name>/biases` [channels]:
-// the layout of conv2d with one channel per group. Without biases, b is 0 and there is no db. Sources: Howard et
-// al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017; Liu et al., "A
-// ConvNet for the 2020s" (ConvNeXt), 2022.
+// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; stride s and padding as in
+// kernels/shared/window.h, for each axis its own. Parameters: `<name>/weights` [kernel height, kernel width, 1,
+// channels] and `<name>/biases` [channels]: the layout of conv2d with one channel per group. Without biases, b is 0 and
+// there is no db. conv2d with groups computes depthwise convolutions with dilation or with several filters per channel.
+// Sources: Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017;
+// Liu et al., "A ConvNet for the 2020s" (ConvNeXt), 2022.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "carillon/graph/graph.h"
 #include "kernels/shared/window.h"
@@ -21,12 +23,19 @@
 namespace carillon {
 
 struct DepthwiseConv2dParams {
-  std::int64_t kernel = 0;  ///< height and width
+  std::int64_t kernel = 0;  ///< height and, without kernel_width, width
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
+  std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: as kernel, stride
+  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, in place of padding; empty: padding
+
+  /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
+  ImageWindows windows(const Shape& input) const {
+    return slide_over(input[1], input[2], {kernel, kernel_width, stride, stride_width, padding, pads});
+  }
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -36,10 +45,14 @@ struct DepthwiseConv2dParams {
     fields("weights", weights);
     fields("biases", biases);
     fields("l2_factor", l2_factor);
+    fields("kernel_width", kernel_width);
+    fields("stride_width", stride_width);
+    fields("pads", pads);
   }
 };
 
-/// Errors: failed (x is not [batch, height, width, channels], the kernel does not fit).
+/// Errors: failed (x is not [batch, height, width, channels], the kernel does not fit, the padding is not smaller
+/// than the kernel).
 Value depthwise_conv2d(Graph& graph, const std::string& name, Value x, const DepthwiseConv2dParams& params);
 extern const OpType depthwise_conv2d_op;
 
@@ -47,6 +60,8 @@ extern const OpType depthwise_conv2d_op;
 struct DepthwiseGeometry {
   SlidingWindow vertical, horizontal;
   bool accumulates_dx = false;  ///< backward adds to dx (OpTraits::accumulating); only on a GPU, with stride 1
+
+  bool has_strides() const { return vertical.stride > 1 || horizontal.stride > 1; }
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.

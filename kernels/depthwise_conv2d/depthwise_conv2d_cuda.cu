@@ -101,7 +101,7 @@ class DepthwiseConv2dCuda final : public Op {
 
   void find_input_gradient(Stream& stream) const {
     const Tensor& dx = tensors_.input_gradients.at(0);
-    if (geometry_.vertical.stride == 1) {
+    if (!geometry_.has_strides()) {
       return convolve({turned_axis(geometry_.vertical), turned_axis(geometry_.horizontal), geometry_.accumulates_dx},
                       dy(), nullptr, true, dx, stream);
     }

@@ -253,20 +253,22 @@ const OpType max_pool_op = op_type<MaxPoolParams, max_pool>("max_pool");
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params) {
   const Shape input = graph.shape(x);
   if (input.rank() != 4) fail(ExitCode::failed, "max_pool {}: input {} is not [n, h, w, c]", name, input.text());
-  const auto slide_along = [&](std::int64_t extent) {
-    if (params.window == 0) return slide(extent, extent, extent, Padding::valid);
-    return slide(extent, params.window, params.stride, params.padding);
-  };
-  const MaxPoolGeometry geometry{.vertical = slide_along(input[1]), .horizontal = slide_along(input[2]), .relu = false};
-  const std::int64_t window = std::max(geometry.vertical.window, geometry.horizontal.window);
-  if (window > 16) fail(ExitCode::failed, "max_pool {}: window {} is larger than 16", name, window);
+  const auto [vertical, horizontal] = params.windows(input);
+  constexpr std::int64_t most_positions = 256;  // a position is stored in one byte
+  if (vertical.window * horizontal.window > most_positions) {
+    fail(ExitCode::failed, "max_pool {}: the window {} x {} has more than {} positions", name, vertical.window,
+         horizontal.window, most_positions);
+  }
+  if (!vertical.pads_less_than_window() || !horizontal.pads_less_than_window())
+    fail(ExitCode::failed, "max_pool {}: the padding must be smaller than the window", name);
+  const MaxPoolGeometry geometry{.vertical = vertical, .horizontal = horizontal, .relu = false};
   return graph.add_op({.name = name,
                        .definition = std::make_shared<MaxPoolDefinition>(geometry),
                        .inputs = {x},
                        .traits = max_pool_traits,
                        .type = &max_pool_op,
                        .attributes = attributes_of(params)},
-                      {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
+                      {input[0], vertical.output, horizontal.output, input[3]});
 }
 
 }  // namespace carillon

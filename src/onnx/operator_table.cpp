@@ -97,14 +97,16 @@ std::string write_dense(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add(has_biases ? "Gemm" : "MatMul", std::move(inputs));
 }
 
-/// The window attributes of Conv, MaxPool and AveragePool. `input`: [batch, height, width, channels].
-std::vector<OnnxAttribute> window_attributes(const Shape& input, std::int64_t window, std::int64_t stride,
-                                             Padding padding) {
-  const SlidingWindow rows = slide(input[1], window, stride, padding),
-                      columns = slide(input[2], window, stride, padding);
-  return {{"kernel_shape", Extents{window, window}},
-          {"strides", Extents{stride, stride}},
-          {"pads", Extents{rows.before, columns.before, rows.after, columns.after}}};
+/// The window attributes of Conv, MaxPool and AveragePool. `dilations` and `group` are written only if they are not 1.
+std::vector<OnnxAttribute> window_attributes(const ImageWindows& windows, std::int64_t groups = 1) {
+  const auto& [rows, columns] = windows;
+  std::vector<OnnxAttribute> attributes{{"kernel_shape", Extents{rows.window, columns.window}},
+                                        {"strides", Extents{rows.stride, columns.stride}},
+                                        {"pads", Extents{rows.before, columns.before, rows.after, columns.after}}};
+  if (rows.dilation != 1 || columns.dilation != 1)
+    attributes.push_back({"dilations", Extents{rows.dilation, columns.dilation}});
+  if (groups != 1) attributes.push_back({"group", groups});
+  return attributes;
 }
 
 /// Filters [height, width, in, out] as [out, in, height, width].
@@ -130,32 +132,25 @@ std::string write_convolution(OnnxWriter& writer, const ExportedOp& op, std::vec
 
 std::string write_conv2d(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<Conv2dParams>(op.attributes);
-  return write_convolution(writer, op, window_attributes(op.input, params.kernel, params.stride, params.padding));
+  return write_convolution(writer, op, window_attributes(params.windows(op.input), params.groups));
 }
 
 /// A depthwise convolution is an ONNX convolution with one group per channel and filters [height, width, 1, channels].
 std::string write_depthwise_conv2d(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<DepthwiseConv2dParams>(op.attributes);
-  auto attributes = window_attributes(op.input, params.kernel, params.stride, params.padding);
-  attributes.push_back({"group", op.input[3]});
-  return write_convolution(writer, op, std::move(attributes));
+  return write_convolution(writer, op, window_attributes(params.windows(op.input), op.input[3]));
 }
 
 std::string write_max_pool(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<MaxPoolParams>(op.attributes);
-  if (params.window == 0) {
-    const Extents image{op.input[1], op.input[2]};
-    return writer.add("MaxPool", {op.inputs.at(0)},
-                      {{"kernel_shape", image}, {"strides", image}, {"pads", Extents{0, 0, 0, 0}}});
-  }
-  return writer.add("MaxPool", {op.inputs.at(0)},
-                    window_attributes(op.input, params.window, params.stride, params.padding));
+  return writer.add("MaxPool", {op.inputs.at(0)}, window_attributes(params.windows(op.input)));
 }
 
 std::string write_avg_pool(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<AvgPoolParams>(op.attributes);
-  return writer.add("AveragePool", {op.inputs.at(0)},
-                    window_attributes(op.input, params.window, params.stride, params.padding));
+  std::vector<OnnxAttribute> attributes = window_attributes(params.windows(op.input));
+  if (params.counts_padding) attributes.push_back({"count_include_pad", std::int64_t{1}});
+  return writer.add("AveragePool", {op.inputs.at(0)}, attributes);
 }
 
 std::string write_global_avg_pool(OnnxWriter& writer, const ExportedOp& op) {

@@ -9,6 +9,7 @@
 #include "kernels/avg_pool/avg_pool_kernels.h"
 #include "kernels/shared/block_kernel.h"
 #include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/pytorch_ops.h"
 
@@ -22,8 +23,8 @@ struct Case {
 
   AvgPoolGeometry geometry() const {
     if (!params) return {slide(shape[1], shape[1], 1, Padding::valid), slide(shape[2], shape[2], 1, Padding::valid)};
-    return {slide(shape[1], params->window, params->stride, params->padding),
-            slide(shape[2], params->window, params->stride, params->padding)};
+    const ImageWindows windows = params->windows(shape);
+    return {windows.vertical, windows.horizontal, params->counts_padding};
   }
 };
 
@@ -54,7 +55,8 @@ struct Reference {
         inside.push_back(((n * c.shape[1] + h) * c.shape[2] + w) * c.shape[3] + k);
       }
     }
-    const double count = static_cast<double>(inside.size());
+    const std::size_t area = static_cast<std::size_t>(g.vertical.window * g.horizontal.window);
+    const double count = static_cast<double>(g.counts_padding ? area : inside.size());
     const double gradient = dy[y.size()];
     double sum = 0.0;
     for (const std::int64_t at : inside) sum += x[at];
@@ -81,8 +83,11 @@ class AvgPool : public ::testing::TestWithParam<Case> {
       std::vector<T> y = filled<T>(expected.y.size()), dx = filled<T>(x.size());
       with_pack_size<T>(c.shape[3], [&]<int n>(std::integral_constant<int, n>) {
         const PackedPool pool = packed_pool(c.geometry(), c.shape[3], n);
-        emulate(ForEachElement{AvgPoolForward<T, n>{pool, x.data(), y.data()}, std::ssize(y) / n}, order);
-        emulate(ForEachElement{AvgPoolBackward<T, n>{pool, dy.data(), dx.data()}, std::ssize(dx) / n}, order);
+        const bool counts_padding = c.geometry().counts_padding;
+        emulate(ForEachElement{AvgPoolForward<T, n>{pool, x.data(), y.data(), counts_padding}, std::ssize(y) / n},
+                order);
+        emulate(ForEachElement{AvgPoolBackward<T, n>{pool, dy.data(), dx.data(), counts_padding}, std::ssize(dx) / n},
+                order);
       });
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(to_float(y[i]), expected.y[i], tolerance) << i;
       for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(to_float(dx[i]), expected.dx[i], tolerance) << i;
@@ -101,6 +106,20 @@ TEST_P(AvgPool, EqualsTheDefinitionForwardAndBackward) {
   for (std::size_t i = 0; i < expected.dx.size(); ++i) ASSERT_NEAR(harness.gradient("x")[i], expected.dx[i], 3e-7) << i;
 }
 
+TEST_P(AvgPool, HasEqualBitsAtAnyNumberOfThreads) {
+  const auto results_with = [&](int threads) {
+    OpHarness harness(GetParam().shape[0], threads);
+    build(harness);
+    const auto y = harness.forward();
+    std::vector<float> all(y.begin(), y.end());
+    harness.backward();
+    const auto dx = harness.gradient("x");
+    all.insert(all.end(), dx.begin(), dx.end());
+    return all;
+  };
+  EXPECT_TRUE(equal_bits(results_with(1), results_with(3)));
+}
+
 TEST_P(AvgPool, GradientsMatchFiniteDifferences) {
   OpHarness harness(GetParam().shape[0]);
   build(harness);
@@ -112,14 +131,19 @@ TEST_P(AvgPool, KernelsEqualTheDefinition) {
   expect_kernels_as_the_definition<Bf16>(8e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, AvgPool,
-                         ::testing::Values(Case{{1, 1, 1, 1}, {}}, Case{{3, 5, 4, 7}, {}}, Case{{9, 8, 8, 64}, {}, 2},
-                                           Case{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}},
-                                           Case{{2, 8, 8, 16},
-                                                AvgPoolParams{.window = 2, .stride = 2, .padding = Padding::valid}},
-                                           Case{{3, 9, 5, 8}, AvgPoolParams{.window = 3}, 2},
-                                           Case{{2, 7, 7, 5}, AvgPoolParams{.window = 2, .stride = 3}},
-                                           Case{{40, 12, 12, 33}, AvgPoolParams{.window = 3, .stride = 2}, 2}));
+INSTANTIATE_TEST_SUITE_P(
+    Windows, AvgPool,
+    ::testing::Values(
+        Case{{1, 1, 1, 1}, {}}, Case{{3, 5, 4, 7}, {}}, Case{{9, 8, 8, 64}, {}, 2},
+        Case{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}},
+        Case{{2, 8, 8, 16}, AvgPoolParams{.window = 2, .stride = 2, .padding = Padding::valid}},
+        Case{{3, 9, 5, 8}, AvgPoolParams{.window = 3}, 2}, Case{{2, 7, 7, 5}, AvgPoolParams{.window = 2, .stride = 3}},
+        Case{{40, 12, 12, 33}, AvgPoolParams{.window = 3, .stride = 2}, 2},
+        Case{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .counts_padding = true}},
+        Case{{2, 7, 6, 16}, AvgPoolParams{.window = 3, .stride = 2, .counts_padding = true, .pads = {1, 0, 2, 1}}, 3},
+        Case{{2, 8, 9, 4}, AvgPoolParams{.window = 3, .window_width = 1}},
+        Case{{2, 8, 9, 4}, AvgPoolParams{.window = 1, .window_width = 7, .stride_width = 2}, 3},
+        Case{{2, 8, 9, 5}, AvgPoolParams{.window = 3, .stride = 2, .pads = {0, 0, 1, 1}}}));
 
 TEST(AvgPoolOp, DoesAsPyTorch) {
   OpHarness harness(2);
@@ -143,6 +167,8 @@ TEST(AvgPoolOp, GivesShapesAndRefusesOthers) {
   EXPECT_EQ(graph.shape(avg_pool(graph, "b", x, {.window = 3, .stride = 2})), (Shape{2, 4, 3, 3}));
   EXPECT_THROW(avg_pool(graph, "c", x, {.window = 8, .padding = Padding::valid}), Error);
   EXPECT_THROW(avg_pool(graph, "d", x, {.window = 0}), Error);
+  EXPECT_THROW(avg_pool(graph, "f", x, {.window = 2, .pads = {0, 0, 2, 0}}), Error);
+  EXPECT_THROW(avg_pool(graph, "g", x, {.window = 2, .pads = {0, 0, 0}}), Error);
   EXPECT_THROW(global_avg_pool(graph, "e", Value{1}), Error);
 }
 

@@ -25,7 +25,7 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
   std::int64_t lines_ = batch_ * geometry_.vertical.output;
   std::size_t x_size_ = static_cast<std::size_t>(GetParam().shape.element_count());
   std::size_t y_size_ = static_cast<std::size_t>(lines_ * geometry_.horizontal.output * channels_);
-  std::size_t w_size_ = static_cast<std::size_t>(GetParam().params.kernel * GetParam().params.kernel * channels_);
+  std::size_t w_size_ = static_cast<std::size_t>(geometry_.vertical.window * geometry_.horizontal.window * channels_);
   std::vector<float> weights_ = random_values(w_size_, 1);
   std::vector<float> biases_ = random_values(static_cast<std::size_t>(channels_), 2);
   std::vector<float> given_dx_;  ///< what the gradient is added to
@@ -39,7 +39,7 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
                                                                  found.y.data()},
                            lines_ * depthwise_column_blocks(pool.horizontal) * pool.packs},
             order);
-    if constexpr (stride == 1) {
+    if (!geometry_.has_strides()) {
       const DepthwiseGeometry turned{turned_axis(geometry_.vertical), turned_axis(geometry_.horizontal)};
       const PackedPool back = packed_pool(turned, channels_, n);
       emulate(ForEachElement{DepthwiseConvolve<T, n, taps, stride>{back, dy.data(), weights_.data(), nullptr,
@@ -89,7 +89,7 @@ TEST_P(DepthwiseKernels, EqualTheDefinitionInFloat32) { expect_definition<float>
 TEST_P(DepthwiseKernels, EqualTheDefinitionInBf16) { expect_definition<Bf16>(4e-3); }
 
 TEST_P(DepthwiseKernels, AddTheirGradientToThatOfOtherReaders) {
-  if (geometry_.vertical.stride != 1) return;  // such convolutions never add
+  if (geometry_.has_strides()) return;  // such convolutions never add
   const std::vector<float> dy = random_values(y_size_, 4), before = random_values(x_size_, 5);
   std::vector<float> expected = emulate_all(before, dy, ThreadOrder::ascending).dx;
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
@@ -115,7 +115,12 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DepthwiseKernels,
                                            Case{{2, 11, 10, 3}, {.kernel = 3, .stride = 3, .padding = Padding::valid}},
                                            Case{{2, 9, 8, 4}, {.kernel = 5, .padding = Padding::symmetric(4)}},
                                            Case{{2, 6, 5, 2}, {.kernel = 1, .stride = 3}},
-                                           Case{{2, 8, 7, 12}, {.kernel = 2}}));
+                                           Case{{2, 8, 7, 12}, {.kernel = 2}},
+                                           Case{{2, 9, 8, 8}, {.kernel = 3, .kernel_width = 1}},
+                                           Case{{2, 9, 8, 5}, {.kernel = 1, .kernel_width = 7}},
+                                           Case{{2, 9, 8, 4}, {.kernel = 3, .pads = {0, 0, 1, 1}}},
+                                           Case{{2, 9, 8, 4}, {.kernel = 3, .stride = 2, .stride_width = 1}},
+                                           Case{{2, 9, 8, 4}, {.kernel = 3, .stride = 1, .stride_width = 2}}));
 
 }  // namespace
 }  // namespace carillon::testing

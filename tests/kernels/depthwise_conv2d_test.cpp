@@ -42,6 +42,14 @@ const std::vector<Case> cases{
     {{3, 6, 5, 2}, {.kernel = 1, .stride = 3}},
     {{2, 20, 19, 3}, {.kernel = 9}},
     {{1, 17, 23, 2}, {.kernel = 14, .stride = 3}},
+    {{2, 9, 8, 20}, {.kernel = 3, .kernel_width = 1}},
+    {{2, 9, 8, 20}, {.kernel = 1, .kernel_width = 7}},
+    {{2, 9, 8, 5}, {.kernel = 2, .kernel_width = 3, .pads = {1, 0, 0, 2}}},
+    {{2, 9, 8, 16}, {.kernel = 3, .pads = {0, 0, 1, 1}}},
+    {{2, 9, 8, 16}, {.kernel = 3, .stride = 2, .pads = {0, 0, 1, 1}}},
+    {{2, 9, 8, 16}, {.kernel = 7, .pads = {6, 0, 1, 5}}},
+    {{2, 9, 8, 7}, {.kernel = 3, .stride = 2, .stride_width = 1}},
+    {{2, 9, 8, 7}, {.kernel = 3, .stride = 1, .stride_width = 3}},
 };
 
 struct Results {
@@ -98,7 +106,8 @@ TEST_P(DepthwiseConv2d, EqualsTheDefinitionForwardAndBackward) {
 
 TEST_P(DepthwiseConv2d, ReturnsEqualBitsForAnyNumberOfThreads) {
   for (const Case& c : {Case{{5, 7, 7, 100}, {.kernel = 7}}, Case{{7, 16, 15, 24}, {.kernel = 3, .stride = 2}},
-                        Case{{1, 56, 56, 40}, {.kernel = 7}}, Case{{70, 5, 5, 3}, {.kernel = 3}}}) {
+                        Case{{1, 56, 56, 40}, {.kernel = 7}}, Case{{70, 5, 5, 3}, {.kernel = 3}},
+                        Case{{5, 9, 8, 40}, {.kernel = 1, .stride = 2, .kernel_width = 7, .stride_width = 1}}}) {
     const Results expected = run(c, 1);
     for (const int threads : {2, 3, 7}) {
       SCOPED_TRACE(c.text() + " on " + std::to_string(threads) + " threads");
@@ -199,6 +208,7 @@ TEST(DepthwiseConv2dOp, RefusesOtherShapes) {
   const Value x = graph.add_op({.name = "x", .definition = nullptr, .inputs = {}}, {2, 9, 8, 6});
   const Value flat = graph.add_op({.name = "flat", .definition = nullptr, .inputs = {}}, {2, 9});
   EXPECT_THROW(depthwise_conv2d(graph, "a", x, {.kernel = 9, .padding = Padding::valid}), Error);
+  EXPECT_THROW(depthwise_conv2d(graph, "d", x, {.kernel = 1, .pads = {1, 0, 0, 0}}), Error);
   EXPECT_THROW(depthwise_conv2d(graph, "b", x, {.kernel = 0}), Error);
   EXPECT_THROW(depthwise_conv2d(graph, "c", flat, {.kernel = 3}), Error);
 }

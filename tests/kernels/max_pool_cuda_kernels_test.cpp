@@ -19,9 +19,8 @@ struct Case {
 
   Shape input() const { return {batch, height, width, channels}; }
   MaxPoolGeometry geometry() const {
-    return {.vertical = slide(height, params.window, params.stride, params.padding),
-            .horizontal = slide(width, params.window, params.stride, params.padding),
-            .relu = relu};
+    const ImageWindows windows = params.windows(input());
+    return {.vertical = windows.vertical, .horizontal = windows.horizontal, .relu = relu};
   }
 };
 
@@ -127,20 +126,24 @@ TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, MaxPoolKernels,
-    ::testing::Values(Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
-                      Case{2, 24, 24, 64, {.window = 3, .stride = 2}, true},
-                      Case{3, 12, 12, 64, {.window = 3, .stride = 2}},
-                      Case{5, 7, 10, 18, {.window = 3, .stride = 2}, true},
-                      Case{2, 7, 10, 24, {.window = 3, .stride = 2}, true, true},
-                      Case{2, 6, 9, 5, {.window = 2, .stride = 2}, false, true},
-                      Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
-                      Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
-                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, true},
-                      Case{2, 14, 13, 18, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, true},
-                      Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
-                      Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
-                      Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
-                      Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
+    ::testing::Values(
+        Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
+        Case{2, 24, 24, 64, {.window = 3, .stride = 2}, true}, Case{3, 12, 12, 64, {.window = 3, .stride = 2}},
+        Case{5, 7, 10, 18, {.window = 3, .stride = 2}, true},
+        Case{2, 7, 10, 24, {.window = 3, .stride = 2}, true, true},
+        Case{2, 6, 9, 5, {.window = 2, .stride = 2}, false, true}, Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
+        Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
+        Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, true},
+        Case{2, 14, 13, 18, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, true},
+        Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
+        Case{2, 9, 8, 16, {.window = 3, .window_width = 1}}, Case{2, 9, 8, 5, {.window = 1, .window_width = 7}},
+        Case{2, 9, 8, 5, {.window = 3, .stride = 2, .stride_width = 1}},
+        Case{2, 9, 8, 16, {.window = 2, .stride = 1, .stride_width = 3}},
+        Case{2, 9, 8, 16, {.window = 3, .stride = 2, .pads = {0, 0, 1, 1}}},
+        Case{2, 9, 8, 3, {.window = 3, .stride = 2, .pads = {1, 0, 2, 2}}, true},
+        Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
+        Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
+        Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
 
 TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
   const Case c{2, 5, 7, 6, {.window = 3, .stride = 2}};

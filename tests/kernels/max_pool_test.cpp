@@ -24,7 +24,8 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.channels}.text() << " window " << c.params.window << " stride "
        << c.params.stride
        << (c.params.padding.is_same() ? " same" : " padded by " + std::to_string(c.params.padding.extent()))
-       << (c.relu ? " relu" : "") << " threads " << c.threads;
+       << " widths " << c.params.window_width << " " << c.params.stride_width << " pads "
+       << ::testing::PrintToString(c.params.pads) << (c.relu ? " relu" : "") << " threads " << c.threads;
 }
 
 struct Expected {
@@ -33,25 +34,32 @@ struct Expected {
 
 /// The definition as loops; window offsets by an independent implementation of TensorFlow's rule.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
-  const std::int64_t window = c.params.window, stride = c.params.stride;
-  const bool same = c.params.padding == Padding::same;
-  const std::int64_t pad = c.params.padding.extent();
-  const auto output = [&](std::int64_t in) {
-    return static_cast<std::int64_t>(
-        std::ceil(static_cast<double>(same ? in : in + 2 * pad - window + 1) / static_cast<double>(stride)));
+  const auto or_height = [](std::int64_t width, std::int64_t height) { return width == 0 ? height : width; };
+  const bool same = c.params.padding == Padding::same && c.params.pads.empty();
+  struct Axis {
+    std::int64_t window, stride, output, before;
   };
-  const auto before = [&](std::int64_t in) {
-    return same ? std::max<std::int64_t>((output(in) - 1) * stride + window - in, 0) / 2 : pad;
+  const auto along = [&](std::int64_t in, std::int64_t window, std::int64_t stride, std::size_t side) {
+    const std::int64_t pad = c.params.padding.extent();
+    const std::int64_t first = c.params.pads.empty() ? pad : c.params.pads[side];
+    const std::int64_t last = c.params.pads.empty() ? pad : c.params.pads[side + 2];
+    const auto output = static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(same ? in : in + first + last - window + 1) / static_cast<double>(stride)));
+    return Axis{window, stride, output,
+                same ? std::max<std::int64_t>((output - 1) * stride + window - in, 0) / 2 : first};
   };
+  const Axis rows = along(c.height, c.params.window, c.params.stride, 0);
+  const Axis columns = along(c.width, or_height(c.params.window_width, c.params.window),
+                             or_height(c.params.stride_width, c.params.stride), 1);
   Expected result{{}, std::vector<float>(x.size())};
   for (std::int64_t n = 0; n < c.batch; ++n) {
-    for (std::int64_t p = 0; p < output(c.height); ++p) {
-      for (std::int64_t q = 0; q < output(c.width); ++q) {
+    for (std::int64_t p = 0; p < rows.output; ++p) {
+      for (std::int64_t q = 0; q < columns.output; ++q) {
         for (std::int64_t channel = 0; channel < c.channels; ++channel) {
           std::int64_t best = -1;
-          for (std::int64_t i = 0; i < window; ++i) {
-            for (std::int64_t j = 0; j < window; ++j) {
-              const std::int64_t h = p * stride + i - before(c.height), w = q * stride + j - before(c.width);
+          for (std::int64_t i = 0; i < rows.window; ++i) {
+            for (std::int64_t j = 0; j < columns.window; ++j) {
+              const std::int64_t h = p * rows.stride + i - rows.before, w = q * columns.stride + j - columns.before;
               if (h < 0 || h >= c.height || w < 0 || w >= c.width) continue;
               const std::int64_t at = ((n * c.height + h) * c.width + w) * c.channels + channel;
               if (best < 0 || x[at] > x[best]) best = at;
@@ -123,6 +131,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},   // padding on both sides, 25 windows a pixel
                       Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // pixels between windows
+                      Case{2, 9, 8, 16, {.window = 3, .window_width = 1}, 3},
+                      Case{2, 9, 8, 5, {.window = 1, .window_width = 7}},
+                      Case{2, 9, 8, 5, {.window = 3, .stride = 2, .stride_width = 1}, 3, true},
+                      Case{2, 9, 8, 16, {.window = 2, .stride = 1, .stride_width = 3}},
+                      Case{2, 9, 8, 16, {.window = 3, .stride = 2, .pads = {0, 0, 1, 1}}},
+                      Case{2, 9, 8, 3, {.window = 3, .stride = 2, .pads = {1, 0, 2, 2}}, 1, true},
+                      Case{1, 4, 70, 2, {.window = 4, .stride = 3, .window_width = 64}},
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
 
 TEST(MaxPool, PadsAfterOnly) {
@@ -185,6 +200,8 @@ TEST(MaxPool, RejectsUnsupportedShapes) {
   const Value x = harness.input("x", {2, 20, 20, 1});
   EXPECT_THROW(max_pool(harness.graph(), "a", x, {.window = 17, .stride = 2}), Error);
   EXPECT_THROW(max_pool(harness.graph(), "b", x, {.window = 3, .stride = 0}), Error);
+  EXPECT_THROW(max_pool(harness.graph(), "d", x, {.window = 3, .pads = {0, 3, 0, 0}}), Error);
+  EXPECT_THROW(max_pool(harness.graph(), "e", x, {.window = 3, .pads = {0, 1}}), Error);
   const Value flat = harness.input("flat", {2, 400});
   EXPECT_THROW(max_pool(harness.graph(), "c", flat, {.window = 3, .stride = 2}), Error);
 }

@@ -100,17 +100,20 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
   const std::string weights = R"("weights":"constant","weights.value":0.0,"weights.number":-1,"weights.dirac":false,)"
                               R"("biases":"constant","biases.value":0.0,"biases.number":-1,"biases.dirac":false,)"
                               R"("l2_factor":0.0)";
+  const std::string widths = R"("window_width":0,"stride_width":0,"pads":[])";
+  const std::string kernel_width = R"("kernel_width":0,"stride_width":0,"pads":[])";
   const std::map<std::string, std::string, std::less<>> defaults{
       {"attention", R"({"heads":6})"},
-      {"avg_pool", R"({"stride":1,"padding":"same"})"},
+      {"avg_pool", R"({"stride":1,"padding":"same","counts_padding":false,)" + widths + "}"},
       {"batch_norm", R"({"epsilon":1e-05,"momentum":0.1,"trains_scale":true,"initial_scale":1.0})"},
       {"clip", R"({"least":-3.4028234663852886e38,"most":3.4028234663852886e38})"},
       {"concat", R"({"axis":-1})"},
       {"constant", R"({"shape":[]})"},
       {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
-      {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,)" + weights + "}"},
+      {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,"groups":1,"dilation":1,"dilation_width":0,)" +
+                     kernel_width + "," + weights + "}"},
       {"dense", R"({"input_density":1.0,"per_position":false,)" + weights + "}"},
-      {"depthwise_conv2d", R"({"stride":1,"padding":"same",)" + weights + "}"},
+      {"depthwise_conv2d", R"({"stride":1,"padding":"same",)" + kernel_width + "," + weights + "}"},
       {"drop_path", R"({"rate":0.5})"},
       {"dropout", R"({"rate":0.5})"},
       {"embed_tokens", R"({"class_token":"constant","class_token.value":0,"class_token.number":-1,)"
@@ -121,7 +124,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"leaky_relu", R"({"slope":0.01})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
       {"mean", R"({"keeps_axes":false})"},
-      {"max_pool", R"({"stride":1,"padding":"same"})"},
+      {"max_pool", R"({"stride":1,"padding":"same",)" + widths + "}"},
       {"normalize_images", R"({"mean":[0,0,0,0],"deviation":[1,1,1,1],"padding":0,"padding_mode":"zero",)"
                            R"("mirroring":"random","cutout":0})"},
       {"pad", R"({"value":0.0})"},

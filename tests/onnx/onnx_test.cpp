@@ -9,11 +9,14 @@
 #include <random>
 
 #include "carillon/core/error.h"
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/concat/concat.h"
 #include "kernels/conv2d/conv2d.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/max_pool/max_pool.h"
 #include "kernels/mean/mean.h"
 #include "kernels/pad/pad.h"
 #include "kernels/reshape/reshape.h"
@@ -178,10 +181,29 @@ Network general_ops_network() {
   });
 }
 
+/// Windows with groups, dilation, different heights and widths, and pads on some sides.
+Network windows_network() {
+  return make_network("windows", {.image = {28, 28, 1}}, [](Graph& graph) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    x = conv2d(graph, "stem", x, {.filters = 8, .kernel = 5, .stride = 2, .stride_width = 1, .pads = {2, 0, 1, 3}});
+    x = max_pool(graph, "max", x,
+                 {.window = 1, .stride = 1, .window_width = 3, .stride_width = 2, .pads = {0, 0, 0, 1}});
+    x = conv2d(graph, "groups", x, {.filters = 12, .kernel = 3, .groups = 4});
+    x = conv2d(graph, "dilated", x, {.filters = 12, .kernel = 3, .groups = 2, .dilation = 2, .dilation_width = 1});
+    x = relu(graph, "relu", x);
+    x = depthwise_conv2d(graph, "depthwise", x,
+                         {.kernel = 3, .kernel_width = 2, .stride_width = 2, .pads = {1, 0, 1, 1}});
+    x = avg_pool(graph, "average", x, {.window = 3, .stride = 2, .counts_padding = true, .pads = {1, 0, 0, 1}});
+    x = avg_pool(graph, "average2", x, {.window = 2, .stride = 2, .window_width = 1, .pads = {1, 0, 0, 0}});
+    return dense(graph, "logits", x, {.units = 10});
+  });
+}
+
 std::vector<Network> exported_networks() {
   std::vector<Network> networks = all_networks();
   networks.push_back(row_normalized_network());
   networks.push_back(general_ops_network());
+  networks.push_back(windows_network());
   networks.push_back(airbench96_network(cifar10_images()));
   networks.push_back(resnet50_network(cifar10_images()));
   networks.push_back(convnext_tiny_network(cifar10_images()));

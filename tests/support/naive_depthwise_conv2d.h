@@ -1,6 +1,8 @@
 // NaiveDepthwiseConv2d: depthwise_conv2d's formulas as loops in double precision.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <ostream>
 #include <span>
 #include <string>
@@ -15,12 +17,14 @@ struct DepthwiseCase {
   DepthwiseConv2dParams params;
 
   DepthwiseGeometry geometry() const {
-    return {slide(shape[1], params.kernel, params.stride, params.padding),
-            slide(shape[2], params.kernel, params.stride, params.padding)};
+    const ImageWindows windows = params.windows(shape);
+    return {windows.vertical, windows.horizontal};
   }
   std::string text() const {
     return shape.text() + " kernel " + std::to_string(params.kernel) + " stride " + std::to_string(params.stride) +
-           " padding " + (params.padding.is_same() ? "same" : std::to_string(params.padding.extent()));
+           " padding " + (params.padding.is_same() ? "same" : std::to_string(params.padding.extent())) + " widths " +
+           std::to_string(params.kernel_width) + " " + std::to_string(params.stride_width) + " pads " +
+           ::testing::PrintToString(params.pads);
   }
 };
 

@@ -116,6 +116,32 @@ std::vector<OpCase> products() {
                      return conv2d(h.graph(), "conv", h.input("x", {2, 9, 9, 3}),
                                    {.filters = 24, .kernel = 2, .padding = Padding::valid});
                    }});
+  for (const std::int64_t groups : {2, 8}) {
+    cases.push_back({.name = "Conv2dOf" + std::to_string(groups) + "Groups",
+                     .batch = 3,
+                     .integers = true,
+                     .build = [=](OpHarness& h) {
+                       return conv2d(h.graph(), "conv", h.input("x", {3, 7, 6, 8}),
+                                     {.filters = 16, .kernel = 3, .stride = 2, .groups = groups});
+                     }});
+  }
+  cases.push_back(
+      {.name = "Conv2dWithDilation", .batch = 3, .integers = true, .build = [](OpHarness& h) {
+         return conv2d(h.graph(), "conv", h.input("x", {3, 9, 8, 4}), {.filters = 8, .kernel = 3, .dilation = 2});
+       }});
+  cases.push_back({.name = "Conv2dOfRectangles", .batch = 3, .integers = true, .build = [](OpHarness& h) {
+                     return conv2d(h.graph(), "conv", h.input("x", {3, 8, 9, 4}),
+                                   {.filters = 8, .kernel = 1, .kernel_width = 7, .pads = {0, 3, 0, 2}});
+                   }});
+  cases.push_back({.name = "Conv2dOfRectangularPatches", .batch = 3, .integers = true, .build = [](OpHarness& h) {
+                     const Conv2dParams params{
+                         .filters = 8, .kernel = 1, .padding = Padding::valid, .kernel_width = 4, .stride_width = 4};
+                     return conv2d(h.graph(), "conv", h.input("x", {3, 6, 8, 4}), params);
+                   }});
+  cases.push_back({.name = "DepthwiseConv2dOfRectangles", .batch = 3, .integers = true, .build = [](OpHarness& h) {
+                     return depthwise_conv2d(h.graph(), "conv", h.input("x", {3, 9, 8, 8}),
+                                             {.kernel = 3, .stride = 2, .kernel_width = 5, .stride_width = 1});
+                   }});
   cases.push_back({.name = "Conv2dOfImages",  // images and filters with padded channels
                    .batch = 3,
                    .image_bytes = 7 * 6 * 3,
@@ -154,6 +180,14 @@ std::vector<OpCase> pools() {
         {.name = "AvgPool" + name, .batch = 3, .build = [=](OpHarness& h) {
            return avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}), {.window = 3, .stride = 2});
          }});
+    cases.push_back({.name = "MaxPoolOfRectangles" + name, .batch = 3, .build = [=](OpHarness& h) {
+                       return max_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}),
+                                       {.window = 3, .stride = 2, .window_width = 2, .pads = {0, 0, 1, 1}});
+                     }});
+    cases.push_back({.name = "AvgPoolThatCountsPadding" + name, .batch = 3, .build = [=](OpHarness& h) {
+                       return avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}),
+                                       {.window = 3, .stride = 2, .counts_padding = true, .pads = {1, 1, 0, 0}});
+                     }});
     cases.push_back({.name = "GlobalAvgPool" + name, .batch = 3, .build = [=](OpHarness& h) {
                        return global_avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}));
                      }});
