@@ -4,6 +4,7 @@
 // cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
 // there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
 // transposed into the parameter's layout. If the channels of x are padded, the channels of the weights are padded, too.
+// With groups, there is no padding and no compute copy.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -25,12 +26,14 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights or their gradient in cuDNN's layout: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  /// `x`: the activations. `compute copy`: if it has data, it holds the current weights.
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights, const Tensor& x, const Tensor& compute_copy = {})
+  /// `x`: the activations; with groups, their channels are not padded. `compute copy`: if it has data, it holds the
+  /// current weights.
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, std::int64_t groups, const Tensor& x,
+                     const Tensor& compute_copy = {})
       : weights_(weights),
         filters_(weights.shape[3]),
         inputs_(weights.shape.element_count() / filters_),
-        padding_(channel_padding(weights.shape, x.shape)),
+        padding_(groups == 1 ? channel_padding(weights.shape, x.shape) : ChannelPadding{}),
         transposed_{compute_copy.data, {filters_, padding_.extent(inputs_)}, x.type} {
     if (compute_copy) {
       check(compute_copy.type == x.type && compute_copy.shape == transposed_.shape,
@@ -63,10 +66,11 @@ class Conv2dCuda final : public Op {
   Conv2dCuda(const Conv2dGeometry& geometry, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors)
       : device_(device),
         relu_(geometry.relu),
+        groups_(geometry.groups),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
-        weights_(device, tensors.parameters.at(0), x_,
+        weights_(device, tensors.parameters.at(0), groups_, x_,
                  tensors.parameter_compute_copies.empty() ? Tensor{} : tensors.parameter_compute_copies[0]) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
              .type = x_.type,
@@ -102,7 +106,7 @@ class Conv2dCuda final : public Op {
     dz_ = dy.data;
     dx_ = dx.data;
     weights_backward_ = plan(Conv2dPass::weights_gradient);
-    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), x_);
+    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), groups_, x_);
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
@@ -132,6 +136,7 @@ class Conv2dCuda final : public Op {
 
   CudaDevice& device_;
   bool relu_;
+  std::int64_t groups_;
   Tensor x_, y_, biases_;  ///< biases_: no data without biases
   FilterMajorWeights weights_;
   Conv2dTask task_;

@@ -47,7 +47,7 @@ Attributes with_window(Attributes attributes, const Conv2dLayout& layout) {
   attributes.set_pre_padding(to_vector(layout.padding_before))
       .set_post_padding(to_vector(layout.padding_after))
       .set_stride(to_vector(layout.stride))
-      .set_dilation({1, 1});
+      .set_dilation(to_vector(layout.dilation));
   return attributes;
 }
 

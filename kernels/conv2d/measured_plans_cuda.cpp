@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <string>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 #include "src/device/cuda_backend.h"
@@ -43,12 +45,15 @@ std::span<const MeasuredPlan> measured_plans() {
 
 std::string convolution_text(const GpuModel& gpu, std::size_t cudnn_version, const Conv2dTask& task) {
   const Conv2dLayout& layout = task.layout;
-  return fmt::format("sm_{} x {}, cuDNN {}, {}, {} {}, x {}, weights {}, y {}, stride {}, padding {} {}",
-                     gpu.compute_capability, gpu.multiprocessors, cudnn_version, name_of(task.pass),
-                     name_of(task.arithmetic), task.type == DType::bf16 ? "bf16" : "f32",
-                     fmt::join(layout.x.extents, "x"), fmt::join(layout.weights.extents, "x"),
-                     fmt::join(layout.y.extents, "x"), fmt::join(layout.stride, "x"),
-                     fmt::join(layout.padding_before, "x"), fmt::join(layout.padding_after, "x"));
+  std::string text = fmt::format("sm_{} x {}, cuDNN {}, {}, {} {}, x {}, weights {}, y {}, stride {}, padding {} {}",
+                                 gpu.compute_capability, gpu.multiprocessors, cudnn_version, name_of(task.pass),
+                                 name_of(task.arithmetic), task.type == DType::bf16 ? "bf16" : "f32",
+                                 fmt::join(layout.x.extents, "x"), fmt::join(layout.weights.extents, "x"),
+                                 fmt::join(layout.y.extents, "x"), fmt::join(layout.stride, "x"),
+                                 fmt::join(layout.padding_before, "x"), fmt::join(layout.padding_after, "x"));
+  if (layout.dilation != std::array<std::int64_t, 2>{1, 1})
+    text += fmt::format(", dilation {}", fmt::join(layout.dilation, "x"));
+  return text;
 }
 
 std::string_view measured_kernel(std::span<const MeasuredPlan> plans, std::string_view convolution) {

@@ -4,13 +4,13 @@
 //   y = patches W + b,  dW = patches^T dz,  patches of dx = dz W^T
 //
 // Windows that tile an image read each pixel at most once. The matrix of patches is [batch * output rows * output
-// columns, window * window * channels]: a row holds the pixels of a window, row by row. Pixels after the last window of
-// a row or column belong to no patch.
+// columns, window rows * window columns * channels]: a row holds the pixels of a window, row by row. Pixels after the
+// last window of a row or column belong to no patch.
 //
-// W has the parameter's own layout, [window * window * in, filters]. Therefore the product for dW writes its float32
-// result directly to the memory of the parameter's gradient. For windows of one pixel, x is the matrix of patches. For
-// other windows the op has a buffer of the size of x: it contains the patches of x from forward to backward, and then
-// the patches of dx.
+// W has the parameter's own layout, [window rows * window columns * in, filters]. Therefore the product for dW writes
+// its float32 result directly to the memory of the parameter's gradient. For windows of one pixel, x is the matrix of
+// patches. For other windows the op has a buffer of the size of x: it contains the patches of x from forward to
+// backward, and then the patches of dx.
 #pragma once
 
 #include <cstdint>

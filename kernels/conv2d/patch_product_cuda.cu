@@ -19,7 +19,7 @@ class PatchProductCuda final : public Op {
     const std::int64_t filters = weights[3], in = weights.element_count() / filters;
     OpTensors product = tensors;
     product.parameters[0].shape = {in, filters};
-    if (geometry.vertical.window > 1) {
+    if (geometry.vertical.window > 1 || geometry.horizontal.window > 1) {
       check_index_limit("conv2d", x_.shape.element_count());
       patches_ = {nullptr, {y.element_count() / filters, in}, x_.type};
       memory_ = context.device->allocate(patches_.bytes());

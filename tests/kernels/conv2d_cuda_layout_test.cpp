@@ -26,7 +26,8 @@ std::size_t place(const StridedTensor& tensor, const Index& index) {
 }
 
 /// Calls visit(index in x, index in the weights, index in y) for every product of the convolution as cuDNN defines it:
-/// from extents, stride and padding before alone.
+/// from extents, stride, dilation and padding before alone. The ratio of the channels of x and of the weights is the
+/// number of groups.
 template <typename Visit>
 void for_each_product(const Conv2dLayout& layout, const Visit& visit) {
   const auto& [batch, filters, rows, columns] = layout.y.extents;
@@ -37,11 +38,12 @@ void for_each_product(const Conv2dLayout& layout, const Visit& visit) {
         for (std::int64_t q = 0; q < columns; ++q) {
           for (std::int64_t i = 0; i < window_rows; ++i) {
             for (std::int64_t j = 0; j < window_columns; ++j) {
-              const std::int64_t h = p * layout.stride[0] + i - layout.padding_before[0];
-              const std::int64_t w = q * layout.stride[1] + j - layout.padding_before[1];
+              const std::int64_t h = p * layout.stride[0] + i * layout.dilation[0] - layout.padding_before[0];
+              const std::int64_t w = q * layout.stride[1] + j * layout.dilation[1] - layout.padding_before[1];
               if (h < 0 || h >= layout.x.extents[2] || w < 0 || w >= layout.x.extents[3]) continue;
+              const std::int64_t group = k / (filters * channels / layout.x.extents[1]);
               for (std::int64_t c = 0; c < channels; ++c)
-                visit(Index{n, c, h, w}, Index{k, c, i, j}, Index{n, k, p, q});
+                visit(Index{n, group * channels + c, h, w}, Index{k, c, i, j}, Index{n, k, p, q});
             }
           }
         }
@@ -69,8 +71,9 @@ class Conv2dCudaLayout : public ::testing::TestWithParam<Case> {
     const Case& c = GetParam();
     const Value x = harness_.input("x", {c.batch, c.height, c.width, c.in});
     const Value y = conv2d(harness_.graph(), "conv", x, c.params);
-    const Conv2dGeometry geometry{slide(c.height, c.params.kernel, c.params.stride, c.params.padding),
-                                  slide(c.width, c.params.kernel, c.params.stride, c.params.padding)};
+    const ImageWindows windows = c.params.windows({c.batch, c.height, c.width, c.in});
+    const Conv2dGeometry geometry{
+        .vertical = windows.vertical, .horizontal = windows.horizontal, .groups = c.params.groups};
     const auto& weights = harness_.graph().parameters()[1].shape;
     layout_ = conv2d_layout(geometry, harness_.graph().shape(x), weights, harness_.graph().shape(y));
     filters_ = static_cast<std::size_t>(c.params.filters);
@@ -113,7 +116,8 @@ TEST_P(Conv2dCudaLayout, PaddingOnBothSidesGivesTheOutputsExtents) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
     const std::int64_t padded =
         layout_.x.extents[axis + 2] + layout_.padding_before[axis] + layout_.padding_after[axis];
-    EXPECT_EQ((padded - layout_.weights.extents[axis + 2]) / layout_.stride[axis] + 1, layout_.y.extents[axis + 2]);
+    const std::int64_t span = (layout_.weights.extents[axis + 2] - 1) * layout_.dilation[axis] + 1;
+    EXPECT_EQ((padded - span) / layout_.stride[axis] + 1, layout_.y.extents[axis + 2]);
   }
   EXPECT_EQ(layout_.biases.extents, (Index{1, layout_.y.extents[1], 1, 1}));
   EXPECT_EQ(layout_.biases.strides[1], 1);
@@ -126,7 +130,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 6, 7, 5, {.filters = 4, .kernel = 4}},  // even: the larger half after
                       Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}},
                       Case{1, 6, 5, 2, {.filters = 2, .kernel = 1, .stride = 2}},
-                      Case{2, 7, 6, 2, {.filters = 3, .kernel = 5, .padding = Padding::valid}}));
+                      Case{2, 7, 6, 2, {.filters = 3, .kernel = 5, .padding = Padding::valid}},
+                      Case{2, 7, 6, 4, {.filters = 6, .kernel = 3, .groups = 2}},
+                      Case{2, 7, 6, 4, {.filters = 8, .kernel = 3, .groups = 4, .dilation = 2}},
+                      Case{2, 7, 9, 2, {.filters = 3, .kernel = 3, .kernel_width = 1, .stride_width = 2}},
+                      Case{2, 7, 9, 2, {.filters = 3, .kernel = 3, .stride = 2, .pads = {0, 0, 1, 1}}}));
 
 }  // namespace
 }  // namespace carillon::testing

@@ -13,16 +13,18 @@ constexpr ThreadOrder orders[] = {ThreadOrder::ascending, ThreadOrder::descendin
 
 struct Images {
   std::int64_t batch, height, width, channels, window;
-  int pack;  ///< expected elements per pack of bf16
+  int pack;                       ///< expected elements per pack of bf16
+  std::int64_t window_width = 0;  ///< 0: as window
 
+  std::int64_t columns() const { return window_width == 0 ? window : window_width; }
   Conv2dGeometry geometry() const {
-    return {slide(height, window, window, Padding::valid), slide(width, window, window, Padding::valid)};
+    return {slide(height, window, window, Padding::valid), slide(width, columns(), columns(), Padding::valid)};
   }
   std::size_t count() const { return static_cast<std::size_t>(batch * height * width * channels); }
   std::size_t patch_count() const {
     const Conv2dGeometry shape = geometry();
     const std::int64_t patches = batch * shape.vertical.output * shape.horizontal.output;
-    return static_cast<std::size_t>(patches * window * window * channels);
+    return static_cast<std::size_t>(patches * window * columns() * channels);
   }
   /// For each element of the patches, its index in the images, by the definition of a window.
   std::vector<std::size_t> sources() const {
@@ -31,9 +33,9 @@ struct Images {
     for (std::int64_t n = 0; n < batch; ++n) {
       for (std::int64_t p = 0; p < shape.vertical.output; ++p) {
         for (std::int64_t q = 0; q < shape.horizontal.output; ++q) {
-          for (std::int64_t k = 0; k < window * window * channels; ++k) {
-            const std::int64_t i = k / channels / window, j = k / channels % window;
-            const std::int64_t pixel = (n * height + p * window + i) * width + q * window + j;
+          for (std::int64_t k = 0; k < window * columns() * channels; ++k) {
+            const std::int64_t i = k / channels / columns(), j = k / channels % columns();
+            const std::int64_t pixel = (n * height + p * window + i) * width + q * columns() + j;
             sources.push_back(static_cast<std::size_t>(pixel * channels + k % channels));
           }
         }
@@ -51,6 +53,8 @@ constexpr Images all_images[] = {
     {.batch = 1, .height = 7, .width = 5, .channels = 8, .window = 3, .pack = 8},
     {.batch = 3, .height = 7, .width = 7, .channels = 1, .window = 7, .pack = 1},
     {.batch = 3, .height = 5, .width = 7, .channels = 6, .window = 1, .pack = 2},
+    {.batch = 2, .height = 6, .width = 8, .channels = 4, .window = 1, .pack = 8, .window_width = 4},
+    {.batch = 2, .height = 7, .width = 9, .channels = 3, .window = 3, .pack = 1, .window_width = 2},
 };
 
 template <typename T>

@@ -16,12 +16,13 @@ struct Case {
 };
 
 Conv2dTask task_of(const Case& c, std::int64_t batch, Conv2dPass pass, Arithmetic arithmetic) {
-  const Conv2dGeometry geometry{slide(c.height, c.params.kernel, c.params.stride, c.params.padding),
-                                slide(c.width, c.params.kernel, c.params.stride, c.params.padding)};
-  const Shape y{batch, geometry.vertical.output, geometry.horizontal.output, c.params.filters};
+  const Shape x{batch, c.height, c.width, c.in};
+  const auto [vertical, horizontal] = c.params.windows(x);
+  const Conv2dGeometry geometry{.vertical = vertical, .horizontal = horizontal, .groups = c.params.groups};
+  const Shape y{batch, vertical.output, horizontal.output, c.params.filters};
   return {.pass = pass,
-          .layout = conv2d_layout(geometry, {batch, c.height, c.width, c.in},
-                                  {c.params.kernel, c.params.kernel, c.in, c.params.filters}, y),
+          .layout = conv2d_layout(geometry, x,
+                                  {vertical.window, horizontal.window, c.in / c.params.groups, c.params.filters}, y),
           .type = arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32,
           .arithmetic = arithmetic,
           .workspace_bytes = workspace_bytes};
@@ -63,23 +64,34 @@ TEST_P(Conv2dPlansCuda, AreTheSameEveryTime) {
   EXPECT_EQ(first->kernel(), second->kernel());
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, Conv2dPlansCuda,
-                         ::testing::Values(Case{"cifar10 conv1", 24, 24, 3, {.filters = 64, .kernel = 5}},
-                                           Case{"cifar10 conv1 padded", 24, 24, 8, {.filters = 64, .kernel = 5}},
-                                           Case{"resnet conv1 padded", 64, 64, 8, {64, 7, 2, Padding::symmetric(3)}},
-                                           Case{"cifar10 conv2", 12, 12, 64, {.filters = 64, .kernel = 5}},
-                                           Case{"lenet conv1", 28, 28, 1, {.filters = 32, .kernel = 5}},
-                                           Case{"lenet conv2", 14, 14, 32, {.filters = 64, .kernel = 5}},
-                                           Case{"odd extents", 7, 5, 17, {.filters = 33, .kernel = 3}},
-                                           Case{
-                                               "more padding after than before", 6, 7, 5, {.filters = 33, .kernel = 4}},
-                                           Case{"stride 2", 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}},
-                                           Case{"one by one", 1, 1, 1, {.filters = 1, .kernel = 1}}),
-                         [](const auto& given) {
-                           std::string name = given.param.name;
-                           for (char& c : name) c = c == ' ' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Layers, Conv2dPlansCuda,
+    ::testing::Values(
+        Case{"cifar10 conv1", 24, 24, 3, {.filters = 64, .kernel = 5}},
+        Case{"cifar10 conv1 padded", 24, 24, 8, {.filters = 64, .kernel = 5}},
+        Case{"resnet conv1 padded", 64, 64, 8, {64, 7, 2, Padding::symmetric(3)}},
+        Case{"cifar10 conv2", 12, 12, 64, {.filters = 64, .kernel = 5}},
+        Case{"lenet conv1", 28, 28, 1, {.filters = 32, .kernel = 5}},
+        Case{"lenet conv2", 14, 14, 32, {.filters = 64, .kernel = 5}},
+        Case{"odd extents", 7, 5, 17, {.filters = 33, .kernel = 3}},
+        Case{"more padding after than before", 6, 7, 5, {.filters = 33, .kernel = 4}},
+        Case{"stride 2", 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}},
+        Case{"one by one", 1, 1, 1, {.filters = 1, .kernel = 1}},
+        Case{"resnext", 14, 14, 128, {.filters = 128, .kernel = 3, .groups = 32}},
+        Case{"resnext stride 2", 14, 14, 128, {.filters = 128, .kernel = 3, .stride = 2, .groups = 32}},
+        Case{"odd groups", 9, 8, 6, {.filters = 10, .kernel = 3, .groups = 2}},
+        Case{"depthwise", 9, 8, 16, {.filters = 32, .kernel = 3, .groups = 16}},
+        Case{"dilated", 9, 8, 16, {.filters = 32, .kernel = 3, .dilation = 2}},
+        Case{"dilated depthwise", 9, 8, 16, {.filters = 16, .kernel = 3, .groups = 16, .dilation = 2}},
+        Case{"column", 9, 8, 16, {.filters = 32, .kernel = 7, .kernel_width = 1}},
+        Case{"row with pads", 9, 8, 16, {.filters = 32, .kernel = 1, .kernel_width = 7, .pads = {0, 3, 0, 2}}},
+        Case{"stride of rows", 9, 8, 16, {.filters = 32, .kernel = 3, .stride = 2, .stride_width = 1}},
+        Case{"pads of a window", 9, 8, 16, {.filters = 32, .kernel = 1, .pads = {1, 1, 1, 1}}}),
+    [](const auto& given) {
+      std::string name = given.param.name;
+      for (char& c : name) c = c == ' ' ? '_' : c;
+      return name;
+    });
 
 constexpr Case cifar10_conv2{"cifar10 conv2", 12, 12, 64, {.filters = 64, .kernel = 5}};
 

@@ -61,7 +61,7 @@ TEST(MeasuredPlansCuda, AnEntryComesBeforeTheRulesIfAllConditionsAreItsOwn) {
 
 TEST(MeasuredPlansCuda, EachFieldOfATaskIsACondition) {
   const Conv2dTask task = small_task();
-  std::vector<Conv2dTask> others(7, task);
+  std::vector<Conv2dTask> others(8, task);
   others[0].pass = Conv2dPass::data_gradient;
   others[1].type = DType::f32;
   others[2].arithmetic = Arithmetic::tf32;
@@ -69,6 +69,7 @@ TEST(MeasuredPlansCuda, EachFieldOfATaskIsACondition) {
   others[4].layout.weights.extents[1] = 32;
   others[5].layout.stride[1] = 2;
   others[6].layout.padding_after[0] = 1;
+  others[7].layout.dilation[0] = 2;
   const std::string text = convolution_text(h200_model, 91900, task);
   EXPECT_EQ(text,
             "sm_90 x 132, cuDNN 91900, weights_gradient, bf16 bf16, x 128x64x12x12, weights 64x64x5x5, "

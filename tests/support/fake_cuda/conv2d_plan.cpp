@@ -35,7 +35,8 @@ void store(const std::vector<float>& values, void* data, DType type) {
   }
 }
 
-/// body(first x, first weight, y) of the runs of channels that meet, for every output element: y = sum of x * w.
+/// body(first x, first weight, y) of the runs of channels that meet, for every output element: y = sum of x * w. A run
+/// has the channels of a group, as many as the weights.
 template <typename Body>
 void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
   const auto [batch, filters, rows, columns] = layout.y.extents;
@@ -44,8 +45,8 @@ void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
     for (std::int64_t p = 0; p < rows * columns; ++p) {
       for (std::int64_t w = 0; w < window_rows * window_columns; ++w) {
         const std::int64_t i = w / window_columns, j = w % window_columns;
-        const std::int64_t row = p / columns * layout.stride[0] + i - layout.padding_before[0];
-        const std::int64_t column = p % columns * layout.stride[1] + j - layout.padding_before[1];
+        const std::int64_t row = p / columns * layout.stride[0] + i * layout.dilation[0] - layout.padding_before[0];
+        const std::int64_t column = p % columns * layout.stride[1] + j * layout.dilation[1] - layout.padding_before[1];
         if (row < 0 || row >= layout.x.extents[2] || column < 0 || column >= layout.x.extents[3]) continue;
         const auto& x = layout.x.strides;
         const auto& weights = layout.weights.strides;
@@ -53,7 +54,8 @@ void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
         const std::int64_t at = n * x[0] + row * x[2] + column * x[3];
         const std::int64_t out = n * y[0] + p / columns * y[2] + p % columns * y[3];
         for (std::int64_t f = 0; f < filters; ++f) {
-          body(at, f * weights[0] + i * weights[2] + j * weights[3], out + f);
+          const std::int64_t group = f / (filters * layout.weights.extents[1] / layout.x.extents[1]);
+          body(at + group * layout.weights.extents[1], f * weights[0] + i * weights[2] + j * weights[3], out + f);
         }
       }
     }
@@ -65,7 +67,7 @@ void run_forward(const Conv2dTask& task, const Conv2dPlan::Memory& memory) {
   const auto x = loaded(layout.x, memory.x, task.type);
   const auto weights = loaded(layout.weights, memory.weights, task.type);
   std::vector<float> y(loaded(layout.y, memory.y, task.type).size());
-  const std::int64_t channels = layout.x.extents[1], filters = layout.y.extents[1];
+  const std::int64_t channels = layout.weights.extents[1], filters = layout.y.extents[1];
   for_each_meeting(layout, [&](std::int64_t at, std::int64_t weight, std::int64_t out) {
     float sum = 0.0f;
     for (std::int64_t c = 0; c < channels; ++c) sum += x[at + c] * weights[weight + c];
@@ -81,7 +83,7 @@ void run_weights_gradient(const Conv2dTask& task, const Conv2dPlan::Memory& memo
   const Conv2dLayout& layout = task.layout;
   const auto x = loaded(layout.x, memory.x, task.type), dy = loaded(layout.y, memory.y, task.type);
   std::vector<float> gradient(loaded(layout.weights, memory.weights, task.type).size());
-  const std::int64_t channels = layout.x.extents[1];
+  const std::int64_t channels = layout.weights.extents[1];
   for_each_meeting(layout, [&](std::int64_t at, std::int64_t weight, std::int64_t out) {
     for (std::int64_t c = 0; c < channels; ++c) gradient[weight + c] += x[at + c] * dy[out];
   });
@@ -93,7 +95,7 @@ void run_data_gradient(const Conv2dTask& task, const Conv2dPlan::Memory& memory)
   const auto weights = loaded(layout.weights, memory.weights, task.type);
   const auto dy = loaded(layout.y, memory.y, task.type);
   std::vector<float> gradient(loaded(layout.x, memory.x, task.type).size());
-  const std::int64_t channels = layout.x.extents[1];
+  const std::int64_t channels = layout.weights.extents[1];
   for_each_meeting(layout, [&](std::int64_t at, std::int64_t weight, std::int64_t out) {
     for (std::int64_t c = 0; c < channels; ++c) gradient[at + c] += weights[weight + c] * dy[out];
   });
