@@ -166,6 +166,15 @@ TEST(Bf16Convolution, EqualsTheDefinitionForGroupsAndDilation) {
   }
 }
 
+/// The gradient of x has the memory of the float32 copy of x.
+TEST(Bf16Convolution, OfGroupsReadsItsInputAgainInBackward) {
+  Convolution convolution({2, 6, 6, 4, {.filters = 4, .kernel = 3, .groups = 2}}, Isa::plain);
+  const std::vector<float> expected = results_of(convolution).dw;
+  convolution->backward();
+  const auto again = convolution->gradient("conv/weights");
+  EXPECT_TRUE(equal_bits(std::vector<float>(again.begin(), again.end()), expected));
+}
+
 TEST(Bf16Convolution, OfGroupsDoesNotAddItsDataGradient) {
   CpuDevice device(1);
   OpHarness harness(2, device, Arithmetic::bf16);
