@@ -109,9 +109,9 @@ PadAxes pad_axes(const std::vector<PadAxis>& sample) {
   for (const PadAxis& axis : sample) {
     if (!found.empty() && axis.copies_all() && found.back().step == 1 && found.back().divisor == 1) {
       PadAxis& outer = found.back();
-      outer.x_extent *= axis.x_extent;
-      outer.y_extent *= axis.x_extent;
-      outer.offset *= axis.x_extent;
+      for (std::int64_t* const number : {&outer.x_extent, &outer.y_extent, &outer.offset}) {
+        if (__builtin_mul_overflow(*number, axis.x_extent, number)) fail(ExitCode::failed, "the padding is too large");
+      }
     } else {
       found.push_back(axis);
     }

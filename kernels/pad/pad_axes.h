@@ -50,7 +50,7 @@ CARILLON_HOST_DEVICE inline std::int64_t source_place(const PadAxes& axes, int c
   return exists ? place : -1;
 }
 
-/// At least one axis. Errors: failed (more axes than max_count).
+/// At least one axis. Errors: failed (more axes than max_count; numbers that do not fit into 64 bits).
 PadAxes pad_axes(const std::vector<PadAxis>& sample);
 
 /// The axes of the gradient: from dy to dx.

@@ -26,6 +26,7 @@
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 #include "kernels/transpose/transpose.h"
+#include "kernels/variable/variable.h"
 
 namespace carillon {
 
@@ -74,7 +75,8 @@ std::span<const OpType* const> op_types() {
                                           &split_op,
                                           &sqrt_op,
                                           &tanh_op,
-                                          &transpose_op};
+                                          &transpose_op,
+                                          &variable_op};
   return all;
 }
 

@@ -162,21 +162,17 @@ OnnxArray binary(const Folded& f, const OfFloats& of_floats, const OfIntegers& o
 
 using Integer = std::int64_t;
 
-Integer wrapped(const Folded& f, bool overflows, Integer value) {
-  if (overflows) f.refuse("computes an integer that is too large");
-  return value;
-}
 Integer sum(const Folded& f, Integer a, Integer b) {
-  Integer value = 0;
-  return wrapped(f, __builtin_add_overflow(a, b, &value), value);
+  if (__builtin_add_overflow(a, b, &a)) f.refuse("computes an integer that is too large");
+  return a;
 }
 Integer difference(const Folded& f, Integer a, Integer b) {
-  Integer value = 0;
-  return wrapped(f, __builtin_sub_overflow(a, b, &value), value);
+  if (__builtin_sub_overflow(a, b, &a)) f.refuse("computes an integer that is too large");
+  return a;
 }
 Integer product(const Folded& f, Integer a, Integer b) {
-  Integer value = 0;
-  return wrapped(f, __builtin_mul_overflow(a, b, &value), value);
+  if (__builtin_mul_overflow(a, b, &a)) f.refuse("computes an integer that is too large");
+  return a;
 }
 Integer quotient(const Folded& f, Integer a, Integer b) {
   if (b == 0 || (b == -1 && a == std::numeric_limits<Integer>::min())) f.refuse("divides by 0");

@@ -98,6 +98,7 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
   for (const Graph::Node& node : ops.nodes()) {
     const bool reads_records = node.type->reads_records;
     ExportedOp op{.attributes = node.attributes,
+                  .network_input = network.input,
                   .inputs = {},
                   .parameters = {},
                   .buffers = {},

@@ -14,6 +14,7 @@
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
+#include "kernels/concat/concat.h"
 #include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -21,9 +22,17 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mean/mean.h"
+#include "kernels/pad/pad.h"
+#include "kernels/reshape/reshape.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax/softmax.h"
+#include "kernels/split/split.h"
+#include "kernels/transpose/transpose.h"
+#include "kernels/variable/variable.h"
 #include "src/core/text.h"
 #include "src/models/imagenet_resnet.h"
 #include "src/models/layers.h"
@@ -105,6 +114,12 @@ class Importer {
       : source_(source), settings_(settings), graph_(graph), constants_(source.file.constants()) {}
 
   Value run();
+  /// Whether the node repeats a constant for each sample.
+  bool repeats_for_samples(const OnnxNode& node) const {
+    const OnnxConstant shape = node.type() == "Expand" ? constant(node, 1) : nullptr;
+    return shape != nullptr && !shape->integers.empty() && shape->integers[0] == batch_mark &&
+           constant(node, 0)->has_floats;
+  }
   const std::vector<GivenValues>& given() const { return given_; }
   const std::map<std::string, std::string>& original_names() const { return original_names_; }
   const std::vector<std::string>& notes() const { return notes_; }
@@ -157,6 +172,13 @@ class Importer {
   /// The value with exactly these ONNX axes, in this order, in memory.
   Value arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order);
   Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, ascending(placed.rank())); }
+  /// The value with the axis `last` as the last one in memory.
+  Placed with_last(const OnnxNode& node, const Placed& x, int last);
+  /// The value with another shape in ONNX, whose first extent is the batch.
+  Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
+  /// A constant array as a value of `rank` axes, matched from the last one, in the order of memory `order`. It is
+  /// trained if it is an array of the file.
+  Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
   /// `value` with the axes in this order.
   static Placed placed(Value value, Extents shape, const std::vector<int>& order) {
     Placed result{value, std::move(shape), {}};
@@ -182,6 +204,8 @@ class Importer {
   /// The node has been taken over by an earlier one.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
+  /// Pads that the only reader of a value, a convolution, adds: top, left, bottom, right.
+  std::map<std::string, Extents> pads_of_reader;
   /// Units of a layer with `units` in the file; sets `is_new` if the layer gets new values for another number.
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
 
@@ -191,7 +215,14 @@ class Importer {
   void find_end();
   void place_input();
   void add(const OnnxNode& node);
+  bool add_draw(const OnnxNode& node);
 
+  /// A draw for each sample, of which exporters make the mask of a drop path.
+  struct Draw {
+    std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
+    bool is_divided = false;    ///< the mask is 1 / kept in place of 1
+  };
+  std::map<std::string, Draw> draws_;
   const Source& source_;
   const NetworkSettings& settings_;
   Graph& graph_;
@@ -208,13 +239,124 @@ class Importer {
 // Layout
 
 Value Importer::arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order) {
+  const std::vector<int> stored = stored_order(placed);
   std::vector<int> wanted;  // the stored axes in the wanted order
   for (const int axis : order) {
     if (placed.axes[static_cast<std::size_t>(axis)] >= 0) wanted.push_back(axis);
   }
-  if (wanted != stored_order(placed)) refuse(node, "needs a transposition, which is not supported yet");
-  if (wanted.size() != order.size()) refuse(node, "needs a reshape, which is not supported yet");
-  return placed.value;
+  check(wanted.size() == stored.size(), "a value loses an axis");
+  Value value = placed.value;
+  const std::string name = stripped(node.name(), node.type());
+  if (wanted != stored) {
+    std::vector<std::int64_t> axes;
+    for (const int axis : wanted) axes.push_back(placed.axes[static_cast<std::size_t>(axis)]);
+    value = transpose(graph_, unique_name(name + "/transpose"), value, {.axes = axes});
+  }
+  if (wanted.size() != order.size()) {
+    Extents extents;
+    for (std::size_t i = 1; i < order.size(); ++i) extents.push_back(placed.shape[static_cast<std::size_t>(order[i])]);
+    value = reshape(graph_, unique_name(name + "/reshape"), value, {.extents = extents});
+  }
+  return value;
+}
+
+Placed Importer::with_last(const OnnxNode& node, const Placed& x, int last) {
+  std::vector<int> order = stored_order(x);
+  std::erase(order, last);
+  order.push_back(last);
+  return placed(arranged(node, x, order), x.shape, order);
+}
+
+Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
+  // Groups of neighbouring axes whose elements are those of a group of axes of the result. Axes of extent 1 belong to
+  // no group.
+  struct Group {
+    std::vector<int> from, to;
+  };
+  std::vector<Group> groups;
+  std::size_t i = 1, j = 1;
+  while (i < x.rank() || j < shape.size()) {
+    std::int64_t before = 1, after = 1;
+    Group group;
+    do {
+      if (i < x.rank() && (before <= after || j == shape.size())) {
+        if (x.shape[i] != 1) group.from.push_back(static_cast<int>(i));
+        before *= x.shape[i++];
+      } else if (j < shape.size()) {
+        if (shape[j] != 1) group.to.push_back(static_cast<int>(j));
+        after *= shape[j++];
+      } else {
+        refuse(node, "has another number of elements than its input");
+      }
+    } while (before != after);
+    if (!group.from.empty()) groups.push_back(std::move(group));
+  }
+  std::vector<int> stored;
+  for (const int axis : stored_order(x)) {
+    if (axis == 0 || x.shape[static_cast<std::size_t>(axis)] != 1) stored.push_back(axis);
+  }
+  const auto are_neighbours = [&](const Group& group) {
+    const auto first = std::ranges::find(stored, group.from.front());
+    return static_cast<std::size_t>(stored.end() - first) >= group.from.size() &&
+           std::equal(group.from.begin(), group.from.end(), first);
+  };
+  Value value = x.value;
+  if (!std::ranges::all_of(groups, are_neighbours)) {
+    value = natural(node, x);
+    stored = {0};
+    for (const Group& group : groups) stored.insert(stored.end(), group.from.begin(), group.from.end());
+  }
+  std::vector<int> order{0};
+  for (const int axis : stored) {
+    const auto group = std::ranges::find_if(groups, [&](const Group& one) { return one.from.front() == axis; });
+    if (group != groups.end()) order.insert(order.end(), group->to.begin(), group->to.end());
+  }
+  if (order.size() == 1) {  // one element: a value has an axis besides the batch
+    if (shape.size() < 2) refuse(node, "has no axis besides the batch");
+    order.push_back(1);
+  }
+  Extents extents;
+  for (std::size_t k = 1; k < order.size(); ++k) extents.push_back(shape[static_cast<std::size_t>(order[k])]);
+  const Extents& own = graph_.shape(value).extents();
+  if (!std::equal(own.begin() + 1, own.end(), extents.begin(), extents.end())) {
+    value = reshape(graph_, op_name(node), value, {.extents = extents});
+  }
+  return placed(value, shape, order);
+}
+
+Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank,
+                          const std::vector<int>& order) {
+  if (!values.has_floats || values.shape.size() > rank || (values.shape.size() == rank && values.shape.front() != 1)) {
+    refuse(node, "has a constant that does not match its other input");
+  }
+  Placed result{{}, Extents(rank, 1), std::vector<int>(rank, -1)};
+  result.shape[0] = batch_mark;
+  result.axes[0] = 0;
+  const std::size_t missing = rank - values.shape.size();
+  for (std::size_t i = std::max<std::size_t>(1, missing); i < rank; ++i) result.shape[i] = values.shape[i - missing];
+  Extents extents, steps;
+  for (const int axis : order) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (axis == 0 || result.shape[at] == 1) continue;
+    std::int64_t step = 1;
+    for (std::size_t i = at - missing + 1; i < values.shape.size(); ++i) step *= values.shape[i];
+    result.axes[at] = static_cast<int>(extents.size()) + 1;
+    extents.push_back(result.shape[at]);
+    steps.push_back(step);
+  }
+  if (extents.empty()) extents = steps = {1};
+  std::vector<float> arranged_values;
+  Extents index(extents.size(), 0);
+  for (std::int64_t i = 0; i < values.element_count(); ++i) {
+    std::int64_t at = 0;
+    for (std::size_t k = 0; k < index.size(); ++k) at += index[k] * steps[k];
+    arranged_values.push_back(values.floats[static_cast<std::size_t>(at)]);
+    for (std::size_t k = index.size(); k-- > 0 && ++index[k] == extents[k];) index[k] = 0;
+  }
+  const std::string name = layer_name(node, values);
+  result.value = carillon::variable(graph_, name, {.shape = extents, .trains = !values.name.empty()});
+  give(name + "/values", values, std::move(arranged_values));
+  return result;
 }
 
 // Names
@@ -326,6 +468,7 @@ void Importer::check_operators() const {
     const bool draws = node.type().starts_with("Random") || node.type() == "Bernoulli";
     if ((!depends || node.type() == "Shape") && !draws) continue;
     for (int i = 0; i < node.output_count(); ++i) variable.insert(node.output(i));
+    if (draws || (node.type() == "Floor" || node.type() == "Less")) continue;  // add_draw or add reports them
     if (operator_of(node.type()) == nullptr) unsupported[std::string(node.type())].push_back(node.name());
   }
   if (unsupported.empty()) return;
@@ -368,6 +511,7 @@ void Importer::place_input() {
 
 void Importer::add(const OnnxNode& node) {
   if (skipped_.contains(node.output())) return;
+  if (add_draw(node)) return;
   std::vector<OnnxConstant> inputs;
   bool are_constant = true;
   for (int i = 0; i < node.input_count(); ++i) {
@@ -386,7 +530,7 @@ void Importer::add(const OnnxNode& node) {
     constants_[node.output()] = constant_of({shape.begin() + first, shape.begin() + std::max(first, last)});
     return;
   }
-  if (are_constant && can_fold(node.type())) {
+  if (are_constant && can_fold(node.type()) && !repeats_for_samples(node)) {
     constants_[node.output()] = fold(node, inputs, operator_set(), source_.file);
     return;
   }
@@ -398,6 +542,39 @@ void Importer::add(const OnnxNode& node) {
     if (std::string_view(error.what()).starts_with(source_.file.path().string())) throw;
     refuse(node, fmt::format("cannot be trained: {}", error.what()));
   }
+}
+
+/// Adds a node of a drop path: floor(kept + uniform) or uniform < kept, perhaps divided by kept, times x. Returns false
+/// for other nodes.
+bool Importer::add_draw(const OnnxNode& node) {
+  const std::string& y = node.output();
+  if (node.type() == "RandomUniformLike" || node.type() == "RandomUniform") {
+    draws_[y] = {};
+    return true;
+  }
+  const auto first = draws_.find(node.input(0)), second = draws_.find(node.input(1));
+  if (first == draws_.end() && second == draws_.end()) return false;
+  const bool is_first = first != draws_.end();
+  const Draw draw = is_first ? first->second : second->second;
+  const OnnxConstant other = constant(node, is_first ? 1 : 0);
+  const std::optional<float> number =
+      other && other->has_floats && other->floats.size() == 1 ? std::optional(other->floats[0]) : std::nullopt;
+  if (node.type() == "Cast" || node.type() == "Floor") {
+    draws_[y] = draw;
+  } else if ((node.type() == "Add" || node.type() == "Less") && number && !draw.kept) {
+    draws_[y] = {.kept = number};
+  } else if (node.type() == "Div" && is_first && number && draw.kept == number) {
+    draws_[y] = {.kept = number, .is_divided = true};
+  } else if (node.type() == "Mul" && draw.kept && is_placed(node, is_first ? 1 : 0)) {
+    const Placed x = input(node, is_first ? 1 : 0);
+    Value value = drop_path(graph_, op_name(node), x.value, {.rate = 1.0f - *draw.kept});
+    if (!draw.is_divided)
+      value = scale(graph_, unique_name(stripped(node.name(), node.type()) + "/scale"), value, *draw.kept);
+    placed_[y] = {value, x.shape, x.axes};
+  } else {
+    refuse(node, "uses random numbers in a way that is not supported");
+  }
+  return true;
 }
 
 Value Importer::run() {
@@ -513,8 +690,10 @@ struct Windows {
   /// Whether Padding describes the pads.
   bool has_even_pads() const { return std::ranges::adjacent_find(pads, std::not_equal_to<>()) == pads.end(); }
   Padding padding() const { return pads.empty() ? Padding::same : Padding::symmetric(pads[0]); }
-  bool is_square() const {
-    return window[0] == window[1] && stride[0] == stride[1] && dilation == Extents{1, 1} && has_even_pads();
+  bool suits_depthwise() const {
+    const auto pads_less = [&](std::size_t i) { return pads[i] < window[i % 2]; };
+    return dilation == Extents{1, 1} &&
+           (pads.empty() || (pads_less(0) && pads_less(1) && pads_less(2) && pads_less(3)));
   }
   /// Sets the fields of the params of an op.
   template <typename Params>
@@ -535,15 +714,19 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
   if (window.size() != 2 || windows.stride.size() != 2 || windows.dilation.size() != 2) {
     importer.refuse(node, "does not slide over images");
   }
+  const auto more = importer.pads_of_reader.find(node.input(0));
+  if (more != importer.pads_of_reader.end()) {
+    if (windows.pads.empty()) importer.refuse(node, "is padded twice, which is not supported");
+    for (std::size_t i = 0; i < 4; ++i) windows.pads[i] += more->second[i];
+  }
+  // The pads of a stride of 2, with an additional row and column at the end, are often TensorFlow's "same".
+  const Extents& shape = importer.input(node).shape;
+  if (!windows.pads.empty() && !windows.has_even_pads() && windows.dilation == Extents{1, 1}) {
+    const SlidingWindow rows = slide(shape[2], window[0], windows.stride[0], Padding::same),
+                        columns = slide(shape[3], window[1], windows.stride[1], Padding::same);
+    if (windows.pads == Extents{rows.before, columns.before, rows.after, columns.after}) windows.pads.clear();
+  }
   return windows;
-}
-
-Windows square_of(Importer& importer, const OnnxNode& node, const Extents& window) {
-  const Windows windows = windows_of(importer, node, window);
-  if (windows.is_square()) return windows;
-  importer.refuse(
-      node,
-      "has windows that are not square, dilated, or padded differently on both sides, which is not supported yet");
 }
 
 /// Filters [out, in, height, width] as [height, width, in, out].
@@ -587,14 +770,12 @@ void add_conv(Importer& importer, const OnnxNode& node) {
     const Windows windows = windows_of(importer, node, {weights->shape[2], weights->shape[3]});
     const Value images = importer.arranged(node, x, image_order);
     Value value;
-    if (groups > 1 && groups == channels && filters == channels && windows.is_square()) {
-      value = depthwise_conv2d(graph, name, images,
-                               {.kernel = windows.window[0],
-                                .stride = windows.stride[0],
-                                .padding = windows.padding(),
-                                .weights = initial,
-                                .biases = initial_biases,
-                                .l2_factor = l2});
+    if (groups > 1 && groups == channels && filters == channels && windows.suits_depthwise()) {
+      DepthwiseConv2dParams params{
+          .kernel = windows.window[0], .weights = initial, .biases = initial_biases, .l2_factor = l2};
+      windows.set(params);
+      if (windows.window[1] != windows.window[0]) params.kernel_width = windows.window[1];
+      value = depthwise_conv2d(graph, name, images, params);
     } else {
       Conv2dParams params{.filters = units,
                           .kernel = windows.window[0],
@@ -641,7 +822,8 @@ void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weight
   bool is_new = false;
   const std::int64_t units = importer.units_of(node, out, name, is_new);
   const bool per_position = x.rank() > 2;
-  const Value value = dense(importer.graph(), name, importer.natural(node, x),
+  const Placed rows = importer.with_last(node, x, static_cast<int>(x.rank()) - 1);
+  const Value value = dense(importer.graph(), name, rows.value,
                             {.units = units,
                              .weights = fan_in(in),
                              .biases = biases ? std::optional(Initializer{}) : std::nullopt,
@@ -651,9 +833,9 @@ void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weight
     importer.give(name + "/weights", weights, turned ? transposed(weights.floats, out, in) : weights.floats);
     if (biases) importer.give(name + "/biases", *biases);
   }
-  Extents shape = x.shape;
-  shape.back() = units;
-  importer.alias(output, Importer::placed(value, std::move(shape), ascending(x.rank())));
+  Placed y = with_value(rows, value);
+  y.shape.back() = units;
+  importer.alias(output, std::move(y));
 }
 
 void add_gemm(Importer& importer, const OnnxNode& node) {
@@ -664,9 +846,32 @@ void add_gemm(Importer& importer, const OnnxNode& node) {
   add_dense(importer, node, *importer.floats(node, 1), node.integer("transB", 0) != 0, biases, node.output());
 }
 
+/// An operand of a product: the matrices of the last two axes, transposed or not.
+Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& is_transposed) {
+  std::vector<int> turned = ascending(x.rank());
+  std::swap(turned[x.rank() - 1], turned[x.rank() - 2]);
+  is_transposed = stored_order(x) == turned;
+  return importer.arranged(node, x, is_transposed ? turned : ascending(x.rank()));
+}
+
+/// A product of two computed values.
+void add_product(Importer& importer, const OnnxNode& node) {
+  const Placed a = importer.input(node, 0), b = importer.input(node, 1);
+  if (a.rank() != b.rank() || a.rank() < 3 || !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin())) {
+    importer.refuse(node, "multiplies values of these shapes, which is not supported");
+  }
+  MatmulParams params;
+  const Value first = matrices(importer, node, a, params.transpose_a);
+  const Value second = matrices(importer, node, b, params.transpose_b);
+  const Value y = matmul(importer.graph(), importer.op_name(node), first, second, params);
+  Extents shape = a.shape;
+  shape.back() = b.shape.back();
+  importer.set_output(node, Importer::placed(y, std::move(shape), ascending(a.rank())));
+}
+
 void add_matmul(Importer& importer, const OnnxNode& node) {
   const OnnxConstant weights = importer.constant(node, 1);
-  if (weights == nullptr) importer.refuse(node, "multiplies two computed values, which is not supported yet");
+  if (weights == nullptr) return add_product(importer, node);
   const OnnxNode* const sum = importer.sole_reader(node.output());
   if (sum != nullptr && sum->type() == "Add") {
     for (const int i : {0, 1}) {
@@ -707,11 +912,11 @@ void add_layer_norm(Importer& importer, const OnnxNode& node) {
   const OnnxConstant gamma = importer.floats(node, 1);
   const OnnxConstant beta = node.input(2).empty() ? nullptr : importer.floats(node, 2);
   const std::string name = importer.layer_name(node, *gamma);
-  const Value value =
-      layer_norm(importer.graph(), name, importer.natural(node, x), {.epsilon = node.number("epsilon", 1e-5f)});
+  const Placed rows = importer.with_last(node, x, static_cast<int>(x.rank()) - 1);
+  const Value value = layer_norm(importer.graph(), name, rows.value, {.epsilon = node.number("epsilon", 1e-5f)});
   importer.give(name + "/gamma", *gamma);
   if (beta) importer.give(name + "/beta", *beta);
-  importer.set_output(node, Importer::placed(value, x.shape, ascending(x.rank())));
+  importer.set_output(node, with_value(rows, value));
 }
 
 Placed images(Graph& graph, Value value) {
@@ -723,27 +928,48 @@ void check_pool(Importer& importer, const OnnxNode& node) {
   if (importer.input(node).rank() != 4) importer.refuse(node, "does not slide over images");
 }
 
-void add_max_pool(Importer& importer, const OnnxNode& node) {
+/// The windows of a pool. With ceil_mode, the last windows may end outside the image: they are padded at the end.
+Windows pool_windows(Importer& importer, const OnnxNode& node) {
   check_pool(importer, node);
-  const Windows square = square_of(importer, node, node.integers("kernel_shape"));
-  if (node.integer("ceil_mode", 0) != 0) importer.refuse(node, "has ceil_mode, which is not supported yet");
+  Windows windows = windows_of(importer, node, node.integers("kernel_shape"));
+  if (windows.dilation != Extents{1, 1}) importer.refuse(node, "is dilated, which is not supported");
+  if (node.integer("ceil_mode", 0) == 0 || windows.pads.empty()) return windows;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t extent = importer.input(node).shape[2 + i], stride = windows.stride[i];
+    const std::int64_t left = extent + windows.pads[i] + windows.pads[2 + i] - windows.window[i];
+    const std::int64_t more = (stride - left % stride) % stride;
+    const std::int64_t last = (left + stride - 1) / stride * stride;  // start of the last window
+    if (last < extent + windows.pads[i]) windows.pads[2 + i] += more;
+  }
+  return windows;
+}
+
+template <typename Params>
+Params pool_params(const Windows& windows) {
+  Params params;
+  params.window = windows.window[0];
+  if (windows.window[1] != windows.window[0]) params.window_width = windows.window[1];
+  windows.set(params);
+  return params;
+}
+
+void add_max_pool(Importer& importer, const OnnxNode& node) {
+  const auto params = pool_params<MaxPoolParams>(pool_windows(importer, node));
   const Value x = importer.arranged(node, importer.input(node), image_order);
-  const Value y = max_pool(importer.graph(), importer.op_name(node), x,
-                           {.window = square.window[0], .stride = square.stride[0], .padding = square.padding()});
-  importer.set_output(node, images(importer.graph(), y));
+  importer.set_output(node, images(importer.graph(), max_pool(importer.graph(), importer.op_name(node), x, params)));
 }
 
 void add_avg_pool(Importer& importer, const OnnxNode& node) {
-  check_pool(importer, node);
-  const Windows square = square_of(importer, node, node.integers("kernel_shape"));
-  const bool pads = square.pads != Extents{0, 0, 0, 0};
-  if (node.integer("ceil_mode", 0) != 0 || (pads && node.integer("count_include_pad", 0) != 0)) {
-    importer.refuse(node, "has ceil_mode or count_include_pad, which is not supported yet");
+  const Windows windows = pool_windows(importer, node);
+  auto params = pool_params<AvgPoolParams>(windows);
+  params.counts_padding = node.integer("count_include_pad", 0) != 0;
+  if (params.counts_padding && node.integer("ceil_mode", 0) != 0 &&
+      windows.pads != node.integers("pads", {0, 0, 0, 0})) {
+    importer.refuse(node, "has ceil_mode with count_include_pad, which is not supported");
   }
+  if (windows.pads == Extents{0, 0, 0, 0}) params.counts_padding = false;
   const Value x = importer.arranged(node, importer.input(node), image_order);
-  const Value y = avg_pool(importer.graph(), importer.op_name(node), x,
-                           {.window = square.window[0], .stride = square.stride[0], .padding = square.padding()});
-  importer.set_output(node, images(importer.graph(), y));
+  importer.set_output(node, images(importer.graph(), avg_pool(importer.graph(), importer.op_name(node), x, params)));
 }
 
 void add_global_avg_pool(Importer& importer, const OnnxNode& node) {
@@ -753,40 +979,97 @@ void add_global_avg_pool(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, {y, {batch_mark, x.shape[1], 1, 1}, {0, 1, -1, -1}});
 }
 
-void add_reduce_mean(Importer& importer, const OnnxNode& node) {
-  const Placed& x = importer.input(node);
-  Extents axes;
-  for (const std::int64_t axis : importer.integers(node, 1, "axes").value_or(Extents{})) {
-    axes.push_back(static_cast<std::int64_t>(importer.axis(node, axis, x.rank())));
+/// The mean over the axes that the node reduces; `count`: number of elements of a mean.
+Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_t& count) {
+  std::vector<bool> reduces(x.rank(), false);
+  const std::optional<Extents> axes = importer.integers(node, 1, "axes");
+  if (!axes) importer.refuse(node, "does not keep the batch");
+  for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x.rank())] = true;
+  if (reduces[0]) importer.refuse(node, "does not keep the batch");
+  Graph& graph = importer.graph();
+  std::vector<std::int64_t> own;  // the axes in memory
+  count = 1;
+  for (std::size_t i = 1; i < x.rank(); ++i) {
+    if (!reduces[i]) continue;
+    count *= x.shape[i];
+    if (x.axes[i] >= 0) own.push_back(x.axes[i]);
   }
-  std::ranges::sort(axes);
+  std::ranges::sort(own);
+  const std::vector<int> order = stored_order(x);
+  if (own.size() + 1 == graph.shape(x.value).rank())
+    importer.refuse(node, "keeps no axis besides the batch, which is not supported");
+  if (!own.empty()) {
+    const bool are_spatial = graph.shape(x.value).rank() == 4 && own == Extents{1, 2};
+    x.value = are_spatial ? global_avg_pool(graph, importer.op_name(node), x.value)
+                          : mean(graph, importer.op_name(node), x.value, {.axes = own, .keeps_axes = false});
+  }
   const bool keeps = node.integer("keepdims", 1) != 0;
-  // The spatial axes: the two others are the batch and the last axis in memory.
-  std::vector<int> order{0};
-  for (const std::int64_t axis : axes) order.push_back(static_cast<int>(axis));
-  int channels = -1;
-  for (int axis = 1; axis < static_cast<int>(x.rank()); ++axis) {
-    if (std::ranges::find(axes, axis) == axes.end()) channels = axis;
+  Placed y{x.value, {}, {}};
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (reduces[i] && !keeps) continue;
+    y.shape.push_back(reduces[i] ? 1 : x.shape[i]);
+    const auto smaller = std::ranges::count_if(own, [&](std::int64_t axis) { return axis < x.axes[i]; });
+    y.axes.push_back(reduces[i] || x.axes[i] < 0 ? -1 : x.axes[i] - static_cast<int>(smaller));
   }
-  if (x.rank() != 4 || axes.size() != 2 || channels < 0) importer.refuse(node, "over these axes is not supported yet");
-  order.push_back(channels);
-  const Value y = global_avg_pool(importer.graph(), importer.op_name(node), importer.arranged(node, x, order));
-  if (!keeps) return importer.set_output(node, {y, {batch_mark, x.shape[static_cast<std::size_t>(channels)]}, {0, 1}});
-  Placed kept{y, {batch_mark, 1, 1, 1}, {0, -1, -1, -1}};
-  kept.shape[static_cast<std::size_t>(channels)] = x.shape[static_cast<std::size_t>(channels)];
-  kept.axes[static_cast<std::size_t>(channels)] = 1;
-  importer.set_output(node, std::move(kept));
+  return y;
 }
 
-/// Flattening costs nothing if at most one axis after the batch has several elements.
+void add_reduce_mean(Importer& importer, const OnnxNode& node) {
+  std::int64_t count = 1;
+  importer.set_output(node, mean_over(importer, node, importer.input(node), count));
+}
+
+void add_reduce_sum(Importer& importer, const OnnxNode& node) {
+  std::int64_t count = 1;
+  const Placed y = mean_over(importer, node, importer.input(node), count);
+  importer.set_output(
+      node, with_value(y, scale(importer.graph(), importer.op_name(node), y.value, static_cast<float>(count))));
+}
+
+/// sqrt(sum of squares)
+void add_reduce_l2(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  Graph& graph = importer.graph();
+  std::int64_t count = 1;
+  const Value squares = multiply(graph, importer.op_name(node), x.value, x.value);
+  const Placed y = mean_over(importer, node, with_value(x, squares), count);
+  const Value sum = scale(graph, importer.op_name(node), y.value, static_cast<float>(count));
+  importer.set_output(node, with_value(y, sqrt(graph, importer.op_name(node), sum)));
+}
+
 void add_flatten(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   if (node.integer("axis", 1) != 1) importer.refuse(node, "does not keep the batch");
   std::int64_t count = 1;
   for (std::size_t i = 1; i < x.rank(); ++i) count *= x.shape[i];
-  if (importer.graph().shape(x.value).rank() == 2)
-    return importer.set_output(node, {x.value, {batch_mark, count}, {0, 1}});
-  importer.refuse(node, "needs a reshape, which is not supported yet");
+  importer.set_output(node, importer.reshaped(node, x, {batch_mark, count}));
+}
+
+void add_reshape(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
+  const bool keeps_zeros = node.integer("allowzero", 0) != 0;
+  std::int64_t all = 1, known = 1, unknown = -1;
+  for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
+  if (shape.empty()) importer.refuse(node, "does not keep the batch");
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && !keeps_zeros && i < x.rank()) shape[i] = x.shape[i];
+    if (shape[i] == -1) {
+      unknown = static_cast<std::int64_t>(i);
+    } else if (i > 0 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known))) {
+      importer.refuse(node, "has an invalid shape");
+    }
+  }
+  if (unknown == 0) {
+    if (known != all) importer.refuse(node, "merges the batch with other axes, which is not supported yet");
+    shape[0] = batch_mark;
+  } else if (unknown > 0) {
+    if (all % known != 0) importer.refuse(node, "has another number of elements than its input");
+    shape[static_cast<std::size_t>(unknown)] = all / known;
+  }
+  if (shape[0] == 1 && known == all) shape[0] = batch_mark;  // exported for one sample
+  if (shape[0] != batch_mark) importer.refuse(node, "merges the batch with other axes, which is not supported yet");
+  importer.set_output(node, importer.reshaped(node, x, shape));
 }
 
 void add_squeeze(Importer& importer, const OnnxNode& node) {
@@ -796,16 +1079,203 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
   if (axes) {
     for (const std::int64_t axis : *axes) removes[importer.axis(node, axis, x.rank())] = true;
   }
-  Placed y{x.value, {}, {}};
+  Extents shape;
   for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (removes[i] && x.shape[i] == 1) {
-      if (x.axes[i] >= 0) importer.refuse(node, "needs a reshape, which is not supported yet");
-      continue;
-    }
-    y.shape.push_back(x.shape[i]);
-    y.axes.push_back(x.axes[i]);
+    if (!removes[i] || x.shape[i] != 1) shape.push_back(x.shape[i]);
+  }
+  importer.set_output(node, importer.reshaped(node, x, shape));
+}
+
+/// Pads with zeros or, for negative extents, crops: `before` and `after` for each ONNX axis.
+Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, const Extents& before,
+              const Extents& after, float value) {
+  Placed x = given;
+  bool is_stored = true, changes = false;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (before[i] == 0 && after[i] == 0) continue;
+    if (i == 0) importer.refuse(node, "does not keep the batch");
+    changes = true;
+    is_stored = is_stored && x.axes[i] >= 0;
+  }
+  if (!changes) return x;
+  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+  const std::size_t rank = importer.graph().shape(x.value).rank();
+  PadParams params{.before = Extents(rank - 1, 0), .after = Extents(rank - 1, 0), .value = value};
+  for (std::size_t i = 1; i < x.rank(); ++i) {
+    if (x.axes[i] < 0) continue;
+    params.before[static_cast<std::size_t>(x.axes[i] - 1)] = before[i];
+    params.after[static_cast<std::size_t>(x.axes[i] - 1)] = after[i];
+    x.shape[i] += before[i] + after[i];
+    if (x.shape[i] <= 0) importer.refuse(node, "leaves nothing of its input");
+  }
+  x.value = pad(importer.graph(), importer.op_name(node), x.value, params);
+  return x;
+}
+
+void add_pad(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::string mode = node.text("mode", "constant");
+  if (mode != "constant") importer.refuse(node, "pads by " + printable(mode) + ", which is not supported");
+  const Extents pads = importer.integers(node, 1, "pads").value_or(Extents{});
+  Extents axes = importer.integers(node, 3, "").value_or(Extents{});
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (pads.size() != 2 * axes.size()) importer.refuse(node, "has another number of pads than axes");
+  Extents before(x.rank(), 0), after(x.rank(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t axis = importer.axis(node, axes[i], x.rank());
+    before[axis] = pads[i];
+    after[axis] = pads[axes.size() + i];
+  }
+  const float value = importer.number(node, 2, "value").value_or(0.0f);
+  const OnnxNode* const reader = importer.sole_reader(node.output());
+  const bool is_spatial = x.rank() == 4 && before[1] == 0 && after[1] == 0 && before[0] == 0 && after[0] == 0;
+  if (reader != nullptr && reader->type() == "Conv" && reader->input(0) == node.output() && is_spatial &&
+      value == 0.0f && std::ranges::all_of(pads, [](std::int64_t extent) { return extent >= 0; })) {
+    importer.pads_of_reader[node.output()] = {before[2], before[3], after[2], after[3]};
+    return importer.set_output(node, x);  // the convolution pads
+  }
+  importer.set_output(node, padded(importer, node, x, before, after, value));
+}
+
+/// Keeps `count` elements of an axis from `first`, at distances of `step`.
+Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
+               std::int64_t count, std::int64_t step) {
+  if (step == 1) {
+    Extents before(x.rank(), 0), after(x.rank(), 0);
+    before[axis] = -first;
+    after[axis] = first + count - x.shape[axis];
+    return padded(importer, node, x, before, after, 0.0f);
+  }
+  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  Placed y = x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+  y.value = slice(importer.graph(), importer.op_name(node), y.value,
+                  {.axis = y.axes[axis], .first = first, .count = count, .step = step});
+  y.shape[axis] = count;
+  return y;
+}
+
+void add_slice(Importer& importer, const OnnxNode& node) {
+  Placed x = importer.input(node);
+  const Extents first = importer.integers(node, 1, "starts").value_or(Extents{}),
+                last = importer.integers(node, 2, "ends").value_or(Extents{});
+  Extents axes = importer.integers(node, 3, "axes").value_or(Extents{});
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < first.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  const Extents steps = importer.integers(node, 4, "steps").value_or(Extents(axes.size(), 1));
+  if (first.size() != axes.size() || last.size() != axes.size() || steps.size() != axes.size()) {
+    importer.refuse(node, "has lists of different lengths");
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t axis = importer.axis(node, axes[i], x.rank());
+    const std::int64_t extent = x.shape[axis];
+    const auto limited = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + extent : at, 0, extent);
+    };
+    if (steps[i] < 1) importer.refuse(node, "has a step below 1, which is not supported");
+    const std::int64_t begin = limited(first[i]), end = limited(last[i]);
+    const std::int64_t count = begin < end ? (end - begin + steps[i] - 1) / steps[i] : 0;
+    if (count == 0) importer.refuse(node, "leaves nothing of its input");
+    x = part_of(importer, node, x, axis, begin, count, steps[i]);
+  }
+  importer.set_output(node, std::move(x));
+}
+
+/// Reads neighbouring elements of an axis, or one element.
+void add_gather(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const OnnxConstant indices = importer.constant(node, 1);
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x.rank());
+  if (indices == nullptr || indices->has_floats || indices->shape.size() > 1 || indices->integers.empty()) {
+    importer.refuse(node, "needs one constant index or a list of them");
+  }
+  const std::int64_t extent = x.shape[axis], given = indices->integers.front(),
+                     first = given < 0 ? given + extent : given;
+  const auto count = static_cast<std::int64_t>(indices->integers.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (indices->integers[static_cast<std::size_t>(i)] != given + i)
+      importer.refuse(node, "reads elements that are no neighbours, which is not supported");
+  }
+  if (first < 0 || first + count > extent) importer.refuse(node, "reads an element that its input lacks");
+  Placed y = part_of(importer, node, x, axis, first, count, 1);
+  if (indices->shape.empty()) {
+    Extents shape = y.shape;
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+    y = importer.reshaped(node, y, shape);
   }
   importer.set_output(node, std::move(y));
+}
+
+void add_split(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x.rank());
+  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  Extents sizes = importer.integers(node, 1, "split").value_or(Extents{});
+  if (sizes.empty()) {
+    const std::int64_t parts = node.integer("num_outputs", node.output_count()),
+                       each = (x.shape[axis] + parts - 1) / parts;
+    for (std::int64_t left = x.shape[axis]; left > 0; left -= each) sizes.push_back(std::min(each, left));
+  }
+  if (static_cast<int>(sizes.size()) != node.output_count())
+    importer.refuse(node, "has another number of outputs than parts");
+  const Placed whole =
+      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+  const std::vector<Value> parts =
+      split(importer.graph(), importer.op_name(node), whole.value, {.axis = whole.axes[axis], .sizes = sizes});
+  for (int i = 0; i < node.output_count(); ++i) {
+    Placed part = with_value(whole, parts[static_cast<std::size_t>(i)]);
+    part.shape[axis] = sizes[static_cast<std::size_t>(i)];
+    importer.set_output(node, std::move(part), i);
+  }
+}
+
+void add_concat(Importer& importer, const OnnxNode& node) {
+  const Placed& first = importer.input(node);
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), first.rank());
+  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : ascending(first.rank());
+  std::vector<Value> values;
+  Extents shape = first.shape;
+  shape[axis] = 0;
+  for (int i = 0; i < node.input_count(); ++i) {
+    const Placed& x = importer.input(node, i);
+    if (x.rank() != first.rank()) importer.refuse(node, "has inputs of different shapes");
+    std::vector<int> all = order;  // and axes that only this input stores
+    for (const int own : stored_order(x)) {
+      if (std::ranges::find(all, own) == all.end()) importer.refuse(node, "has inputs of different shapes");
+    }
+    values.push_back(importer.arranged(node, x, all));
+    shape[axis] += x.shape[axis];
+  }
+  const auto own = std::ranges::find(order, static_cast<int>(axis)) - order.begin();
+  const Value y = concat(importer.graph(), importer.op_name(node), values, {.axis = own});
+  importer.set_output(node, Importer::placed(y, std::move(shape), order));
+}
+
+void add_softmax(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::size_t axis = importer.axis(node, node.integer("axis", importer.operator_set() < 13 ? 1 : -1), x.rank());
+  if (importer.operator_set() < 13 && axis + 1 != x.rank())
+    importer.refuse(node, "is over several axes, which is not supported");
+  const Placed rows = importer.with_last(node, x, static_cast<int>(axis));
+  importer.set_output(node, with_value(rows, softmax(importer.graph(), importer.op_name(node), rows.value)));
+}
+
+/// Repeats a constant for each sample, such as a class token.
+void add_expand(Importer& importer, const OnnxNode& node) {
+  const OnnxConstant values = importer.constant(node, 0);
+  const OnnxConstant shape = importer.constant(node, 1);
+  if (values == nullptr || shape == nullptr || shape->integers.empty())
+    importer.refuse(node, "repeats a computed value, which is not supported");
+  const std::size_t rank = std::max(shape->integers.size(), values->shape.size());
+  const Placed y = importer.variable(node, *values, rank, ascending(rank));
+  for (std::size_t i = 1; i < shape->integers.size(); ++i) {
+    if (shape->integers[i] != y.shape[i] && shape->integers[i] != 1)
+      importer.refuse(node, "repeats other axes than the batch, which is not supported");
+  }
+  importer.set_output(node, y);
 }
 
 void add_unsqueeze(Importer& importer, const OnnxNode& node) {
@@ -844,8 +1314,7 @@ struct Operands {
   Extents shape;
 };
 
-Operands operands(Importer& importer, const OnnxNode& node) {
-  const Placed &a = importer.input(node, 0), &b = importer.input(node, 1);
+Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
   if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
   Operands both{a.value, b.value, {}, a.shape};
   for (std::size_t i = 0; i < a.rank(); ++i) {
@@ -867,7 +1336,7 @@ Operands operands(Importer& importer, const OnnxNode& node) {
 
 template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void add_binary(Importer& importer, const OnnxNode& node) {
-  const Operands both = operands(importer, node);
+  const Operands both = operands(importer, node, importer.input(node, 0), importer.input(node, 1));
   const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
   importer.set_output(node, Importer::placed(y, both.shape, both.order));
 }
@@ -891,6 +1360,15 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   return axis;
 }
 
+/// A sum or product with a constant array.
+template <Value (*builder)(Graph&, const std::string&, Value, Value)>
+void add_with_array(Importer& importer, const OnnxNode& node, const Placed& x, const OnnxArray& values) {
+  const Placed other = importer.variable(node, values, x.rank(), stored_order(x));
+  const Operands both = operands(importer, node, x, other);
+  const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
+  importer.set_output(node, Importer::placed(y, both.shape, both.order));
+}
+
 void add_mul(Importer& importer, const OnnxNode& node) {
   if (importer.is_placed(node, 0) && importer.is_placed(node, 1)) return add_binary<multiply>(importer, node);
   const int constant_input = importer.is_placed(node, 0) ? 1 : 0;
@@ -900,8 +1378,8 @@ void add_mul(Importer& importer, const OnnxNode& node) {
     return importer.set_output(node, with_value(x, scale(importer.graph(), importer.op_name(node), x.value, *number)));
   }
   const std::optional<int> axis = axis_of(x, *factor);
-  if (!axis || stored_order(x).back() != *axis)
-    importer.refuse(node, "multiplies by an array of this shape, which is not supported yet");
+  if (!axis || stored_order(x).back() != *axis || factor->name.empty())
+    return add_with_array<multiply>(importer, node, x, *factor);
   const std::string name = importer.layer_name(node, *factor);
   const Value y = scale_channels(importer.graph(), name, x.value);
   importer.give(name + "/gamma", *factor);
@@ -914,7 +1392,7 @@ void add_add(Importer& importer, const OnnxNode& node) {
   const OnnxConstant term = importer.floats(node, constant_input);
   const Placed& x = importer.input(node, 1 - constant_input);
   const std::optional<float> number = single(term);
-  if (!number) importer.refuse(node, "adds an array, which is not supported yet");
+  if (!number) return add_with_array<add>(importer, node, x, *term);
   importer.set_output(node, with_value(x, shift(importer.graph(), importer.op_name(node), x.value, *number)));
 }
 
@@ -929,7 +1407,14 @@ void add_sub(Importer& importer, const OnnxNode& node) {
     const Value negative = scale(graph, importer.unique_name(name + "/negative"), x.value, -1.0f);
     return importer.set_output(node, with_value(x, shift(graph, name, negative, *number)));
   }
-  Operands both = operands(importer, node);
+  if (const OnnxConstant term = importer.constant(node, 1)) {
+    OnnxArray negative = *term;
+    for (float& value : negative.floats) value = -value;
+    negative.name.clear();
+    return add_with_array<add>(importer, node, x, negative);
+  }
+  if (!importer.is_placed(node, 0)) importer.refuse(node, "subtracts from an array, which is not supported");
+  Operands both = operands(importer, node, importer.input(node, 0), importer.input(node, 1));
   both.b = scale(graph, importer.unique_name(name + "/negative"), both.b, -1.0f);
   importer.set_output(node, Importer::placed(add(graph, name, both.a, both.b), both.shape, both.order));
 }
@@ -972,18 +1457,52 @@ void add_div(Importer& importer, const OnnxNode& node) {
     if (std::abs(*number - std::numbers::sqrt2_v<float>) < 1e-5f && add_written_out_gelu(importer, node)) return;
     return importer.set_output(node, with_value(x, scale(graph, importer.op_name(node), x.value, 1.0f / *number)));
   }
-  importer.refuse(node, "divides by a computed value, which is not supported yet");
+  if (const OnnxConstant divisor = importer.constant(node, 1)) {
+    OnnxArray factors = *divisor;
+    for (float& value : factors.floats) value = 1.0f / value;
+    factors.name.clear();
+    return add_with_array<multiply>(importer, node, importer.input(node), factors);
+  }
+  const Placed& divisor = importer.input(node, 1);
+  const std::string name = importer.op_name(node);
+  const Placed inverse =
+      with_value(divisor, reciprocal(graph, importer.unique_name(name + "/reciprocal"), divisor.value));
+  if (const std::optional<float> number = single(importer.constant(node, 0))) {
+    return importer.set_output(node, with_value(inverse, scale(graph, name, inverse.value, *number)));
+  }
+  const Operands both = operands(importer, node, importer.input(node, 0), inverse);
+  importer.set_output(node, Importer::placed(multiply(graph, name, both.a, both.b), both.shape, both.order));
+}
+
+void add_neg(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  importer.set_output(node, with_value(x, scale(importer.graph(), importer.op_name(node), x.value, -1.0f)));
+}
+
+void add_pow(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  Graph& graph = importer.graph();
+  const std::optional<float> exponent = single(importer.constant(node, 1));
+  if (exponent == 2.0f)
+    return importer.set_output(node, with_value(x, multiply(graph, importer.op_name(node), x.value, x.value)));
+  if (exponent == 0.5f) return importer.set_output(node, with_value(x, sqrt(graph, importer.op_name(node), x.value)));
+  importer.refuse(node, "has another exponent than 2 or 0.5, which is not supported");
 }
 
 constexpr Operator operators[] = {{"Add", add_add},
                                   {"AveragePool", add_avg_pool},
                                   {"BatchNormalization", add_batch_norm},
                                   {"Cast", add_identity},
+                                  {"Concat", add_concat},
                                   {"Clip", add_clip},
                                   {"Conv", add_conv},
                                   {"Div", add_div},
                                   {"Dropout", add_dropout},
+                                  {"Erf", add_function<erf>},
+                                  {"Exp", add_function<exp>},
+                                  {"Expand", add_expand},
                                   {"Flatten", add_flatten},
+                                  {"Gather", add_gather},
                                   {"Gelu", add_gelu},
                                   {"Gemm", add_gemm},
                                   {"GlobalAveragePool", add_global_avg_pool},
@@ -995,11 +1514,23 @@ constexpr Operator operators[] = {{"Add", add_add},
                                   {"MatMul", add_matmul},
                                   {"MaxPool", add_max_pool},
                                   {"Mul", add_mul},
+                                  {"Neg", add_neg},
+                                  {"Pad", add_pad},
+                                  {"Pow", add_pow},
+                                  {"Reciprocal", add_function<reciprocal>},
+                                  {"ReduceL2", add_reduce_l2},
                                   {"ReduceMean", add_reduce_mean},
+                                  {"ReduceSum", add_reduce_sum},
                                   {"Relu", add_function<relu>},
+                                  {"Reshape", add_reshape},
                                   {"Sigmoid", add_sigmoid},
+                                  {"Slice", add_slice},
+                                  {"Softmax", add_softmax},
+                                  {"Split", add_split},
+                                  {"Sqrt", add_function<sqrt>},
                                   {"Squeeze", add_squeeze},
                                   {"Sub", add_sub},
+                                  {"Tanh", add_function<tanh>},
                                   {"Transpose", add_transpose},
                                   {"Unsqueeze", add_unsqueeze}};
 

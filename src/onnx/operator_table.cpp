@@ -34,6 +34,7 @@
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 #include "kernels/transpose/transpose.h"
+#include "kernels/variable/variable.h"
 
 namespace carillon {
 namespace {
@@ -423,6 +424,22 @@ std::string write_constant(OnnxWriter& writer, const ExportedOp& op) {
   return op.output.rank() == 4 ? to_channels_first(writer, y) : y;
 }
 
+/// The values, repeated for the batch of the model's input: other than a sum, a concatenation does not repeat them.
+std::string write_variable(OnnxWriter& writer, const ExportedOp& op) {
+  Tensor values = op.parameters.at(0);
+  Extents sample = op.output.extents();
+  sample.erase(sample.begin());
+  Extents one = sample;
+  one.insert(one.begin(), 1);
+  values.shape = Shape(one);
+  const std::string shape = writer.add("Shape", {op.network_input});
+  const std::string batch = writer.add(
+      "Slice", {shape, writer.constant(Extents{0}), writer.constant(Extents{1}), writer.constant(Extents{0})});
+  const std::string extents = writer.add("Concat", {batch, writer.constant(sample)}, {{"axis", std::int64_t{0}}});
+  const std::string y = writer.add("Expand", {writer.constant(values), extents});
+  return op.output.rank() == 4 ? to_channels_first(writer, y) : y;
+}
+
 /// A function that returns the name of the only output, as WriteOperators.
 template <auto write>
 std::vector<std::string> write_one(OnnxWriter& writer, const ExportedOp& op) {
@@ -472,6 +489,7 @@ constexpr Row table[] = {{&add_op, write_one<write_add>},
                          {&split_op, write_split},
                          {&reshape_op, write_one<write_reshape>},
                          {&transpose_op, write_one<write_transpose>},
+                         {&variable_op, write_one<write_variable>},
                          {&pad_op, write_one<write_pad>},
                          {&slice_op, write_one<write_slice>},
                          {&mean_op, write_one<write_mean>},

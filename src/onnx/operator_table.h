@@ -60,6 +60,7 @@ class OnnxWriter {
 /// An op of the network that is exported.
 struct ExportedOp {
   const Attributes& attributes;
+  std::string network_input;                ///< name of the model's input
   std::vector<std::string> inputs;          ///< names; the first op of a network gets the images, pixels from 0 to 255
   std::vector<Tensor> parameters, buffers;  ///< values, in host memory
   std::vector<Shape> input_shapes;          ///< of the inputs that are values

@@ -174,6 +174,7 @@ TEST(PadOp, RefusesOtherNumbers) {
   refuses({.before = {1}, .after = {1, 2}});
   refuses({.before = {1, 2, 3}, .after = {1, 2, 3}});
   refuses({.before = {-2, 0}, .after = {-1, 0}});
+  EXPECT_THROW(pad_axes({{5, 5, 1, -max_attribute}, {max_attribute * 8, max_attribute * 8}}), Error);
   const Value long_x = harness.input("long", {2, 2, 2, 2, 2, 2, 2, 2});
   const std::vector<std::int64_t> ones(7, 1);
   EXPECT_THROW(pad(harness.graph(), "op", long_x, {.before = ones, .after = ones}), Error);

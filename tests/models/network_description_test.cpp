@@ -135,7 +135,9 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"reshape", R"({})"},
       {"slice", R"({"axis":-1,"first":0,"count":1,"step":1})"},
       {"split", R"({"axis":-1})"},
-      {"transpose", R"({})"}};
+      {"transpose", R"({})"},
+      {"variable",
+       R"({"trains":true,"values":"constant","values.value":0.0,"values.number":-1,"values.dirac":false})"}};
   const std::map<std::string, Json, std::less<>> required{{"avg_pool", {{"window", 2}}},
                                                           {"constant", {{"values", {0.5}}}},
                                                           {"conv2d", {{"filters", 2}, {"kernel", 3}}},
@@ -146,7 +148,8 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
                                                           {"pad", {{"before", {1, 2, 3}}, {"after", {1, 2, 3}}}},
                                                           {"reshape", {{"extents", {3, -1}}}},
                                                           {"split", {{"sizes", {1, 2}}}},
-                                                          {"transpose", {{"axes", {0, 3, 1, 2}}}}};
+                                                          {"transpose", {{"axes", {0, 3, 1, 2}}}},
+                                                          {"variable", {{"shape", {3}}}}};
   const std::set<std::string_view> without_attributes{
       "add",        "erf",      "exp",        "first_token", "gelu",    "global_avg_pool",
       "hard_swish", "multiply", "reciprocal", "relu",        "sigmoid", "softmax",

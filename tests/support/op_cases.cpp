@@ -30,6 +30,7 @@
 #include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
 #include "kernels/transpose/transpose.h"
+#include "kernels/variable/variable.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/graph/passes.h"
 
@@ -306,6 +307,12 @@ std::vector<OpCase> elementwise_ops() {
                      const Value shift = constant(h.graph(), "shift", {.shape = {7, 1}, .values = {0.75f}});
                      const Value x = multiply(h.graph(), "product", h.input("x", {3, 7, 4}), scales);
                      return add(h.graph(), "sum", x, shift);
+                   }});
+  cases.push_back({.name = "Variables", .batch = 3, .rounds_once = false, .build = [](OpHarness& h) {
+                     const Value factors = variable(h.graph(), "factors", {.shape = {4}});
+                     const Value positions = variable(h.graph(), "positions", {.shape = {7, 4}});
+                     const Value x = multiply(h.graph(), "product", h.input("x", {3, 7, 4}), factors);
+                     return add(h.graph(), "sum", x, positions);
                    }});
   cases.push_back(
       {.name = "SharedVariables", .batch = 3, .integers = true, .rounds_once = false, .build = [](OpHarness& h) {
