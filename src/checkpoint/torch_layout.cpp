@@ -24,7 +24,9 @@ void for_each_value(const Extents& extents, const Move& move) {
   }
 }
 
-bool differs(const std::vector<std::int64_t>& shape) { return shape.size() == 2 || shape.size() == 4; }
+bool differs(std::string_view name, const std::vector<std::int64_t>& shape) {
+  return name.ends_with("/weights") && (shape.size() == 2 || shape.size() == 4);
+}
 
 Extents extents_of(const std::vector<std::int64_t>& shape, std::size_t count) {
   const std::size_t n = shape.size();
@@ -36,22 +38,22 @@ Extents extents_of(const std::vector<std::int64_t>& shape, std::size_t count) {
 
 }  // namespace
 
-std::vector<std::int64_t> torch_shape(const std::vector<std::int64_t>& shape) {
+std::vector<std::int64_t> torch_shape(std::string_view name, const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return shape;
   if (shape.size() == 4) return {shape[3], shape[2], shape[0], shape[1]};
-  if (shape.size() == 2) return {shape[1], shape[0]};
-  return shape;
+  return {shape[1], shape[0]};
 }
 
-std::vector<float> to_torch_layout(const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
-  if (!differs(shape)) return values;
+std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return values;
   std::vector<float> result(values.size());
   for_each_value(extents_of(shape, values.size()),
                  [&](std::size_t ours, std::size_t torchs) { result[torchs] = values[ours]; });
   return result;
 }
 
-std::vector<float> from_torch_layout(const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
-  if (!differs(shape)) return values;
+std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return values;
   std::vector<float> result(values.size());
   for_each_value(extents_of(shape, values.size()),
                  [&](std::size_t ours, std::size_t torchs) { result[ours] = values[torchs]; });

@@ -341,7 +341,11 @@ OnnxArray fold_where(const Folded& f) {
 // Shapes and parts
 
 OnnxArray fold_constant(const Folded& f) {
-  if (const onnx::Tensor* const tensor = f.node.tensor("value")) return *f.file.read(*tensor, f.node.output());
+  if (const onnx::Tensor* const tensor = f.node.tensor("value")) {
+    OnnxArray array = *f.file.read(*tensor, f.node.output());
+    array.name.clear();  // it is no initializer
+    return array;
+  }
   const auto floats = [](Extents shape, std::vector<float> values) {
     return OnnxArray{
         .shape = std::move(shape), .has_floats = true, .floats = std::move(values), .integers = {}, .name = {}};

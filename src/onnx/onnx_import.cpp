@@ -47,11 +47,12 @@ using Extents = std::vector<std::int64_t>;
 /// A value of the network with its shape in ONNX.
 struct Placed {
   Value value;
-  Extents shape;  ///< in ONNX; the first extent is batch_mark
-  /// For each axis of `shape`, the axis of `value`; -1: the extent is 1 and `value` lacks the axis.
+  Extents shape;  ///< in ONNX; the extent of the batch is batch_mark
+  /// For each axis of `shape`, the axis of `value`, 0 for the batch; -1: the extent is 1 and `value` lacks the axis.
   std::vector<int> axes;
 
   std::size_t rank() const { return shape.size(); }
+  bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
 };
 
 /// The axes of `placed` that its value has, in the order of the value.
@@ -174,6 +175,8 @@ class Importer {
   Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, ascending(placed.rank())); }
   /// The value with the axis `last` as the last one in memory.
   Placed with_last(const OnnxNode& node, const Placed& x, int last);
+  /// The value without an axis of extent 1.
+  Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
   /// The value with another shape in ONNX, whose first extent is the batch.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// A constant array as a value of `rank` axes, matched from the last one, in the order of memory `order`. It is
@@ -267,7 +270,23 @@ Placed Importer::with_last(const OnnxNode& node, const Placed& x, int last) {
   return placed(arranged(node, x, order), x.shape, order);
 }
 
+Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t axis) {
+  Placed y = x;
+  const int own = x.axes[axis];
+  y.shape.erase(y.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  y.axes.erase(y.axes.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (own < 0) return y;
+  Extents extents = graph_.shape(x.value).extents();
+  if (extents.size() == 2) refuse(node, "leaves no axis besides the batch, which is not supported");
+  extents.erase(extents.begin() + own);
+  extents.erase(extents.begin());
+  y.value = reshape(graph_, op_name(node), x.value, {.extents = extents});
+  for (int& other : y.axes) other -= other > own ? 1 : 0;
+  return y;
+}
+
 Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
+  if (!x.is_batch(0)) refuse(node, "reshapes a value whose first axis is not the batch, which is not supported");
   // Groups of neighbouring axes whose elements are those of a group of axes of the result. Axes of extent 1 belong to
   // no group.
   struct Group {
@@ -985,17 +1004,16 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
   if (!axes) importer.refuse(node, "does not keep the batch");
   for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x.rank())] = true;
-  if (reduces[0]) importer.refuse(node, "does not keep the batch");
   Graph& graph = importer.graph();
   std::vector<std::int64_t> own;  // the axes in memory
   count = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i) {
+  for (std::size_t i = 0; i < x.rank(); ++i) {
     if (!reduces[i]) continue;
+    if (x.is_batch(i)) importer.refuse(node, "does not keep the batch");
     count *= x.shape[i];
     if (x.axes[i] >= 0) own.push_back(x.axes[i]);
   }
   std::ranges::sort(own);
-  const std::vector<int> order = stored_order(x);
   if (own.size() + 1 == graph.shape(x.value).rank())
     importer.refuse(node, "keeps no axis besides the batch, which is not supported");
   if (!own.empty()) {
@@ -1079,11 +1097,11 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
   if (axes) {
     for (const std::int64_t axis : *axes) removes[importer.axis(node, axis, x.rank())] = true;
   }
-  Extents shape;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (!removes[i] || x.shape[i] != 1) shape.push_back(x.shape[i]);
+  Placed y = x;
+  for (std::size_t i = x.rank(); i-- > 0;) {
+    if (removes[i] && x.shape[i] == 1) y = importer.without_axis(node, y, i);
   }
-  importer.set_output(node, importer.reshaped(node, x, shape));
+  importer.set_output(node, std::move(y));
 }
 
 /// Pads with zeros or, for negative extents, crops: `before` and `after` for each ONNX axis.
@@ -1093,7 +1111,7 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
   bool is_stored = true, changes = false;
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (before[i] == 0 && after[i] == 0) continue;
-    if (i == 0) importer.refuse(node, "does not keep the batch");
+    if (x.is_batch(i)) importer.refuse(node, "does not keep the batch");
     changes = true;
     is_stored = is_stored && x.axes[i] >= 0;
   }
@@ -1101,8 +1119,8 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
   if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
   const std::size_t rank = importer.graph().shape(x.value).rank();
   PadParams params{.before = Extents(rank - 1, 0), .after = Extents(rank - 1, 0), .value = value};
-  for (std::size_t i = 1; i < x.rank(); ++i) {
-    if (x.axes[i] < 0) continue;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (x.axes[i] <= 0) continue;
     params.before[static_cast<std::size_t>(x.axes[i] - 1)] = before[i];
     params.after[static_cast<std::size_t>(x.axes[i] - 1)] = after[i];
     x.shape[i] += before[i] + after[i];
@@ -1148,7 +1166,7 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
     after[axis] = first + count - x.shape[axis];
     return padded(importer, node, x, before, after, 0.0f);
   }
-  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   Placed y = x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
   y.value = slice(importer.graph(), importer.op_name(node), y.value,
                   {.axis = y.axes[axis], .first = first, .count = count, .step = step});
@@ -1200,18 +1218,13 @@ void add_gather(Importer& importer, const OnnxNode& node) {
   }
   if (first < 0 || first + count > extent) importer.refuse(node, "reads an element that its input lacks");
   Placed y = part_of(importer, node, x, axis, first, count, 1);
-  if (indices->shape.empty()) {
-    Extents shape = y.shape;
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-    y = importer.reshaped(node, y, shape);
-  }
-  importer.set_output(node, std::move(y));
+  importer.set_output(node, indices->shape.empty() ? importer.without_axis(node, y, axis) : y);
 }
 
 void add_split(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), x.rank());
-  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   Extents sizes = importer.integers(node, 1, "split").value_or(Extents{});
   if (sizes.empty()) {
     const std::int64_t parts = node.integer("num_outputs", node.output_count()),
@@ -1234,7 +1247,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
 void add_concat(Importer& importer, const OnnxNode& node) {
   const Placed& first = importer.input(node);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), first.rank());
-  if (axis == 0) importer.refuse(node, "does not keep the batch");
+  if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : ascending(first.rank());
   std::vector<Value> values;
   Extents shape = first.shape;
@@ -1285,7 +1298,7 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
   for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, y.rank() + axes.size()));
   std::ranges::sort(places);
   for (const std::size_t place : places) {
-    if (place == 0 || place > y.rank()) importer.refuse(node, "does not keep the batch");
+    if (place > y.rank()) importer.refuse(node, "has an axis that its input lacks");
     y.shape.insert(y.shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     y.axes.insert(y.axes.begin() + static_cast<std::ptrdiff_t>(place), -1);
   }
@@ -1295,7 +1308,7 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
 void add_transpose(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const Extents order = node.integers("perm");
-  if (order.size() != x.rank() || order[0] != 0) importer.refuse(node, "does not keep the batch");
+  if (order.size() != x.rank()) importer.refuse(node, "has another number of axes than its input");
   Placed y{x.value, {}, {}};
   for (const std::int64_t axis : order) {
     const std::size_t from = importer.axis(node, axis, x.rank());
@@ -1341,9 +1354,10 @@ void add_binary(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, Importer::placed(y, both.shape, both.order));
 }
 
-/// The only number of a constant; nullopt: it has several elements.
+/// The only number of a constant; nullopt: it has several elements, or it is an array of the file, which is trained.
 std::optional<float> single(const OnnxConstant& constant) {
-  if (constant == nullptr || !constant->has_floats || constant->floats.size() != 1) return std::nullopt;
+  const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
+  if (!is_number || !constant->name.empty()) return std::nullopt;
   return constant->floats[0];
 }
 
@@ -1539,6 +1553,22 @@ const Operator* operator_of(std::string_view type) {
   return found == std::end(operators) ? nullptr : found;
 }
 
+/// As Importer::run. A file that cannot be used for images of other sizes than its own is not damaged.
+Value run_for_images(const Source& source, const NetworkSettings& settings, Importer& importer) {
+  const Extents& shape = source.file.input_shape();
+  const auto differs = [&](std::size_t axis, std::int64_t extent) {
+    return axis < shape.size() && shape[axis] > 0 && shape[axis] != extent;
+  };
+  try {
+    return importer.run();
+  } catch (const Error& error) {
+    const bool has_own_size = differs(2, settings.image.height) || differs(3, settings.image.width);
+    if (error.code() != ExitCode::data || !has_own_size) throw;
+    fail(ExitCode::usage, "{} (the file is for images of {}x{}: --image-size {})", error.what(), shape[2], shape[3],
+         shape[2]);
+  }
+}
+
 }  // namespace
 
 bool is_onnx_file(const std::string& name) { return name.ends_with(".onnx"); }
@@ -1551,7 +1581,7 @@ MakeNetwork onnx_network(const std::filesystem::path& path, const OnnxOptions& o
     std::vector<std::string> notes;
     Network network = make_network(source->file.path().stem().string(), settings, [&](Graph& graph) {
       Importer importer(*source, settings, graph);
-      const Value output = importer.run();
+      const Value output = run_for_images(*source, settings, importer);
       given = importer.given();
       names = importer.original_names();
       notes = importer.notes();

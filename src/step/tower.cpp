@@ -175,6 +175,12 @@ void Tower::initialize(std::uint64_t seed, const std::vector<GivenValues>& given
   for (std::size_t i = 0; i < specs.size(); ++i) {
     upload_floats(device_, initial_values(specs[i], seed), parameters().value(static_cast<int>(i)));
   }
+  replace(given);
+}
+
+void Tower::replace(const std::vector<GivenValues>& given) {
+  check_may_write_slots();
+  const std::vector<ParameterSpec>& specs = parameters().specs();
   for (const GivenValues& own : given) {
     const auto buffer = std::ranges::find(buffers_.specs(), own.variable, &BufferSpec::name);
     if (buffer != buffers_.specs().end()) {

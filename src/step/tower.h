@@ -59,13 +59,15 @@ class Tower {
   Tower& operator=(const Tower&) = delete;
   ~Tower();
 
-  // Before the first step, call one of these three on rank 0, then broadcast_from_first on all ranks. Not after a step:
+  // Before the first step, call one of the functions up to initialize_from on rank 0, then broadcast_from_first on all ranks. Not after a step:
   // other ranks may still read this rank's values. Errors: failed (called on a rank other than 0, unless the ranks
   // replicate the slots).
   /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values, and buffers
   /// those or `given` values. Errors: failed (`given` names an unknown variable or buffer, or has another number of
   /// elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
+  /// Replaces the values of some variables and buffers. Slots get their initial values. Errors: as initialize.
+  void replace(const std::vector<GivenValues>& given);
   /// Loads all arrays of a checkpoint: variables, slots, buffers and their slow copies. Errors: data (a checkpoint of
   /// another network or optimiser; the message names the file and the array that is missing, unknown or of another
   /// shape).

@@ -202,7 +202,7 @@ TEST(NetworkWith, IsTheNetworkOfTheArrays) {
     std::vector<TorchArray> arrays;
     const auto add_arrays = [&](const auto& specs) {
       for (const auto& spec : specs) {
-        arrays.push_back({network.torch_names.at(spec.name), torch_shape(spec.shape.extents())});
+        arrays.push_back({network.torch_names.at(spec.name), torch_shape(spec.name, spec.shape.extents())});
       }
     };
     add_arrays(graph.parameters());

@@ -18,6 +18,7 @@
 #include "src/cli/options/picture_options.h"
 #include "src/core/text.h"
 #include "src/device/cuda_backend.h"
+#include "src/onnx/onnx_import.h"
 #include "src/report/console.h"
 #include "src/report/metrics.h"
 #include "src/train/checkpointing/run_checkpoints.h"
@@ -225,7 +226,8 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
                           .preprocessing = given_preprocessing_});
 }
 
-std::vector<std::string> PictureTraining::initial_weights() const {
+std::vector<std::string> PictureTraining::initial_weights(const TrainingPlan& plan) const {
+  if (is_onnx_file(plan.network)) return {"--model", plan.network};
   if (!given_network_) return {};
   const Network network = network_of({*given_network_, fine_tuning_sizes().front()});
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
@@ -343,7 +345,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const double epochs =
       static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
   const bool is_counted = length.seconds == 0.0 || length.expected == length.steps;
-  say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times", candidate.network,
+  say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times",
+                  is_onnx_file(candidate.network) ? fs::path(candidate.network).stem().string() : candidate.network,
                   candidate.image_size, candidate.image_size, is_counted ? "" : "about ", length.expected,
                   choice.batch_size, epochs));
   if (epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
@@ -377,7 +380,7 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
                                  "--data",      records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
   if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
-  words = joined(words, initial_weights());
+  words = joined(words, initial_weights(plan));
   return launch(plan).command("image_train", joined(words, request_.passed));
 }
 

@@ -103,9 +103,9 @@ class PictureTraining {
   std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
-  /// The options with which image_train begins with the weights of --from; empty without --from. plan.cfg does not
-  /// contain them, because its format does not allow every path.
-  std::vector<std::string> initial_weights() const;
+  /// The options with which image_train begins with the weights of --from; empty without --from. An ONNX file is also
+  /// the network. plan.cfg does not contain them, because its format does not allow every path.
+  std::vector<std::string> initial_weights(const TrainingPlan& plan) const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
   /// Checks that the plan is for these pictures, and updates it if they have moved. Errors: usage.

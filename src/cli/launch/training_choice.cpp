@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
@@ -15,6 +16,7 @@
 #include "src/cli/launch/resolve_training.h"
 #include "src/cli/launch/saved_network.h"
 #include "src/cli/options/picture_options.h"
+#include "src/onnx/onnx_import.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/torch_weights.h"
 
@@ -144,6 +146,10 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors) {
   return ranks;
 }
 
+/// With at most this many pictures per step, batch norms keep the statistics of the weights that a training starts
+/// from.
+constexpr std::int64_t most_frozen = 32;
+
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
   std::string lines;
   const auto set = [&lines](std::string_view name, const auto& value) {
@@ -153,7 +159,8 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     if (choice.target == TargetKind::class_index) set("label-smoothing", amount);
   };
   const auto batch = static_cast<double>(choice.batch_size);
-  set("model", choice.candidate.network);
+  // A config file cannot hold every path.
+  if (!is_onnx_file(choice.candidate.network)) set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
   set("eval-image-size", choice.eval_image_size);
   set("global-batch", choice.batch_size);
@@ -168,6 +175,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   } else if (has_op(network_of(choice.candidate), attention_op)) {
     set("preprocessing", "inception");
   }
+  if (choice.fine_tunes && choice.target == TargetKind::class_index) set("fit-head", true);
   if (has_layer_norms(choice.candidate)) {
     set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
     if (choice.fine_tunes) set("layer-decay", 0.75);
@@ -178,6 +186,8 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   } else if (choice.fine_tunes) {
     set("learning-rate", 0.02 * batch / 256.0);
     set("momentum", 0.9);
+    if (choice.batch_size <= most_frozen && has_op(network_of(choice.candidate), batch_norm_op))
+      set("freeze-batch-norm", true);
     set("regularization", 0.0001);
     smooth_labels(0.1);
   } else if (has_only_shifts(choice.candidate)) {
@@ -234,7 +244,10 @@ std::string network_in(const std::string& file) {
 
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model) {
   std::string network, preprocessing;
-  if (is_weight_file(from)) {
+  if (is_onnx_file(from)) {
+    network = std::filesystem::absolute(from).string();
+    onnx_network(network);  // finds faults before the pictures are converted
+  } else if (is_weight_file(from)) {
     network = network_in(from);
   } else {
     const LoadedCheckpoint loaded = find_checkpoint(from, print_warning);

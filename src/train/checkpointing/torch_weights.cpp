@@ -144,7 +144,7 @@ std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arra
   add_network(graph, network);
   std::map<std::string, std::vector<std::int64_t>> shapes;  // by PyTorch's name
   const auto add_shapes = [&](const auto& specs) {
-    for (const auto& spec : specs) shapes[torch_name(network, spec.name)] = torch_shape(spec.shape.extents());
+    for (const auto& spec : specs) shapes[torch_name(network, spec.name)] = torch_shape(spec.name, spec.shape.extents());
   };
   add_shapes(graph.parameters());
   add_shapes(graph.buffers());
@@ -246,15 +246,15 @@ CheckpointState read_weight_file(const std::filesystem::path& path, const Networ
           {*array.name, array.shape, resized_positions(finite_values(file, entry, path), entry.shape, array.shape)});
       continue;
     }
-    if (entry.shape != torch_shape(array.shape)) {
+    if (entry.shape != torch_shape(*array.name, array.shape)) {
       const std::string layer = last_layer(variables);
       const bool is_of_output = array.name->starts_with(layer + "/");
       const std::string hint = is_of_output ? fmt::format(" (for other classes: --init-exclude '{}/*')", layer) : "";
       fail(ExitCode::data, "{}: '{}' is {}, and that of {} is {}{}", path.string(), entry.name, shape_text(entry.shape),
-           model, shape_text(torch_shape(array.shape)), hint);
+           model, shape_text(torch_shape(*array.name, array.shape)), hint);
     }
     array.group->push_back(
-        {*array.name, array.shape, from_torch_layout(finite_values(file, entry, path), array.shape)});
+        {*array.name, array.shape, from_torch_layout(*array.name, finite_values(file, entry, path), array.shape)});
   }
   for (const auto& [name, array] : wanted) {
     if (matches_any(excluded, *array.name)) continue;
@@ -272,7 +272,7 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
   for (const auto* const group : {&variables, &buffers}) {
     for (const NamedArray& array : *group) {
       arrays.push_back(
-          {torch_name(network, array.name), torch_shape(array.shape), to_torch_layout(array.values, array.shape)});
+          {torch_name(network, array.name), torch_shape(array.name, array.shape), to_torch_layout(array.name, array.values, array.shape)});
     }
   }
   return arrays;

@@ -16,6 +16,7 @@
 #include "src/train/control/agreement.h"
 #include "src/train/diagnosis/replay.h"
 #include "src/train/diagnosis/replicas.h"
+#include "src/train/loop/head_fit.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -59,6 +60,7 @@ ExitCode Trainer::run() {
     pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace);
     options_.optimizer.max_steps = pace_->point().last_step;
   }
+  if (options_.checkpoint.fit_head && !position_.resumed && options_.optimizer.trains()) fit_last_layer();
   if (position_.resumed) {
     const ResumedRun resumed{options_, start, eval_dataset_.has_value(), score_, *checkpoints_, *tower_, mpi_};
     if (const std::optional<EndCause> end = end_of_resumed(resumed, patience_)) {
@@ -154,6 +156,18 @@ void Trainer::report_skipped() {
   if (mpi_.rank() != 0 || count[0] == 0) return;
   print_warning(fmt::format("{} {} skipped, each counted by every rank that read it",
                             count_text(count[0], "damaged record"), count[0] == 1 ? "was" : "were"));
+}
+
+void Trainer::fit_last_layer() {
+  enter(Phase::evaluation);
+  const Dataset records = open_records(options_.data.files, options_.data.record_form, RecordUse::evaluation,
+                                       {.image_key = options_.data.image_key,
+                                        .target_key = options_.data.label_key,
+                                        .cache = options_.data.cache,
+                                        .heartbeat = [this] { stall_detector_.heartbeat(); }},
+                                       mpi_);
+  fit_head(network_for_images(options_, records.image_shape(), found_), options_, records, *tower_, mpi_, device_,
+           decode_threads(), [this] { stall_detector_.heartbeat(); });
 }
 
 void Trainer::open_data() {

@@ -58,6 +58,8 @@ class Trainer {
   void count_epochs();
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
+  /// --fit-head. Collective.
+  void fit_last_layer();
   /// Whether an evaluation has ended the run.
   bool ends_early() const { return has_reached_ || patience_.is_over(); }
   /// run_from_position(). As run_from_position(). If only this rank has an error, saves the last completed step and

@@ -219,6 +219,7 @@ struct CheckpointOptions {
   bool fresh = false;                           ///< remove checkpoints and logs from train_dir first
   std::string init_from;                        ///< checkpoint or train directory with initial variables; empty: none
   std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not read from init_from
+  bool fit_head = false;                        ///< first fit the last layer to the outputs of the others
   std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
   std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
   std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all

@@ -1,0 +1,244 @@
+#include "src/train/loop/head_fit.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "carillon/core/error.h"
+#include "kernels/dense/dense.h"
+#include "src/train/evaluation/evaluator.h"
+#include "src/train/loop/training_setup.h"
+
+namespace carillon {
+namespace {
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Vector = Eigen::VectorXd;
+
+constexpr double penalty = 0.01;  ///< factor of the L2 penalty: half the sum of squared weights
+constexpr int most_steps = 100, memory = 8;
+constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< of the features, on every rank
+
+/// The objective of a linear classifier of standardised features, with its gradient.
+class Objective {
+ public:
+  Objective(Matrix features, std::span<const std::int32_t> labels, std::int64_t classes)
+      : features_(std::move(features)), labels_(labels), classes_(classes) {}
+
+  /// `at`: weights [features, classes], then biases. Sets the gradient.
+  double value(const Vector& at, Vector& gradient) {
+    const Eigen::Index count = features_.rows(), width = features_.cols();
+    const Matrix weights = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
+                               at.data(), width, classes_)
+                               .cast<float>();
+    Matrix logits = features_ * weights;
+    logits.rowwise() += at.tail(classes_).cast<float>().transpose();
+    double loss = 0.0;
+    correct_ = 0;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      auto row = logits.row(i);
+      Eigen::Index predicted = 0;
+      const float largest = row.maxCoeff(&predicted);
+      const Eigen::Index label = labels_[static_cast<std::size_t>(i)];
+      correct_ += predicted == label ? 1 : 0;
+      const float of_label = row[label];
+      row = (row.array() - largest).exp();
+      const float sum = row.sum();
+      loss += std::log(static_cast<double>(sum)) + largest - of_label;
+      row /= sum;
+      row[label] -= 1.0f;  // now the gradient of the logits, times count
+    }
+    const double scale = 1.0 / static_cast<double>(count);
+    const Matrix of_weights = features_.transpose() * logits;
+    gradient.resize(at.size());
+    Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
+        gradient.data(), width, classes_) = of_weights.cast<double>() * scale;
+    gradient.tail(classes_) = logits.cast<double>().colwise().sum().transpose() * scale;
+    const auto own = at.head(width * classes_);
+    gradient.head(width * classes_) += penalty * own;
+    return loss * scale + 0.5 * penalty * own.squaredNorm();
+  }
+
+  /// At the last value.
+  double accuracy() const { return static_cast<double>(correct_) / static_cast<double>(features_.rows()); }
+
+ private:
+  Matrix features_;
+  std::span<const std::int32_t> labels_;
+  std::int64_t classes_;
+  Eigen::Index correct_ = 0;
+};
+
+/// Limited-memory BFGS with a backtracking line search. `at`: start and result.
+void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat) {
+  std::deque<std::pair<Vector, Vector>> pairs;  // changes of the point and of the gradient
+  Vector gradient;
+  double value = objective.value(at, gradient);
+  for (int step = 0; step < most_steps && gradient.norm() > 1e-5; ++step) {
+    heartbeat();
+    Vector direction = gradient;
+    std::vector<double> factors;
+    for (auto pair = pairs.rbegin(); pair != pairs.rend(); ++pair) {
+      factors.push_back(pair->first.dot(direction) / pair->first.dot(pair->second));
+      direction -= factors.back() * pair->second;
+    }
+    if (!pairs.empty()) {
+      const auto& [change, of_gradient] = pairs.back();
+      direction *= change.dot(of_gradient) / of_gradient.squaredNorm();
+    }
+    for (const auto& [change, of_gradient] : pairs) {
+      direction += (factors.back() - of_gradient.dot(direction) / change.dot(of_gradient)) * change;
+      factors.pop_back();
+    }
+    const double slope = -direction.dot(gradient);
+    double length = pairs.empty() ? 1.0 / std::max(1.0, gradient.norm()) : 1.0;
+    Vector next, next_gradient;
+    double next_value = 0.0;
+    bool is_lower = false;
+    for (int halved = 0; halved < 20 && !is_lower; ++halved, length *= 0.5) {
+      next = at - length * direction;
+      next_value = objective.value(next, next_gradient);
+      is_lower = next_value <= value + 1e-4 * length * slope;
+    }
+    if (!is_lower) break;  // at the limit of float32
+    Vector change = next - at, of_gradient = next_gradient - gradient;
+    if (change.dot(of_gradient) > 1e-12) pairs.emplace_back(std::move(change), std::move(of_gradient));
+    if (pairs.size() > memory) pairs.pop_front();
+    const bool has_ended = value - next_value < 1e-6 * std::abs(value);
+    at = next;
+    gradient = next_gradient;
+    value = next_value;
+    if (has_ended) break;
+  }
+  objective.value(at, gradient);  // sets the accuracy
+}
+
+/// Collects the outputs and labels of all records.
+class Collector final : public Metric {
+ public:
+  explicit Collector(std::int64_t width) : width_(static_cast<std::size_t>(width)) {}
+
+  void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
+    features_.insert(features_.end(), outputs.begin(), outputs.end());
+    const std::size_t first = labels_.size();
+    labels_.resize(first + targets.size() / sizeof(std::int32_t));
+    std::memcpy(labels_.data() + first, targets.data(), targets.size());
+  }
+  std::string contents() const override {
+    std::string bytes(reinterpret_cast<const char*>(labels_.data()), labels_.size() * sizeof(std::int32_t));
+    return bytes.append(reinterpret_cast<const char*>(features_.data()), features_.size() * sizeof(float));
+  }
+  void merge(std::string_view contents) override {
+    const std::size_t sample = sizeof(std::int32_t) + width_ * sizeof(float), count = contents.size() / sample;
+    check(contents.size() == count * sample, "features of another network");
+    const std::size_t first_label = labels_.size(), first_feature = features_.size();
+    labels_.resize(first_label + count);
+    features_.resize(first_feature + count * width_);
+    std::memcpy(labels_.data() + first_label, contents.data(), count * sizeof(std::int32_t));
+    std::memcpy(features_.data() + first_feature, contents.data() + count * sizeof(std::int32_t),
+                count * width_ * sizeof(float));
+  }
+  std::vector<Score> scores() const override { return {}; }
+  std::string text() const override { return ""; }
+
+  const std::vector<float>& features() const { return features_; }
+  const std::vector<std::int32_t>& labels() const { return labels_; }
+
+ private:
+  std::size_t width_;
+  std::vector<float> features_;
+  std::vector<std::int32_t> labels_;
+};
+
+/// The network up to the input of its last op.
+Network without_head(const Network& network) {
+  Network features = network;
+  features.output = features.ops.back().inputs.front();
+  features.ops.pop_back();
+  std::erase_if(features.frozen_variables, [](const std::string&) { return true; });
+  return features;
+}
+
+}  // namespace
+
+LinearClassifier fit_classifier(std::span<const float> features, std::int64_t feature_count,
+                                std::span<const std::int32_t> labels, std::int64_t classes,
+                                const std::function<void()>& heartbeat) {
+  const auto count = static_cast<Eigen::Index>(labels.size());
+  Matrix x = Eigen::Map<const Matrix>(features.data(), count, feature_count);
+  const Eigen::RowVectorXf mean = x.colwise().mean();
+  x.rowwise() -= mean;
+  Eigen::RowVectorXf deviation = (x.array().square().colwise().sum() / static_cast<float>(count)).sqrt();
+  for (float& one : deviation) one = std::max(one, 1e-6f);
+  // One factor for all features keeps their ratios, which carry information.
+  const float factor = 1.0f / std::sqrt(deviation.array().square().mean());
+  x *= factor;
+  Objective objective(std::move(x), labels, classes);
+  Vector at = Vector::Zero(feature_count * classes + classes);
+  minimize(objective, at, heartbeat);
+  LinearClassifier fitted{.weights = std::vector<float>(static_cast<std::size_t>(feature_count * classes)),
+                          .biases = std::vector<float>(static_cast<std::size_t>(classes)),
+                          .accuracy = objective.accuracy()};
+  std::vector<double> biases(fitted.biases.size());
+  for (std::size_t c = 0; c < biases.size(); ++c)
+    biases[c] = at[feature_count * classes + static_cast<Eigen::Index>(c)];
+  for (std::size_t i = 0; i < fitted.weights.size(); ++i) {
+    const double weight = at[static_cast<Eigen::Index>(i)] * static_cast<double>(factor);
+    fitted.weights[i] = static_cast<float>(weight);
+    biases[i % biases.size()] -= weight * mean[static_cast<Eigen::Index>(i / biases.size())];
+  }
+  std::ranges::transform(biases, fitted.biases.begin(), [](double value) { return static_cast<float>(value); });
+  return fitted;
+}
+
+void fit_head(const Network& network, const TrainOptions& options, const Dataset& records, Tower& tower, const Mpi& mpi,
+              Device& device, int decode_threads, const std::function<void()>& heartbeat) {
+  const auto started = std::chrono::steady_clock::now();
+  const OpDescription& head = network.ops.back();
+  const bool is_dense = head.type == &dense_op && head.name == network.output &&
+                        params_of<DenseParams>(head.attributes).biases && !head.inputs.empty();
+  const Network features = is_dense ? without_head(network) : network;
+  const auto note = [&](const std::string& line) {
+    if (mpi.rank() == 0) print_text(STDOUT_FILENO, line + "\n");
+  };
+  const Graph graph = build_network(features, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
+  const std::int64_t width = graph.shape({graph.nodes().back().outputs.front()}).elements_per_sample();
+  if (!is_dense || records.size() * static_cast<std::size_t>(width) * sizeof(float) > most_bytes) {
+    return note(is_dense ? "--fit-head has no effect: too many records"
+                         : "--fit-head has no effect: the last op is no dense layer");
+  }
+  EvaluatorSettings settings = evaluator_settings(options, device.kind(), part_of(records, mpi), decode_threads);
+  settings.test_time_augmentation = false;
+  Evaluator evaluator(features, settings, device);
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    LoadedCheckpoint values{options.checkpoint.train_dir, {}};
+    values.state.model = network.name;
+    tower.save(values.state);
+    const auto is_of_head = [&](const NamedArray& array) { return array.name.starts_with(head.name + "/"); };
+    std::erase_if(values.state.variables, is_of_head);
+    evaluator.load(values, TrainedValues::variables);
+  });
+  evaluator.broadcast_from_first(mpi);
+  const std::unique_ptr<Metric> collected =
+      evaluator.evaluate([&] { return std::make_unique<Collector>(width); }, records, mpi, heartbeat);
+  const auto& all = dynamic_cast<const Collector&>(*collected);
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    const LinearClassifier fitted =
+        fit_classifier(all.features(), width, all.labels(), options.task.value.outputs, heartbeat);
+    tower.replace({{head.name + "/weights", fitted.weights}, {head.name + "/biases", fitted.biases}});
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started;
+    print_text(STDOUT_FILENO, fmt::format("fitted the layer {} in {:.1f} s: accuracy {:.3f} on {} training records\n",
+                                          head.name, spent.count(), fitted.accuracy, records.size()));
+  });
+  tower.broadcast_from_first();
+}
+
+}  // namespace carillon

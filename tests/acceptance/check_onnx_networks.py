@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Compares networks of timm that are imported from ONNX files with PyTorch: logits, and the gradients of one step.
+
+  tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
+
+Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
+`image_train --model FILE.onnx`, and prints a row: result, largest error of the logits relative to the largest logit, and
+error of the gradients relative to their norm, both against PyTorch in float64. If roundings decide a ReLU, gradients differ
+by more: each network is tried with up to three sets of weights, and the row names the error of PyTorch's own gradients in
+float32. Exits with 1 if fewer than 90 % of the
+networks agree within 1e-4 and 1e-3.
+"""
+
+import argparse
+import contextlib
+import copy
+import io
+import pathlib
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import onnxruntime
+import safetensors.numpy
+import timm
+import torch
+from PIL import Image
+
+# Name and image size. Sizes are the smallest at which the network has its usual form.
+NETWORKS = {
+    "alexnet_like": None,
+    "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 64,
+    "coatnet_nano_rw_224": 224, "convformer_s18": 64, "convit_tiny": 224, "convmixer_768_32": 64, "convnext_atto": 64,
+    "convnext_tiny": 64, "convnextv2_atto": 64, "cspdarknet53": 64, "cspresnet50": 64, "cspresnext50": 64, "darknet53": 64,
+    "davit_tiny": 64, "deit3_small_patch16_224": 224, "deit_tiny_patch16_224": 224, "densenet121": 64, "dla34": 64,
+    "dm_nfnet_f0": 64, "dpn48b": 64, "eca_nfnet_l0": 64, "ecaresnet26t": 64, "edgenext_xx_small": 64,
+    "efficientformer_l1": 224, "efficientformerv2_s0": 224, "efficientnet_b0": 64, "efficientnet_lite0": 64,
+    "efficientnetv2_rw_t": 64, "efficientvit_b0": 64, "ese_vovnet19b_dw": 64, "fastvit_t8": 64, "fbnetc_100": 64,
+    "fbnetv3_b": 64, "focalnet_tiny_srf": 64, "gc_efficientnetv2_rw_t": 64, "gcresnet33ts": 64, "gernet_s": 64,
+    "ghostnet_100": 64, "gmlp_s16_224": 224, "halonet26t": 256, "hardcorenas_a": 64, "hgnet_tiny": 64, "hrnet_w18_small": 64,
+    "inception_resnet_v2": 96, "inception_v3": 96, "inception_v4": 96, "lambda_resnet26t": 128, "lcnet_050": 64,
+    "legacy_senet154": 64, "levit_128s": 224, "mambaout_femto": 64, "maxvit_rmlp_pico_rw_256": 256, "mixer_s32_224": 224,
+    "mixnet_s": 64, "mnasnet_100": 64, "mobilenetv2_100": 64, "mobilenetv3_large_100": 64, "mobilenetv4_conv_small": 64,
+    "mobileone_s0": 64, "mobilevit_xxs": 64, "mobilevitv2_050": 64, "mvitv2_tiny": 224, "nasnetalarge": 96,
+    "nest_tiny": 224, "nfnet_l0": 64, "pit_ti_224": 224, "pnasnet5large": 96, "poolformer_s12": 64, "pvt_v2_b0": 64,
+    "regnetx_002": 64, "regnety_002": 64, "repvgg_a0": 64, "repvit_m0_9": 64, "res2net50_26w_4s": 64, "resmlp_12_224": 224,
+    "resnest14d": 64, "resnet18": 64, "resnet50": 64, "resnet50d": 64, "resnetv2_50": 64, "resnext50_32x4d": 64,
+    "rexnet_100": 64, "sebotnet33ts_256": 256, "selecsls42": 64, "seresnet50": 64, "skresnet18": 64, "spnasnet_100": 64,
+    "swin_tiny_patch4_window7_224": 224, "swinv2_tiny_window8_256": 256, "tf_efficientnet_b0": 64,
+    "tf_efficientnetv2_b0": 64, "tinynet_e": 64, "tiny_vit_5m_224": 224, "tnt_s_legacy_patch16_224": 224, "twins_svt_small": 64,
+    "vgg11": 224, "vgg11_bn": 224, "visformer_tiny": 224, "vit_small_patch16_224": 224, "vovnet39a": 64, "wide_resnet50_2": 64,
+    "xception": 96, "xception41": 96, "xcit_nano_12_p16_224": 224, "xcit_tiny_12_p8_224": 64,
+}  # fmt: skip
+NETWORKS.pop("alexnet_like")
+CLASSES = BATCH = 4
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    return done.stdout
+
+
+def records(programs, work, size):
+    """Records of noise, and the pictures as [batch, 3, size, size] from 0 to 1, in the records' order."""
+    folder, data = work / f"pictures-{size}", work / f"records-{size}"
+    generator = np.random.default_rng(size)
+    images = generator.integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
+    if not data.exists():
+        lines = []
+        for i, image in enumerate(images):
+            path = folder / f"{i % CLASSES}" / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(path)
+            lines.append(f"{path.relative_to(folder)} {i % CLASSES}")
+        (folder / "list.txt").write_text("\n".join(lines) + "\n")
+        run(programs / "tfrecord_convert", "images", "--input", folder / "list.txt", "--output", data)
+    # The converter shuffles: find each picture in the records by its bytes.
+    content = (data / "train-00000-of-00001.tfrecord").read_bytes()
+    order = sorted(range(BATCH), key=lambda i: content.find((folder / f"{i % CLASSES}" / f"{i}.png").read_bytes()))
+    labels = torch.tensor(order)
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    pixels = (images[order] / 255.0 - mean) / deviation
+    return data / "train-*", images[order], torch.tensor(pixels.transpose(0, 3, 1, 2).copy()), labels
+
+
+def export(model, path, size, dynamo):
+    sample = torch.randn(2, 3, size, size)
+    model.train()
+    torch.onnx.export(
+        model, (sample,), path, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=dynamo,
+        opset_version=17, input_names=["image"], output_names=["logits"], dynamic_axes={"image": {0: "batch"}},
+    )  # fmt: skip
+
+
+def arrays_of(programs, run_folder, path):
+    run(programs / "carillon", "export", run_folder, "--safetensors", path)
+    return {name: array.astype(np.float64) for name, array in safetensors.numpy.load_file(path).items()}
+
+
+def gradients_of(model, pixels, labels):
+    model = copy.deepcopy(model).train()  # a step changes the running statistics
+    torch.nn.functional.cross_entropy(model(pixels), labels).backward()
+    return {
+        name: (torch.zeros_like(values) if values.grad is None else values.grad).double().numpy()
+        for name, values in model.named_parameters()
+    }
+
+
+def distance(found, exact):
+    """Of the gradients in `found`, relative to their norm."""
+    squares = sum(np.square(found[name] - exact[name]).sum() for name in found)
+    return np.sqrt(squares / sum(np.square(exact[name]).sum() for name in found))
+
+
+def compare(programs, work, name, size, dynamo):
+    """Of three sets of weights, that whose gradients agree best: in one set, rarely in all, roundings decide a ReLU."""
+    best = None
+    for seed in range(3):
+        found = compare_weights(programs, work, name, size, dynamo, seed)
+        if best is None or found[1] < best[1]:
+            best = found
+        if best[1] < 1e-3 or found[3]:
+            break
+    return best
+
+
+def compare_weights(programs, work, name, size, dynamo, seed):
+    torch.manual_seed(seed)
+    extra = {"img_size": size} if size < 224 and name.startswith(("vit", "deit", "xcit")) else {}
+    model = timm.create_model(name, num_classes=CLASSES, **extra)
+    for module in model.modules():  # other scales and statistics than 1 and 0
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
+            torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
+    path, state = work / f"{name}.{seed}.onnx", work / f"{name}.{seed}.pt"
+    if path.exists() and state.exists():  # the export changes the running statistics
+        model.load_state_dict(torch.load(state))
+    else:
+        with contextlib.redirect_stdout(io.StringIO()):
+            export(model, path, size, dynamo)
+        torch.save(model.state_dict(), state)
+    data, images, pixels, labels = records(programs, work, size)
+    options = [
+        "--model", path, "--image-size", size, "--classes", CLASSES, "--data", data, "--global-batch", BATCH, "--shuffle", "false",
+        "--distort", "false", "--fit", "squash", "--optimizer", "sgd", "--schedule", "constant", "--learning-rate", 1, "--regularization", 0,
+        "--device", "cpu", "--precision", "fp32", "--fresh", "--summary-every", 0,
+    ]  # fmt: skip
+    before, after = work / f"{name}-0", work / f"{name}-1"
+    run(programs / "image_train", *options, "--train-dir", before, "--max-steps", 0)
+    run(programs / "image_train", *options, "--train-dir", after, "--max-steps", 1)
+    own = gradients_of(model, pixels.float(), labels)
+    model = model.double()
+    model.eval()
+    with torch.no_grad():
+        expected = model(pixels).numpy()
+    run(programs / "carillon", "export", before, "--onnx", work / f"{name}-back.onnx")
+    session = onnxruntime.InferenceSession(str(work / f"{name}-back.onnx"))
+    logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
+    error = np.abs(logits - expected).max() / np.abs(expected).max()
+    exact = gradients_of(model, pixels, labels)
+    first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))
+    missing = [parameter for parameter in exact if parameter not in first]
+    found = {
+        parameter: first[parameter].reshape(gradient.shape) - second[parameter].reshape(gradient.shape)
+        for parameter, gradient in exact.items()
+        if parameter in first
+    }
+    for folder in (before, after):
+        subprocess.run(["rm", "-rf", folder], check=False)
+    return error, distance(found, exact), distance(own, exact), missing
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of the programs")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/onnx-networks"))
+    parser.add_argument("--markdown", type=pathlib.Path, help="file for the table")
+    parser.add_argument("--dynamo", action="store_true", help="the exporter of torch.export in place of TorchScript's")
+    parser.add_argument("models", nargs="*", help="names; default: all of the list")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    options.work.mkdir(parents=True, exist_ok=True)
+    programs = options.bin.resolve()
+    rows, exported = [], 0
+    for name in options.models or NETWORKS:
+        try:
+            error, gradient, of_torch, missing = compare(programs, options.work, name, NETWORKS.get(name, 64), options.dynamo)
+            agrees = error < 1e-4 and gradient < max(1e-3, 2 * of_torch) and not missing
+            rounding = f"PyTorch's float32: {of_torch:.1e}" if gradient >= 1e-3 else ""
+            rows.append((name, "equal" if agrees else "differs", f"{error:.1e}", f"{gradient:.1e}", " ".join(missing[:3]) or rounding))
+            exported += 1
+        except RuntimeError as failure:
+            is_ours = (options.work / f"{name}.0.onnx").exists()
+            exported += is_ours
+            rows.append((name, "refused" if is_ours else "not exported", "", "", str(failure).split("cannot be trained: ")[-1][:200]))
+        except Exception as failure:  # an error of PyTorch's exporter, or a network that this version of timm lacks
+            rows.append((name, "not exported", "", "", f"{type(failure).__name__}: {failure}".splitlines()[0][:120]))
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(rows[-1], (32, 12, 8, 8, 0))), flush=True)
+    equal = sum(row[1] == "equal" for row in rows)
+    print(f"{equal} of {exported} exported networks are equal")
+    if options.markdown:
+        lines = ["| network | result | logits | gradients | reason |", "|---|---|---|---|---|"]
+        options.markdown.write_text("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n")
+    sys.exit(equal < 0.9 * exported)
+
+
+if __name__ == "__main__":
+    main()
