@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/core/text.h"
@@ -13,7 +14,8 @@ namespace {
 
 using Extents = std::vector<std::int64_t>;
 
-constexpr std::int64_t max_folded = std::int64_t{1} << 26;
+/// A node computes at most this many elements, or four times the elements of its inputs.
+constexpr std::int64_t max_folded = std::int64_t{1} << 22;
 
 /// What a function that folds gets.
 struct Folded {
@@ -46,9 +48,10 @@ struct Folded {
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
   std::int64_t count(const Extents& shape) const {
-    std::int64_t product = 1;
+    std::int64_t product = 1, limit = max_folded;
+    for (const OnnxConstant& one : inputs) limit = std::max(limit, one ? 4 * one->element_count() : 0);
     for (const std::int64_t extent : shape) {
-      if (extent < 0 || __builtin_mul_overflow(product, extent, &product) || product > max_folded) {
+      if (extent < 0 || __builtin_mul_overflow(product, extent, &product) || product > limit) {
         refuse("computes a constant that is too large, or has a negative extent");
       }
     }
@@ -605,6 +608,84 @@ OnnxArray fold_reduce_prod(const Folded& f) {
   return integer_array(keeps ? Extents{1} : Extents{}, {all});
 }
 
+OnnxArray fold_clip(const Folded& f) {
+  OnnxArray array = f.input(0);
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    const std::string_view attribute = i == 1 ? "min" : "max";
+    if (!f.has(i) && !f.node.has(attribute)) continue;
+    const float number = f.has(i) ? floats_of(f.input(i)).at(0) : f.node.number(attribute, 0.0f);
+    const std::int64_t integer = f.has(i) && !f.input(i).has_floats ? f.input(i).integers.at(0) : 0;
+    for (float& value : array.floats) value = i == 1 ? std::max(value, number) : std::min(value, number);
+    for (std::int64_t& value : array.integers) value = i == 1 ? std::max(value, integer) : std::min(value, integer);
+  }
+  return array;
+}
+
+/// Combines the elements along some axes: combine(sum so far, element), from `start`.
+template <typename Combine, typename Finish>
+OnnxArray reduced(const Folded& f, float start, const Combine& combine, const Finish& finish) {
+  const OnnxArray& array = f.input(0);
+  if (!array.has_floats) f.refuse("of integers is not read");
+  const std::optional<Extents> axes = f.integers(1, "axes");
+  std::vector<bool> reduces(array.shape.size(), !axes || axes->empty());
+  if (axes) {
+    for (const std::int64_t axis : *axes) reduces[f.axis(axis, array.shape.size())] = true;
+  }
+  Extents kept = array.shape, shape;
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (reduces[i]) count *= std::exchange(kept[i], 1);
+    if (!reduces[i] || f.node.integer("keepdims", 1) != 0) shape.push_back(kept[i]);
+  }
+  const Extents strides = strides_of(kept);
+  OnnxArray result{.shape = shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
+  std::vector<double> sums(static_cast<std::size_t>(f.count(kept)), static_cast<double>(start));
+  std::size_t element = 0;
+  for_each_index(array.shape, [&](const Extents& index) {
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) place += reduces[i] ? 0 : index[i] * strides[i];
+    double& own = sums[static_cast<std::size_t>(place)];
+    own = combine(own, static_cast<double>(array.floats[element++]));
+  });
+  for (const double sum_of : sums)
+    result.floats.push_back(static_cast<float>(finish(sum_of, static_cast<double>(count))));
+  return result;
+}
+OnnxArray fold_reduce_mean(const Folded& f) {
+  return reduced(f, 0.0f, std::plus<double>(), [](double all, double count) { return all / count; });
+}
+OnnxArray fold_reduce_sum(const Folded& f) {
+  return reduced(f, 0.0f, std::plus<double>(), [](double all, double) { return all; });
+}
+OnnxArray fold_reduce_l2(const Folded& f) {
+  return reduced(
+      f, 0.0f, [](double all, double x) { return all + x * x; }, [](double all, double) { return std::sqrt(all); });
+}
+OnnxArray fold_reduce_max(const Folded& f) {
+  return reduced(
+      f, -std::numeric_limits<float>::infinity(), [](double a, double b) { return std::max(a, b); },
+      [](double largest, double) { return largest; });
+}
+
+OnnxArray fold_cum_sum(const Folded& f) {
+  OnnxArray array = f.input(0);
+  if (f.integers_of(1).size() != 1 || f.node.integer("exclusive", 0) != 0 || f.node.integer("reverse", 0) != 0) {
+    f.refuse("of this form is not read");
+  }
+  const std::size_t axis = f.axis(f.integers_of(1)[0], array.shape.size());
+  const std::int64_t inner = strides_of(array.shape)[axis];
+  for (std::int64_t i = 0; i < array.element_count(); ++i) {
+    if (i / inner % array.shape[axis] == 0) continue;
+    const auto at = static_cast<std::size_t>(i), before = static_cast<std::size_t>(i - inner);
+    if (array.has_floats) {
+      array.floats[at] += array.floats[before];
+    } else {
+      array.integers[at] = sum(f, array.integers[at], array.integers[before]);
+    }
+  }
+  return array;
+}
+
 struct Folding {
   std::string_view type;
   OnnxArray (*fold)(const Folded&);
@@ -614,10 +695,12 @@ constexpr Folding foldings[] = {{"Add", fold_add},
                                 {"And", fold_and},
                                 {"Cast", fold_cast},
                                 {"Ceil", fold_ceil},
+                                {"Clip", fold_clip},
                                 {"Concat", fold_concat},
                                 {"Constant", fold_constant},
                                 {"ConstantOfShape", fold_constant_of_shape},
                                 {"Cos", fold_cos},
+                                {"CumSum", fold_cum_sum},
                                 {"Div", fold_div},
                                 {"Equal", fold_equal},
                                 {"Erf", fold_erf},
@@ -642,7 +725,11 @@ constexpr Folding foldings[] = {{"Add", fold_add},
                                 {"Pow", fold_pow},
                                 {"Range", fold_range},
                                 {"Reciprocal", fold_reciprocal},
+                                {"ReduceL2", fold_reduce_l2},
+                                {"ReduceMax", fold_reduce_max},
+                                {"ReduceMean", fold_reduce_mean},
                                 {"ReduceProd", fold_reduce_prod},
+                                {"ReduceSum", fold_reduce_sum},
                                 {"Reshape", fold_reshape},
                                 {"Shape", fold_shape},
                                 {"Sigmoid", fold_sigmoid},

@@ -19,7 +19,7 @@ inline constexpr std::int64_t batch_mark = 1'000'003;
 bool can_fold(std::string_view type);
 
 /// The output of the node. `inputs`: a null pointer for a missing optional input. Errors: data (inputs or attributes
-/// that ONNX does not allow, or an output of more than 2^26 elements); the message names the operator.
+/// that ONNX does not allow, or an output that is too large); the message names the node.
 OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
                   const OnnxFile& file);
 

@@ -232,6 +232,7 @@ class Importer {
   std::map<std::string, OnnxConstant> constants_;
   std::map<std::string, Placed> placed_;
   std::set<std::string> names_, skipped_;
+  std::int64_t folded_elements_ = 0;
   const OnnxNode* head_ = nullptr;
   std::string end_;  ///< the value that is the network's output
   std::vector<GivenValues> given_;
@@ -550,7 +551,11 @@ void Importer::add(const OnnxNode& node) {
     return;
   }
   if (are_constant && can_fold(node.type()) && !repeats_for_samples(node)) {
-    constants_[node.output()] = fold(node, inputs, operator_set(), source_.file);
+    const OnnxConstant folded = fold(node, inputs, operator_set(), source_.file);
+    constexpr std::int64_t most = std::int64_t{1} << 28;
+    if ((folded_elements_ += folded->element_count()) > most)
+      refuse(node, "and earlier nodes compute too many constants");
+    constants_[node.output()] = folded;
     return;
   }
   const Operator* const found = operator_of(node.type());
@@ -763,9 +768,46 @@ std::vector<float> filters_of(const OnnxArray& weights, std::int64_t out) {
   return values;
 }
 
+/// A convolution along one axis: [batch, channels, length]. It is a convolution of images of width 1.
+void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConstant& weights) {
+  const Placed& x = importer.input(node);
+  if (weights->shape.size() != 3 || node.text("auto_pad", "NOTSET") != "NOTSET") {
+    importer.refuse(node, "is no convolution of images or rows");
+  }
+  const Extents strides = node.integers("strides", {1}), pads = node.integers("pads", {0, 0}),
+                dilations = node.integers("dilations", {1});
+  const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
+  Graph& graph = importer.graph();
+  const std::string name = importer.layer_name(node, *weights);
+  const Value rows = importer.arranged(node, x, {0, 2, 1});
+  const Value images =
+      reshape(graph, importer.unique_name(name + "/images"), rows, {.extents = {x.shape[2], 1, x.shape[1]}});
+  const Value y = conv2d(graph, name, images,
+                         {.filters = weights->shape[0],
+                          .kernel = weights->shape[2],
+                          .stride = strides.at(0),
+                          .weights = fan_in(weights->shape[1] * weights->shape[2]),
+                          .biases = biases ? std::optional(Initializer{}) : std::nullopt,
+                          .l2_factor = importer.settings().regularization,
+                          .groups = node.integer("group", 1),
+                          .dilation = dilations.at(0),
+                          .kernel_width = 1,
+                          .stride_width = 1,
+                          .dilation_width = 1,
+                          .pads = {pads.at(0), 0, pads.at(1), 0}});
+  OnnxArray of_images = *weights;
+  of_images.shape.push_back(1);
+  importer.give(name + "/weights", *weights, filters_of(of_images, weights->shape[0]));
+  if (biases) importer.give(name + "/biases", *biases);
+  const std::int64_t length = graph.shape(y)[1];
+  const Value back = reshape(graph, importer.unique_name(name + "/rows"), y, {.extents = {length, weights->shape[0]}});
+  importer.set_output(node, Importer::placed(back, {batch_mark, weights->shape[0], length}, {0, 2, 1}));
+}
+
 void add_conv(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant weights = importer.floats(node, 1);
+  if (x.rank() == 3) return add_conv_of_rows(importer, node, weights);
   if (x.rank() != 4 || weights->shape.size() != 4) importer.refuse(node, "is no convolution of images");
   const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
   const std::int64_t channels = x.shape[1], filters = weights->shape[0], groups = node.integer("group", 1);
@@ -1014,14 +1056,18 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
     if (x.axes[i] >= 0) own.push_back(x.axes[i]);
   }
   std::ranges::sort(own);
-  if (own.size() + 1 == graph.shape(x.value).rank())
-    importer.refuse(node, "keeps no axis besides the batch, which is not supported");
+  const bool reduces_all = own.size() + 1 == graph.shape(x.value).rank();  // the mean keeps its axes
   if (!own.empty()) {
     const bool are_spatial = graph.shape(x.value).rank() == 4 && own == Extents{1, 2};
     x.value = are_spatial ? global_avg_pool(graph, importer.op_name(node), x.value)
-                          : mean(graph, importer.op_name(node), x.value, {.axes = own, .keeps_axes = false});
+                          : mean(graph, importer.op_name(node), x.value, {.axes = own, .keeps_axes = reduces_all});
   }
   const bool keeps = node.integer("keepdims", 1) != 0;
+  if (reduces_all) {
+    for (std::size_t i = 0; i < x.rank(); ++i) x.shape[i] = reduces[i] ? 1 : x.shape[i];
+    if (keeps) return x;
+    importer.refuse(node, "keeps no axis besides the batch, which is not supported");
+  }
   Placed y{x.value, {}, {}};
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (reduces[i] && !keeps) continue;

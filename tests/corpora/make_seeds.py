@@ -137,6 +137,47 @@ def safetensors_seeds():
             "empty": file("{}", b""), "nested": file('{"a":[[[{}]]],"b":{"shape":[18446744073709551615]}}', b"")}
 
 
+def onnx_file_seeds():
+    """Models whose nodes compute shapes: Constant, Shape, Gather, Concat, Slice, Reshape, Transpose, arithmetic."""
+
+    def number(tag, value):
+        return varint(tag << 3) + varint(value % 2**64)
+
+    def tensor(name, shape, values, kind=7):
+        data = struct.pack(f"<{len(values)}{'q' if kind == 7 else 'f'}", *values)
+        return b"".join(number(1, extent) for extent in shape) + number(2, kind) + field(8, name) + field(9, data)
+
+    def attribute(name, value):
+        if isinstance(value, bytes):
+            return field(5, field(1, name) + field(5, value) + number(20, 4))
+        if isinstance(value, list):
+            return field(5, field(1, name) + b"".join(number(8, one) for one in value) + number(20, 7))
+        return field(5, field(1, name) + number(3, value) + number(20, 2))
+
+    def node(kind, inputs, output, **attributes):
+        body = b"".join(field(1, name) for name in inputs) + field(2, output) + field(3, b"n_" + output) + field(4, kind)
+        return field(1, body + b"".join(attribute(name.encode(), value) for name, value in attributes.items()))
+
+    def model(*nodes):
+        extents = b"".join(field(1, number(1, extent)) for extent in (1, 3, 8, 8))
+        image = field(1, b"x") + field(2, field(1, number(1, 1) + field(2, extents)))
+        arrays = {b"i": ((4,), (1, 3, 8, 8), 7), b"o": ((1,), (1,), 7), b"z": ((1,), (0,), 7), b"f": ((2, 2), (1, 2, 3, 4), 1)}
+        graph = b"".join(nodes) + b"".join(field(5, tensor(name, *values)) for name, values in arrays.items())
+        graph += field(11, image) + field(12, field(1, b"y"))
+        return number(1, 8) + field(7, graph) + field(8, number(2, 17))
+
+    shapes = model(
+        node(b"Gather", (b"i", b"o"), b"a"), node(b"Concat", (b"a", b"o", b"z"), b"b", axis=0), node(b"Slice", (b"i", b"z", b"o", b"z", b"o"), b"c"),
+        node(b"ConstantOfShape", (b"i",), b"d", value=tensor(b"v", (1,), (7,))), node(b"Reshape", (b"d", b"i"), b"e"),
+        node(b"Unsqueeze", (b"a", b"z"), b"g"), node(b"Squeeze", (b"g",), b"h"), node(b"Range", (b"z", b"i", b"o"), b"j"))  # fmt: skip
+    numbers = model(
+        node(b"Transpose", (b"f",), b"a", perm=[1, 0]), node(b"Mul", (b"a", b"f"), b"b"), node(b"Where", (b"o", b"b", b"f"), b"c"),
+        node(b"ReduceMean", (b"b",), b"d", axes=[0], keepdims=0), node(b"Cast", (b"b",), b"e", to=7), node(b"Mod", (b"e", b"o"), b"g"),
+        node(b"Expand", (b"o", b"i"), b"h"), node(b"Tile", (b"f", b"h"), b"j"), node(b"CumSum", (b"f", b"z"), b"k"))  # fmt: skip
+    outside = field(5, number(1, 2) + number(2, 1) + field(8, b"w") + field(13, field(1, b"location") + field(2, b"w.bin")) + number(14, 1))
+    return {"shapes": shapes, "numbers": numbers, "external": number(1, 8) + field(7, node(b"Relu", (b"x",), b"y") + outside) + field(8, number(2, 17))}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)

@@ -1,0 +1,313 @@
+#include "src/onnx/onnx_import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "carillon/core/error.h"
+#include "onnx/onnx.pb.h"
+#include "src/device/cpu_device.h"
+#include "src/graph/executable.h"
+#include "tests/support/failure.h"
+#include "tests/support/io_fixtures.h"
+#include "tests/support/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+
+/// Builds ONNX files: each function adds a node or an array.
+class Model {
+ public:
+  explicit Model(std::vector<std::int64_t> input = {-1, 3, 8, 8}) {
+    model_.set_ir_version(8);
+    model_.add_opset_import()->set_version(17);
+    graph().set_name("test");
+    describe(*graph().add_input(), "image", input);
+    describe(*graph().add_output(), "y", {-1, 2});
+  }
+
+  onnx::Graph& graph() { return *model_.mutable_graph(); }
+  onnx::Model& model() { return model_; }
+
+  onnx::Tensor& array(const std::string& name, const std::vector<std::int64_t>& shape,
+                      const std::vector<float>& values) {
+    onnx::Tensor& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::Tensor::FLOAT);
+    for (const std::int64_t extent : shape) tensor.add_dims(extent);
+    for (const float value : values) tensor.add_float_data(value);
+    return tensor;
+  }
+  void integers(const std::string& name, const std::vector<std::int64_t>& values) {
+    onnx::Tensor& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::Tensor::INT64);
+    tensor.add_dims(static_cast<std::int64_t>(values.size()));
+    for (const std::int64_t value : values) tensor.add_int64_data(value);
+  }
+  onnx::Node& node(const std::string& type, const std::vector<std::string>& inputs, const std::string& output) {
+    onnx::Node& node = *graph().add_node();
+    node.set_op_type(type);
+    node.set_name("node_" + output);
+    for (const std::string& input : inputs) node.add_input(input);
+    node.add_output(output);
+    return node;
+  }
+  static void attribute(onnx::Node& node, const std::string& name, std::int64_t value) {
+    onnx::Attribute& one = *node.add_attribute();
+    one.set_name(name);
+    one.set_type(onnx::Attribute::INT);
+    one.set_i(value);
+  }
+  static void attribute(onnx::Node& node, const std::string& name, const std::vector<std::int64_t>& values) {
+    onnx::Attribute& one = *node.add_attribute();
+    one.set_name(name);
+    one.set_type(onnx::Attribute::INTS);
+    for (const std::int64_t value : values) one.add_ints(value);
+  }
+  /// The mean of each channel, then a layer named "fc" with two outputs.
+  void finish(const std::string& x, std::int64_t channels = 3) {
+    node("GlobalAveragePool", {x}, "pooled");
+    node("Flatten", {"pooled"}, "flat");
+    std::vector<float> weights;
+    for (std::int64_t i = 0; i < 2 * channels; ++i) weights.push_back(0.25f * static_cast<float>(i));
+    array("fc.weight", {2, channels}, weights);
+    array("fc.bias", {2}, {1.0f, -1.0f});
+    attribute(node("Gemm", {"flat", "fc.weight", "fc.bias"}, "y"), "transB", 1);
+  }
+
+ private:
+  static void describe(onnx::ValueInfo& value, const std::string& name, const std::vector<std::int64_t>& shape) {
+    value.set_name(name);
+    value.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::Tensor::FLOAT);
+    for (const std::int64_t extent : shape) {
+      onnx::TensorShape::Dimension& one = *value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
+      if (extent > 0) one.set_dim_value(extent);
+    }
+  }
+
+  onnx::Model model_;
+};
+
+/// Pixels from 0 to 255 as they are.
+const PixelNormalization whole_pixels{.mean = {}, .deviation = {1.0f / 255.0f, 1.0f / 255.0f, 1.0f / 255.0f}};
+
+class OnnxImport : public ::testing::Test {
+ protected:
+  std::filesystem::path write(Model& model, const std::string& name = "net.onnx") {
+    const std::filesystem::path path = directory_.path() / name;
+    write_text(path, model.model().SerializeAsString());
+    return path;
+  }
+  Network read(Model& model, const OnnxOptions& options = {}, std::int64_t outputs = 2, std::int64_t side = 8) {
+    return onnx_network(write(model),
+                        options)({.image = {side, side, 3}, .outputs = outputs, .normalization = whole_pixels});
+  }
+  void expect_refused(Model& model, ExitCode code, const std::string& text) {
+    const Failure failure = failure_of([&] { read(model); });
+    EXPECT_EQ(failure.code, code);
+    EXPECT_THAT(failure.text, HasSubstr(text));
+    EXPECT_THAT(failure.text, HasSubstr("net.onnx"));
+  }
+  /// The outputs for one image whose channel c is filled with values[c].
+  static std::vector<float> outputs(const Network& network, std::array<std::uint8_t, 3> values) {
+    const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
+    CpuDevice device(1);
+    ParameterStore parameters(built.graph.parameters(), device, {});
+    BufferStore buffers(built.graph.buffers(), device);
+    for (const GivenValues& given : *network.given) {
+      for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
+        if (parameters.specs()[i].name != given.variable) continue;
+        std::ranges::copy(given.values, parameters.value(static_cast<int>(i)).floats().begin());
+      }
+      for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
+        if (buffers.specs()[i].name != given.variable) continue;
+        std::ranges::copy(given.values, buffers.tensor(static_cast<int>(i)).floats().begin());
+      }
+    }
+    const ImageShape& image = network.image;
+    std::vector<std::uint8_t> pixels;
+    for (const std::uint8_t value : values)
+      pixels.insert(pixels.end(), static_cast<std::size_t>(image.height * image.width), value);
+    const std::uint8_t* const first = pixels.data();
+    StepInputs step;
+    step.batch.images = {&first, 1};
+    Executable executable(built.graph, {device, parameters, buffers, step}, false, {built.output});
+    executable.forward(device.stream());
+    const auto found = executable.tensor(built.output).floats();
+    return {found.begin(), found.end()};
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(OnnxImport, ComputesTheNetworkOfTheFileWithItsValues) {
+  Model model;
+  model.array("conv.weight", {4, 3, 1, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+  model.node("Conv", {"image", "conv.weight"}, "c");
+  model.array("bn.weight", {4}, {1, 1, 2, 1});
+  model.array("bn.bias", {4}, {0, 10, 0, 0});
+  model.array("bn.running_mean", {4}, {0, 0, 0, 100});
+  model.array("bn.running_var", {4}, {1, 1, 1, 4});
+  model.node("BatchNormalization", {"c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}, "n");
+  model.node("Relu", {"n"}, "r");
+  model.finish("r", 4);
+  const Network network = read(model);
+  EXPECT_EQ(network.name, "net");
+  EXPECT_EQ(network.torch_names.at("conv/weights"), "conv.weight");
+  EXPECT_EQ(network.torch_names.at("bn/moving_mean"), "bn.running_mean");
+  EXPECT_EQ(network.torch_names.at("fc/biases"), "fc.bias");
+  // Channels 20, 40, 60 and 120: after the batch norm 20, 50, 120 and 10.
+  const std::vector<float> y = outputs(network, {20, 40, 60});
+  EXPECT_NEAR(y[0], 0.25 * 50 + 0.5 * 120 + 0.75 * 10 + 1, 1e-2);
+  EXPECT_NEAR(y[1], 1.0 * 20 + 1.25 * 50 + 1.5 * 120 + 1.75 * 10 - 1, 1e-2);
+}
+
+TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
+  Model model;
+  model.node("Shape", {"image"}, "shape");
+  model.integers("zero", {0});
+  model.integers("minus", {-1});
+  model.node("Gather", {"shape", "zero"}, "batch");
+  Model::attribute(model.node("Concat", {"batch", "minus"}, "flat_shape"), "axis", 0);
+  model.node("Reshape", {"image", "flat_shape"}, "flat");
+  std::vector<float> weights(2 * 192, 0.0f);
+  weights[64] = 1.0f;         // the first pixel of channel 1
+  weights[192 + 191] = 1.0f;  // the last pixel of channel 2
+  model.array("fc.weight", {2, 192}, weights);
+  Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
+  EXPECT_THAT(outputs(read(model), {1, 2, 3}), ElementsAre(FloatNear(2.0f, 1e-5f), FloatNear(3.0f, 1e-5f)));
+}
+
+TEST_F(OnnxImport, ATransposedImageKeepsItsLayout) {
+  Model model;
+  Model::attribute(model.node("Transpose", {"image"}, "last"), "perm", {0, 2, 3, 1});
+  model.array("mlp.weight", {3, 3}, {1, 0, 0, 0, 2, 0, 0, 0, 3});
+  model.node("MatMul", {"last", "mlp.weight"}, "mixed");
+  Model::attribute(model.node("Transpose", {"mixed"}, "first"), "perm", {0, 3, 1, 2});
+  model.finish("first");
+  const Network network = read(model);
+  for (const OpDescription& op : network.ops) EXPECT_NE(op.type->name, "transpose") << op.name;
+  EXPECT_NEAR(outputs(network, {1, 1, 1})[0], 0.25 * 2 + 0.5 * 3 + 1, 1e-5);
+}
+
+TEST_F(OnnxImport, OtherOutputsGiveTheLastLayerNewValues) {
+  Model model;
+  model.finish("image");
+  const Network network = read(model, {}, 5);
+  ASSERT_EQ(network.notes.size(), 1u);
+  EXPECT_THAT(network.notes[0], HasSubstr("the layer fc gets new values: 5 outputs in place of 2"));
+  EXPECT_TRUE(network.given->empty());
+  EXPECT_EQ(read(model).notes.size(), 0u);
+  EXPECT_EQ(read(model).given->size(), 2u);
+  EXPECT_TRUE(read(model, {.fresh_weights = true}).given->empty());
+}
+
+TEST_F(OnnxImport, TheHeadCanBeNamed) {
+  Model model;
+  model.finish("image");
+  EXPECT_EQ(read(model, {.head = "fc"}, 5).notes.size(), 1u);
+  const Failure failure = failure_of([&] { read(model, {.head = "head"}); });
+  EXPECT_EQ(failure.code, ExitCode::usage);
+  EXPECT_THAT(failure.text, HasSubstr("--head head: no layer of"));
+  EXPECT_THAT(failure.text, HasSubstr("its last layers are fc"));
+}
+
+TEST_F(OnnxImport, ProbabilitiesAtTheEndAreLeftToTheLoss) {
+  Model model;
+  model.finish("image");
+  model.graph().mutable_node(2)->set_output(0, "logits");
+  model.node("Softmax", {"logits"}, "y");
+  EXPECT_NEAR(outputs(read(model), {0, 0, 0})[0], 1.0, 1e-5);
+}
+
+TEST_F(OnnxImport, NamesAllOperatorsThatItCannotTrain) {
+  Model model;
+  model.node("GridSample", {"image"}, "a");
+  model.node("LSTM", {"a"}, "b");
+  model.node("LSTM", {"b"}, "c");
+  model.finish("c");
+  expect_refused(model, ExitCode::data,
+                 "cannot be trained: no op computes the operators GridSample (node 'node_a'), LSTM (2 nodes, first "
+                 "node 'node_b')");
+}
+
+TEST_F(OnnxImport, RefusesWhatIsNoModel) {
+  write_text(directory_.path() / "net.onnx", "not a model");
+  const Failure failure = failure_of([&] { onnx_network(directory_.path() / "net.onnx"); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  EXPECT_THAT(failure.text, HasSubstr("net.onnx: is not an ONNX model"));
+  EXPECT_EQ(failure_of([&] { onnx_network(directory_.path() / "none.onnx"); }).code, ExitCode::no_input);
+}
+
+TEST_F(OnnxImport, RefusesACycle) {
+  Model model;
+  model.node("Add", {"image", "b"}, "a");
+  model.node("Relu", {"a"}, "b");
+  model.finish("b");
+  expect_refused(model, ExitCode::data, "reads 'b', which no node before it computes");
+}
+
+TEST_F(OnnxImport, RefusesArraysOfWrongSizes) {
+  for (const auto& [shape, text] :
+       {std::pair<std::vector<std::int64_t>, std::string>{{3, 2}, "has 5 values, expected 6"},
+        {{-1, 5}, "has an invalid shape"},
+        {{std::int64_t{1} << 40, std::int64_t{1} << 40}, "has an invalid shape"}}) {
+    Model model;
+    model.array("w", shape, {1, 2, 3, 4, 5});
+    model.finish("image");
+    expect_refused(model, ExitCode::data, "the array 'w' " + text);
+  }
+}
+
+TEST_F(OnnxImport, ReadsValuesOnlyFromItsFolder) {
+  const std::string values(6 * sizeof(float), '\0');
+  write_text(directory_.path() / "weights.bin", values);
+  const auto model_with = [&](const std::string& location, const std::string& offset) {
+    Model model;
+    model.finish("image");
+    onnx::Tensor& tensor = *model.graph().mutable_initializer(0);
+    tensor.clear_float_data();
+    tensor.set_data_location(onnx::Tensor::EXTERNAL);
+    for (const auto& [key, value] : {std::pair{"location", location}, {"offset", offset}}) {
+      onnx::StringEntry& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    return model;
+  };
+  Model good = model_with("weights.bin", "0");
+  EXPECT_NEAR(outputs(read(good), {9, 9, 9})[0], 1.0, 1e-6);
+  std::filesystem::create_symlink("/etc/passwd", directory_.path() / "link.bin");
+  for (const auto& [location, offset, text] :
+       {std::tuple<std::string, std::string, std::string>{"../weights.bin", "0", "outside its folder"},
+        {"/etc/passwd", "0", "outside its folder"},
+        {"link.bin", "0", "outside its folder"},
+        {"weights.bin", "8", "ends before them"},
+        {"weights.bin", "-8", "no valid place"}}) {
+    Model model = model_with(location, offset);
+    expect_refused(model, ExitCode::data, text);
+  }
+  Model missing = model_with("none.bin", "0");
+  EXPECT_EQ(failure_of([&] { read(missing); }).code, ExitCode::no_input);
+}
+
+TEST_F(OnnxImport, AFileForOtherImagesNamesTheirSize) {
+  Model model({-1, 3, 8, 8});
+  model.integers("shape", {-1, 192});
+  model.node("Reshape", {"image", "shape"}, "flat");
+  model.array("fc.weight", {2, 192}, std::vector<float>(384));
+  Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
+  EXPECT_EQ(read(model).image.height, 8);
+  const Failure failure = failure_of([&] { read(model, {}, 2, 16); });
+  EXPECT_EQ(failure.code, ExitCode::usage);
+  EXPECT_THAT(failure.text, HasSubstr("the file is for images of 8x8: --image-size 8"));
+}
+
+}  // namespace
+}  // namespace carillon::testing
