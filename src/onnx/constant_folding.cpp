@@ -366,7 +366,17 @@ OnnxArray fold_constant(const Folded& f) {
   f.refuse("has no numbers");
 }
 
-OnnxArray fold_identity(const Folded& f) { return f.input(0); }
+/// An exporter stores equal arrays once, and gives the others as copies with their own names.
+OnnxArray fold_identity(const Folded& f) {
+  OnnxArray array = f.input(0);
+  if (!array.name.empty()) array.name = f.node.output();
+  return array;
+}
+
+OnnxArray fold_cast_like(const Folded& f) {
+  if (f.input(0).has_floats != f.input(1).has_floats) f.refuse("changes the type of its input, which is not supported");
+  return f.input(0);
+}
 
 OnnxArray fold_shape(const Folded& f) {
   const Extents& shape = f.input(0).shape;
@@ -694,6 +704,7 @@ struct Folding {
 constexpr Folding foldings[] = {{"Add", fold_add},
                                 {"And", fold_and},
                                 {"Cast", fold_cast},
+                                {"CastLike", fold_cast_like},
                                 {"Ceil", fold_ceil},
                                 {"Clip", fold_clip},
                                 {"Concat", fold_concat},

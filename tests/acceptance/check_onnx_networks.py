@@ -88,9 +88,13 @@ def records(programs, work, size):
 
 def export(model, path, size, dynamo):
     sample = torch.randn(2, 3, size, size)
-    model.train()
+    model.eval()  # in training mode, the export would change the running statistics
+    if dynamo:
+        batch = ({0: torch.export.Dim("batch")},)
+        torch.onnx.export(model, (sample,), path, dynamo=True, optimize=False, dynamic_shapes=batch)
+        return
     torch.onnx.export(
-        model, (sample,), path, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=dynamo,
+        model, (sample,), path, training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, dynamo=False,
         opset_version=17, input_names=["image"], output_names=["logits"], dynamic_axes={"image": {0: "batch"}},
     )  # fmt: skip
 
@@ -136,13 +140,10 @@ def compare_weights(programs, work, name, size, dynamo, seed):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
             torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
-    path, state = work / f"{name}.{seed}.onnx", work / f"{name}.{seed}.pt"
-    if path.exists() and state.exists():  # the export changes the running statistics
-        model.load_state_dict(torch.load(state))
-    else:
+    path = work / f"{name}.{seed}.onnx"
+    if not path.exists():
         with contextlib.redirect_stdout(io.StringIO()):
             export(model, path, size, dynamo)
-        torch.save(model.state_dict(), state)
     data, images, pixels, labels = records(programs, work, size)
     options = [
         "--model", path, "--image-size", size, "--classes", CLASSES, "--data", data, "--global-batch", BATCH, "--shuffle", "false",
