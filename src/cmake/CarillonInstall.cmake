@@ -89,7 +89,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Headers and static libraries for training programs with your own\nnetwork, records, loss and metric.")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME carillon)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "ca-certificates, openmpi-bin")  # tfrecord_convert --download; mpirun
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "ca-certificates, fonts-dejavu-core, openmpi-bin")  # tfrecord_convert --download; texts in sheets; mpirun
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS python3)  # jobs/plot_runs.py
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dataset-fashion-mnist)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME carillon-dev)

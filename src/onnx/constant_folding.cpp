@@ -618,6 +618,43 @@ OnnxArray fold_reduce_prod(const Folded& f) {
   return integer_array(keeps ? Extents{1} : Extents{}, {all});
 }
 
+/// [..., m, k] by [k, n].
+OnnxArray fold_mat_mul(const Folded& f) {
+  const OnnxArray &a = f.input(0), &b = f.input(1);
+  if (!a.has_floats || !b.has_floats || a.shape.size() < 2 || b.shape.size() != 2 || a.shape.back() != b.shape[0]) {
+    f.refuse("of constants of these shapes is not read");
+  }
+  const std::int64_t inner = b.shape[0], columns = b.shape[1], rows = inner > 0 ? a.element_count() / inner : 0;
+  OnnxArray result{.shape = a.shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
+  result.shape.back() = columns;
+  f.count(result.shape);
+  constexpr std::int64_t most = std::int64_t{1} << 32;  // multiplications
+  std::int64_t products = 0;
+  if (__builtin_mul_overflow(rows * inner, columns, &products) || products > most)
+    f.refuse("of constants is too large");
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      double sum_of = 0.0;
+      for (std::int64_t k = 0; k < inner; ++k) {
+        sum_of += static_cast<double>(a.floats[static_cast<std::size_t>(r * inner + k)]) *
+                  b.floats[static_cast<std::size_t>(k * columns + c)];
+      }
+      result.floats.push_back(static_cast<float>(sum_of));
+    }
+  }
+  return result;
+}
+
+OnnxArray fold_relu(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::max(x, 0.0); });
+}
+OnnxArray fold_abs(const Folded& f) {
+  return unary_floats(f, [](double x) { return std::abs(x); });
+}
+OnnxArray fold_sign(const Folded& f) {
+  return unary_floats(f, [](double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; });
+}
+
 OnnxArray fold_clip(const Folded& f) {
   OnnxArray array = f.input(0);
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
@@ -701,7 +738,8 @@ struct Folding {
   OnnxArray (*fold)(const Folded&);
 };
 
-constexpr Folding foldings[] = {{"Add", fold_add},
+constexpr Folding foldings[] = {{"Abs", fold_abs},
+                                {"Add", fold_add},
                                 {"And", fold_and},
                                 {"Cast", fold_cast},
                                 {"CastLike", fold_cast_like},
@@ -726,6 +764,7 @@ constexpr Folding foldings[] = {{"Add", fold_add},
                                 {"Less", fold_less},
                                 {"LessOrEqual", fold_less_or_equal},
                                 {"Log", fold_log},
+                                {"MatMul", fold_mat_mul},
                                 {"Max", fold_max},
                                 {"Min", fold_min},
                                 {"Mod", fold_mod},
@@ -741,9 +780,11 @@ constexpr Folding foldings[] = {{"Add", fold_add},
                                 {"ReduceMean", fold_reduce_mean},
                                 {"ReduceProd", fold_reduce_prod},
                                 {"ReduceSum", fold_reduce_sum},
+                                {"Relu", fold_relu},
                                 {"Reshape", fold_reshape},
                                 {"Shape", fold_shape},
                                 {"Sigmoid", fold_sigmoid},
+                                {"Sign", fold_sign},
                                 {"Sin", fold_sin},
                                 {"Size", fold_size},
                                 {"Slice", fold_slice},
@@ -765,7 +806,11 @@ OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, st
                   const OnnxFile& file) {
   const auto* const folding = std::ranges::find(foldings, node.type(), &Folding::type);
   check(folding != std::end(foldings), "the node cannot be folded");
-  return std::make_shared<OnnxArray>(folding->fold({node, inputs, operator_set, file}));
+  auto result = std::make_shared<OnnxArray>(folding->fold({node, inputs, operator_set, file}));
+  constexpr std::string_view keeps_values[] = {"Cast",    "CastLike", "Flatten",   "Identity",
+                                               "Reshape", "Squeeze",  "Transpose", "Unsqueeze"};
+  result->is_derived = result->is_derived || std::ranges::find(keeps_values, node.type()) == std::end(keeps_values);
+  return result;
 }
 
 OnnxConstant constant_of(std::vector<std::int64_t> values) {

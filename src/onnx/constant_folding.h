@@ -12,8 +12,8 @@
 namespace carillon {
 
 /// The extent of the batch in the shapes that nodes compute. It is a prime number above all usual extents, so multiples
-/// of the batch can be recognised.
-inline constexpr std::int64_t batch_mark = 1'000'003;
+/// of the batch can be recognised. Its multiples are exact in float32, because exporters also divide shapes as numbers.
+inline constexpr std::int64_t batch_mark = 10'007;
 
 /// Whether a node of this type can be folded.
 bool can_fold(std::string_view type);

@@ -21,7 +21,8 @@ struct OnnxArray {
   bool has_floats = false;  ///< true: `floats` has the values; false: `integers`
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
-  std::string name;  ///< of the initializer; empty: computed, or the value of a node
+  std::string name;         ///< of the initializer; empty: computed from shapes, or the value of a node
+  bool is_derived = false;  ///< computed from the initializer, with other values than its own
 
   std::int64_t element_count() const;
 };

@@ -50,8 +50,13 @@ struct Placed {
   Extents shape;  ///< in ONNX; the extent of the batch is batch_mark
   /// For each axis of `shape`, the axis of `value`, 0 for the batch; -1: the extent is 1 and `value` lacks the axis.
   std::vector<int> axes;
+  /// In the file, the batch and the next axis, for example the windows of an image, are one axis.
+  bool merges_batch = false;
 
   std::size_t rank() const { return shape.size(); }
+  std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
+  /// The axis of `shape` of an axis in the file.
+  std::size_t own_axis(std::size_t in_file) const { return in_file + (merges_batch && in_file > batch_axis() ? 1 : 0); }
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
 };
 
@@ -182,9 +187,14 @@ class Importer {
   /// A constant array as a value of `rank` axes, matched from the last one, in the order of memory `order`. It is
   /// trained if it is an array of the file.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
+  /// The axis of x.shape of an axis in the file.
+  std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
+    return x.own_axis(axis(node, number, x.rank() - (x.merges_batch ? 1 : 0)));
+  }
+
   /// `value` with the axes in this order.
-  static Placed placed(Value value, Extents shape, const std::vector<int>& order) {
-    Placed result{value, std::move(shape), {}};
+  static Placed placed(Value value, Extents shape, const std::vector<int>& order, bool merges_batch = false) {
+    Placed result{value, std::move(shape), {}, merges_batch};
     result.axes.assign(result.shape.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i)
       result.axes[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
@@ -268,7 +278,7 @@ Placed Importer::with_last(const OnnxNode& node, const Placed& x, int last) {
   std::vector<int> order = stored_order(x);
   std::erase(order, last);
   order.push_back(last);
-  return placed(arranged(node, x, order), x.shape, order);
+  return placed(arranged(node, x, order), x.shape, order, x.merges_batch);
 }
 
 Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t axis) {
@@ -414,7 +424,8 @@ std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights)
 }
 
 void Importer::give(const std::string& variable, const OnnxArray& original, std::vector<float> values) {
-  original_names_[variable] = original.name.empty() || !is_line(original.name) ? variable : original.name;
+  const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name);
+  original_names_[variable] = has_own_name ? variable : original.name;
   if (!source_.options.fresh_weights) given_.push_back({variable, std::move(values)});
 }
 
@@ -543,7 +554,12 @@ void Importer::add(const OnnxNode& node) {
       refuse(node, fmt::format("reads '{}', which no node before it computes", printable(name)));
   }
   if (node.type() == "Shape" && !are_constant) {
-    const Extents& shape = input(node).shape;
+    Extents shape = input(node).shape;
+    if (input(node).merges_batch) {
+      const std::size_t batch = input(node).batch_axis();
+      shape[batch + 1] *= batch_mark;
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(batch));
+    }
     const auto rank = static_cast<std::int64_t>(shape.size());
     const auto limited = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
     const std::int64_t first = limited(node.integer("start", 0)), last = limited(node.integer("end", rank));
@@ -613,7 +629,11 @@ Value Importer::run() {
   if (output == placed_.end()) {
     fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
   }
-  return arranged(*source_.producer(end_), output->second, stored_order(output->second));
+  const Value value = arranged(*source_.producer(end_), output->second, stored_order(output->second));
+  if (graph_.shape(value).rank() != 2) {
+    fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
+  }
+  return value;
 }
 
 // Operators
@@ -807,8 +827,9 @@ void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConsta
 void add_conv(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant weights = importer.floats(node, 1);
-  if (x.rank() == 3) return add_conv_of_rows(importer, node, weights);
-  if (x.rank() != 4 || weights->shape.size() != 4) importer.refuse(node, "is no convolution of images");
+  if (x.rank() == 3 && !x.merges_batch) return add_conv_of_rows(importer, node, weights);
+  if (x.merges_batch || x.rank() != 4 || weights->shape.size() != 4)
+    importer.refuse(node, "is no convolution of images");
   const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
   const std::int64_t channels = x.shape[1], filters = weights->shape[0], groups = node.integer("group", 1);
   if (groups < 1 || weights->shape[1] * groups != channels)
@@ -918,7 +939,8 @@ Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& 
 /// A product of two computed values.
 void add_product(Importer& importer, const OnnxNode& node) {
   const Placed a = importer.input(node, 0), b = importer.input(node, 1);
-  if (a.rank() != b.rank() || a.rank() < 3 || !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin())) {
+  if (a.rank() != b.rank() || a.rank() < 3 || a.merges_batch != b.merges_batch ||
+      !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin())) {
     importer.refuse(node, "multiplies values of these shapes, which is not supported");
   }
   MatmulParams params;
@@ -927,7 +949,7 @@ void add_product(Importer& importer, const OnnxNode& node) {
   const Value y = matmul(importer.graph(), importer.op_name(node), first, second, params);
   Extents shape = a.shape;
   shape.back() = b.shape.back();
-  importer.set_output(node, Importer::placed(y, std::move(shape), ascending(a.rank())));
+  importer.set_output(node, Importer::placed(y, std::move(shape), ascending(a.rank()), a.merges_batch));
 }
 
 void add_matmul(Importer& importer, const OnnxNode& node) {
@@ -949,6 +971,7 @@ void add_batch_norm(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant gamma = importer.floats(node, 1), beta = importer.floats(node, 2), mean = importer.floats(node, 3),
                      variance = importer.floats(node, 4);
+  if (x.merges_batch) importer.refuse(node, "normalises windows, which is not supported");
   std::vector<int> order;
   for (int axis = 0; axis < static_cast<int>(x.rank()); ++axis) {
     if (axis != channel_axis && x.axes[static_cast<std::size_t>(axis)] >= 0) order.push_back(axis);
@@ -963,12 +986,12 @@ void add_batch_norm(Importer& importer, const OnnxNode& node) {
   importer.give(name + "/beta", *beta);
   importer.give(name + "/moving_mean", *mean);
   importer.give(name + "/moving_variance", *variance);
-  importer.set_output(node, Importer::placed(value, x.shape, order));
+  importer.set_output(node, Importer::placed(value, x.shape, order, x.merges_batch));
 }
 
 void add_layer_norm(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  if (importer.axis(node, node.integer("axis", -1), x.rank()) + 1 != x.rank())
+  if (importer.axis(node, node.integer("axis", -1), x) + 1 != x.rank())
     importer.refuse(node, "normalises several axes, which is not supported");
   const OnnxConstant gamma = importer.floats(node, 1);
   const OnnxConstant beta = node.input(2).empty() ? nullptr : importer.floats(node, 2);
@@ -986,7 +1009,8 @@ Placed images(Graph& graph, Value value) {
 }
 
 void check_pool(Importer& importer, const OnnxNode& node) {
-  if (importer.input(node).rank() != 4) importer.refuse(node, "does not slide over images");
+  const Placed& x = importer.input(node);
+  if (x.rank() != 4 || x.merges_batch) importer.refuse(node, "does not slide over images");
 }
 
 /// The windows of a pool. With ceil_mode, the last windows may end outside the image: they are padded at the end.
@@ -1045,7 +1069,7 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
   std::vector<bool> reduces(x.rank(), false);
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
   if (!axes) importer.refuse(node, "does not keep the batch");
-  for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x.rank())] = true;
+  for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x)] = true;
   Graph& graph = importer.graph();
   std::vector<std::int64_t> own;  // the axes in memory
   count = 1;
@@ -1068,7 +1092,7 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
     if (keeps) return x;
     importer.refuse(node, "keeps no axis besides the batch, which is not supported");
   }
-  Placed y{x.value, {}, {}};
+  Placed y{x.value, {}, {}, x.merges_batch};
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (reduces[i] && !keeps) continue;
     y.shape.push_back(reduces[i] ? 1 : x.shape[i]);
@@ -1103,7 +1127,7 @@ void add_reduce_l2(Importer& importer, const OnnxNode& node) {
 
 void add_flatten(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  if (node.integer("axis", 1) != 1) importer.refuse(node, "does not keep the batch");
+  if (node.integer("axis", 1) != 1 || x.merges_batch) importer.refuse(node, "does not keep the batch");
   std::int64_t count = 1;
   for (std::size_t i = 1; i < x.rank(); ++i) count *= x.shape[i];
   importer.set_output(node, importer.reshaped(node, x, {batch_mark, count}));
@@ -1113,27 +1137,34 @@ void add_reshape(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
   const bool keeps_zeros = node.integer("allowzero", 0) != 0;
+  const std::size_t merged = x.merges_batch ? 1 : 0;
   std::int64_t all = 1, known = 1, unknown = -1;
   for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
   if (shape.empty()) importer.refuse(node, "does not keep the batch");
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && !keeps_zeros && i < x.rank()) shape[i] = x.shape[i];
+    if (shape[i] == 0 && !keeps_zeros && i + merged < x.rank()) {
+      shape[i] = i == 0 && merged > 0 ? batch_mark * x.shape[1] : x.shape[i + merged];
+    }
     if (shape[i] == -1) {
       unknown = static_cast<std::int64_t>(i);
     } else if (i > 0 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known))) {
       importer.refuse(node, "has an invalid shape");
     }
   }
-  if (unknown == 0) {
-    if (known != all) importer.refuse(node, "merges the batch with other axes, which is not supported yet");
-    shape[0] = batch_mark;
-  } else if (unknown > 0) {
-    if (all % known != 0) importer.refuse(node, "has another number of elements than its input");
-    shape[static_cast<std::size_t>(unknown)] = all / known;
-  }
-  if (shape[0] == 1 && known == all) shape[0] = batch_mark;  // exported for one sample
-  if (shape[0] != batch_mark) importer.refuse(node, "merges the batch with other axes, which is not supported yet");
-  importer.set_output(node, importer.reshaped(node, x, shape));
+  const auto divided = [&](std::int64_t divisor) {
+    if (divisor <= 0 || all % divisor != 0) importer.refuse(node, "has another number of elements than its input");
+    return all / divisor;
+  };
+  if (unknown == 0) shape[0] = batch_mark * divided(known);
+  if (shape[0] == 1 && merged == 0 && known == all) shape[0] = batch_mark;  // exported for one sample
+  if (shape[0] < batch_mark || shape[0] % batch_mark != 0) importer.refuse(node, "does not keep the batch");
+  const std::int64_t windows = shape[0] / batch_mark;  // of each sample
+  if (unknown > 0) shape[static_cast<std::size_t>(unknown)] = divided(known * windows);
+  shape[0] = batch_mark;
+  if (windows > 1) shape.insert(shape.begin() + 1, windows);
+  Placed y = importer.reshaped(node, x, shape);
+  y.merges_batch = windows > 1;
+  importer.set_output(node, std::move(y));
 }
 
 void add_squeeze(Importer& importer, const OnnxNode& node) {
@@ -1141,7 +1172,7 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
   std::vector<bool> removes(x.rank(), !axes);
   if (axes) {
-    for (const std::int64_t axis : *axes) removes[importer.axis(node, axis, x.rank())] = true;
+    for (const std::int64_t axis : *axes) removes[importer.axis(node, axis, x)] = true;
   }
   Placed y = x;
   for (std::size_t i = x.rank(); i-- > 0;) {
@@ -1162,7 +1193,7 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
     is_stored = is_stored && x.axes[i] >= 0;
   }
   if (!changes) return x;
-  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
   const std::size_t rank = importer.graph().shape(x.value).rank();
   PadParams params{.before = Extents(rank - 1, 0), .after = Extents(rank - 1, 0), .value = value};
   for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -1188,7 +1219,7 @@ void add_pad(Importer& importer, const OnnxNode& node) {
   if (pads.size() != 2 * axes.size()) importer.refuse(node, "has another number of pads than axes");
   Extents before(x.rank(), 0), after(x.rank(), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::size_t axis = importer.axis(node, axes[i], x.rank());
+    const std::size_t axis = importer.axis(node, axes[i], x);
     before[axis] = pads[i];
     after[axis] = pads[axes.size() + i];
   }
@@ -1213,7 +1244,8 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
     return padded(importer, node, x, before, after, 0.0f);
   }
   if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  Placed y = x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+  Placed y =
+      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
   y.value = slice(importer.graph(), importer.op_name(node), y.value,
                   {.axis = y.axes[axis], .first = first, .count = count, .step = step});
   y.shape[axis] = count;
@@ -1233,7 +1265,7 @@ void add_slice(Importer& importer, const OnnxNode& node) {
     importer.refuse(node, "has lists of different lengths");
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::size_t axis = importer.axis(node, axes[i], x.rank());
+    const std::size_t axis = importer.axis(node, axes[i], x);
     const std::int64_t extent = x.shape[axis];
     const auto limited = [&](std::int64_t at) {
       return std::clamp<std::int64_t>(at < 0 ? at + extent : at, 0, extent);
@@ -1251,7 +1283,7 @@ void add_slice(Importer& importer, const OnnxNode& node) {
 void add_gather(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant indices = importer.constant(node, 1);
-  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x.rank());
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
   if (indices == nullptr || indices->has_floats || indices->shape.size() > 1 || indices->integers.empty()) {
     importer.refuse(node, "needs one constant index or a list of them");
   }
@@ -1269,7 +1301,7 @@ void add_gather(Importer& importer, const OnnxNode& node) {
 
 void add_split(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x.rank());
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
   if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   Extents sizes = importer.integers(node, 1, "split").value_or(Extents{});
   if (sizes.empty()) {
@@ -1280,7 +1312,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
   if (static_cast<int>(sizes.size()) != node.output_count())
     importer.refuse(node, "has another number of outputs than parts");
   const Placed whole =
-      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()));
+      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
   const std::vector<Value> parts =
       split(importer.graph(), importer.op_name(node), whole.value, {.axis = whole.axes[axis], .sizes = sizes});
   for (int i = 0; i < node.output_count(); ++i) {
@@ -1292,7 +1324,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
 
 void add_concat(Importer& importer, const OnnxNode& node) {
   const Placed& first = importer.input(node);
-  const std::size_t axis = importer.axis(node, node.integer("axis", 0), first.rank());
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), first);
   if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : ascending(first.rank());
   std::vector<Value> values;
@@ -1310,12 +1342,12 @@ void add_concat(Importer& importer, const OnnxNode& node) {
   }
   const auto own = std::ranges::find(order, static_cast<int>(axis)) - order.begin();
   const Value y = concat(importer.graph(), importer.op_name(node), values, {.axis = own});
-  importer.set_output(node, Importer::placed(y, std::move(shape), order));
+  importer.set_output(node, Importer::placed(y, std::move(shape), order, first.merges_batch));
 }
 
 void add_softmax(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  const std::size_t axis = importer.axis(node, node.integer("axis", importer.operator_set() < 13 ? 1 : -1), x.rank());
+  const std::size_t axis = importer.axis(node, node.integer("axis", importer.operator_set() < 13 ? 1 : -1), x);
   if (importer.operator_set() < 13 && axis + 1 != x.rank())
     importer.refuse(node, "is over several axes, which is not supported");
   const Placed rows = importer.with_last(node, x, static_cast<int>(axis));
@@ -1326,6 +1358,13 @@ void add_softmax(Importer& importer, const OnnxNode& node) {
 void add_expand(Importer& importer, const OnnxNode& node) {
   const OnnxConstant values = importer.constant(node, 0);
   const OnnxConstant shape = importer.constant(node, 1);
+  // Arithmetic repeats its inputs itself.
+  const OnnxNode* const reader = importer.sole_reader(node.output());
+  const bool repeats = reader != nullptr && (reader->type() == "Mul" || reader->type() == "Add");
+  if (repeats && importer.is_placed(node, 0) && shape != nullptr &&
+      shape->integers.size() == importer.input(node).rank()) {
+    return importer.set_output(node, importer.input(node));
+  }
   if (values == nullptr || shape == nullptr || shape->integers.empty())
     importer.refuse(node, "repeats a computed value, which is not supported");
   const std::size_t rank = std::max(shape->integers.size(), values->shape.size());
@@ -1341,9 +1380,11 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
   Placed y = importer.input(node);
   const Extents axes = importer.integers(node, 1, "axes").value_or(Extents{});
   std::vector<std::size_t> places;
-  for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, y.rank() + axes.size()));
+  const std::size_t rank = y.rank() - (y.merges_batch ? 1 : 0) + axes.size();
+  for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, rank));
   std::ranges::sort(places);
-  for (const std::size_t place : places) {
+  for (const std::size_t in_file : places) {
+    const std::size_t place = y.own_axis(in_file);
     if (place > y.rank()) importer.refuse(node, "has an axis that its input lacks");
     y.shape.insert(y.shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     y.axes.insert(y.axes.begin() + static_cast<std::ptrdiff_t>(place), -1);
@@ -1354,12 +1395,16 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
 void add_transpose(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const Extents order = node.integers("perm");
-  if (order.size() != x.rank()) importer.refuse(node, "has another number of axes than its input");
-  Placed y{x.value, {}, {}};
+  if (order.size() + (x.merges_batch ? 1 : 0) != x.rank()) {
+    importer.refuse(node, "has another number of axes than its input");
+  }
+  Placed y{x.value, {}, {}, x.merges_batch};
   for (const std::int64_t axis : order) {
-    const std::size_t from = importer.axis(node, axis, x.rank());
-    y.shape.push_back(x.shape[from]);
-    y.axes.push_back(x.axes[from]);
+    const std::size_t from = importer.axis(node, axis, x), count = x.merges_batch && x.is_batch(from) ? 2 : 1;
+    for (std::size_t i = from; i < from + count; ++i) {
+      y.shape.push_back(x.shape[i]);
+      y.axes.push_back(x.axes[i]);
+    }
   }
   importer.set_output(node, std::move(y));
 }
@@ -1371,11 +1416,12 @@ struct Operands {
   Value a, b;
   std::vector<int> order;
   Extents shape;
+  bool merges_batch = false;
 };
 
 Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
   if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
-  Operands both{a.value, b.value, {}, a.shape};
+  Operands both{a.value, b.value, {}, a.shape, a.merges_batch || b.merges_batch};
   for (std::size_t i = 0; i < a.rank(); ++i) {
     if (a.shape[i] != b.shape[i] && a.shape[i] != 1 && b.shape[i] != 1)
       importer.refuse(node, "has inputs of different shapes");
@@ -1397,7 +1443,7 @@ template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void add_binary(Importer& importer, const OnnxNode& node) {
   const Operands both = operands(importer, node, importer.input(node, 0), importer.input(node, 1));
   const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
-  importer.set_output(node, Importer::placed(y, both.shape, both.order));
+  importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
 }
 
 /// The only number of a constant; nullopt: it has several elements, or it is an array of the file, which is trained.
@@ -1426,7 +1472,7 @@ void add_with_array(Importer& importer, const OnnxNode& node, const Placed& x, c
   const Placed other = importer.variable(node, values, x.rank(), stored_order(x));
   const Operands both = operands(importer, node, x, other);
   const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
-  importer.set_output(node, Importer::placed(y, both.shape, both.order));
+  importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
 }
 
 void add_mul(Importer& importer, const OnnxNode& node) {
@@ -1476,7 +1522,8 @@ void add_sub(Importer& importer, const OnnxNode& node) {
   if (!importer.is_placed(node, 0)) importer.refuse(node, "subtracts from an array, which is not supported");
   Operands both = operands(importer, node, importer.input(node, 0), importer.input(node, 1));
   both.b = scale(graph, importer.unique_name(name + "/negative"), both.b, -1.0f);
-  importer.set_output(node, Importer::placed(add(graph, name, both.a, both.b), both.shape, both.order));
+  importer.set_output(node,
+                      Importer::placed(add(graph, name, both.a, both.b), both.shape, both.order, both.merges_batch));
 }
 
 /// The node after `node` in a chain in which each value has one reader; null: it is not of this type.
@@ -1531,7 +1578,8 @@ void add_div(Importer& importer, const OnnxNode& node) {
     return importer.set_output(node, with_value(inverse, scale(graph, name, inverse.value, *number)));
   }
   const Operands both = operands(importer, node, importer.input(node, 0), inverse);
-  importer.set_output(node, Importer::placed(multiply(graph, name, both.a, both.b), both.shape, both.order));
+  importer.set_output(
+      node, Importer::placed(multiply(graph, name, both.a, both.b), both.shape, both.order, both.merges_batch));
 }
 
 void add_neg(Importer& importer, const OnnxNode& node) {
