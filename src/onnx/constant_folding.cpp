@@ -16,6 +16,7 @@ using Extents = std::vector<std::int64_t>;
 
 /// A node computes at most this many elements, or four times the elements of its inputs.
 constexpr std::int64_t max_folded = std::int64_t{1} << 22;
+constexpr std::size_t max_axes = 12;
 
 /// What a function that folds gets.
 struct Folded {
@@ -41,6 +42,11 @@ struct Folded {
     if (input(i).has_floats) refuse("needs integers");
     return input(i).integers;
   }
+  /// The only integer of input `i`.
+  std::int64_t integer(std::size_t i) const {
+    if (integers_of(i).size() != 1) refuse("needs one number");
+    return integers_of(i)[0];
+  }
   /// The axis from 0 to rank - 1.
   std::size_t axis(std::int64_t axis, std::size_t rank) const {
     const auto count = static_cast<std::int64_t>(rank);
@@ -51,11 +57,13 @@ struct Folded {
     std::int64_t product = 1, limit = max_folded;
     for (const OnnxConstant& one : inputs) limit = std::max(limit, one ? 4 * one->element_count() : 0);
     for (const std::int64_t extent : shape) {
-      if (extent < 0 || __builtin_mul_overflow(product, extent, &product) || product > limit) {
+      // An extent of 0 counts as 1, so that the other extents are limited, too.
+      if (extent < 0 || __builtin_mul_overflow(product, std::max<std::int64_t>(extent, 1), &product) ||
+          product > limit || shape.size() > max_axes) {
         refuse("computes a constant that is too large, or has a negative extent");
       }
     }
-    return product;
+    return std::ranges::find(shape, 0) == shape.end() ? product : 0;
   }
 };
 
@@ -201,8 +209,10 @@ OnnxArray fold_mod(const Folded& f) {
 OnnxArray fold_pow(const Folded& f) {
   return binary(
       f, [](float a, float b) { return std::pow(a, b); },
-      [](const Folded&, Integer a, Integer b) {
-        return static_cast<Integer>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      [](const Folded& of, Integer a, Integer b) {
+        const double power = std::pow(static_cast<double>(a), static_cast<double>(b));
+        if (!(std::abs(power) < 9e18)) of.refuse("computes an integer that is too large");
+        return static_cast<Integer>(power);
       });
 }
 
@@ -379,6 +389,7 @@ OnnxArray fold_cast_like(const Folded& f) {
 }
 
 OnnxArray fold_shape(const Folded& f) {
+  if (f.node.has("start") || f.node.has("end")) f.refuse("of a part of the axes is not read");
   const Extents& shape = f.input(0).shape;
   return integer_array({static_cast<std::int64_t>(shape.size())}, shape);
 }
@@ -460,12 +471,14 @@ OnnxArray fold_transpose(const Folded& f) {
   if (order.size() != array.shape.size()) f.refuse("has another number of axes than its input");
   const Extents strides = strides_of(array.shape);
   Extents shape, steps;
+  std::vector<bool> is_named(order.size(), false);
   for (const std::int64_t from : order) {
     const std::size_t axis = f.axis(from, array.shape.size());
+    if (is_named[axis]) f.refuse("names an axis twice");
+    is_named[axis] = true;
     shape.push_back(array.shape[axis]);
     steps.push_back(strides[axis]);
   }
-  if (f.count(shape) != array.element_count()) f.refuse("names an axis twice");
   std::vector<std::int64_t> places;
   for_each_index(shape, [&](const Extents& index) {
     places.push_back(std::inner_product(index.begin(), index.end(), steps.begin(), std::int64_t{0}));
@@ -543,6 +556,7 @@ OnnxArray fold_gather(const Folded& f) {
   shape.insert(shape.end(), array.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, array.shape.end());
   f.count(shape);
   const std::int64_t extent = array.shape[axis], inner = strides_of(array.shape)[axis];
+  if (extent == 0 && !indices.integers.empty()) f.refuse("reads an element that its input lacks");
   const std::int64_t outer = extent * inner > 0 ? array.element_count() / (extent * inner) : 0;
   std::vector<std::int64_t> places;
   for (std::int64_t row = 0; row < outer; ++row) {
@@ -566,6 +580,7 @@ OnnxArray fold_slice(const Folded& f) {
   if (first.size() != axes.size() || last.size() != axes.size() || steps.size() != axes.size()) {
     f.refuse("has lists of different lengths");
   }
+  std::vector<int> is_cut(array.shape.size(), 0);
   std::vector<Extents> kept;  // by axis: the indices that stay
   for (const std::int64_t extent : array.shape) {
     kept.emplace_back(static_cast<std::size_t>(extent));
@@ -573,8 +588,9 @@ OnnxArray fold_slice(const Folded& f) {
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = f.axis(axes[i], array.shape.size());
-    const std::int64_t extent = array.shape[axis], step = steps[i];
-    if (step == 0) f.refuse("has the step 0");
+    const std::int64_t extent = array.shape[axis], step = std::clamp<std::int64_t>(steps[i], -extent - 1, extent + 1);
+    if (steps[i] == 0) f.refuse("has the step 0");
+    if (std::exchange(is_cut[axis], 1) != 0) f.refuse("names an axis twice");
     const auto limited = [&](std::int64_t at) {
       const std::int64_t inside = at < 0 ? at + extent : at;
       return step > 0 ? std::clamp<std::int64_t>(inside, 0, extent) : std::clamp<std::int64_t>(inside, -1, extent - 1);
@@ -597,12 +613,13 @@ OnnxArray fold_slice(const Folded& f) {
 
 OnnxArray fold_range(const Folded& f) {
   if (f.input(0).has_floats) f.refuse("of floating-point numbers is not read");
-  const std::int64_t first = f.integers_of(0).at(0), last = f.integers_of(1).at(0), step = f.integers_of(2).at(0);
+  const std::int64_t first = f.integer(0), last = f.integer(1), step = f.integer(2);
   if (step == 0) f.refuse("has the step 0");
   Extents values;
-  for (std::int64_t at = first; step > 0 ? at < last : at > last; at += step) {
+  for (std::int64_t at = first; step > 0 ? at < last : at > last;) {
     values.push_back(at);
     if (static_cast<std::int64_t>(values.size()) > max_folded) f.refuse("computes a constant that is too large");
+    if (__builtin_add_overflow(at, step, &at)) break;
   }
   return integer_array({static_cast<std::int64_t>(values.size())}, std::move(values));
 }
@@ -628,7 +645,7 @@ OnnxArray fold_mat_mul(const Folded& f) {
   OnnxArray result{.shape = a.shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
   result.shape.back() = columns;
   f.count(result.shape);
-  constexpr std::int64_t most = std::int64_t{1} << 32;  // multiplications
+  constexpr std::int64_t most = std::int64_t{1} << 28;  // multiplications
   std::int64_t products = 0;
   if (__builtin_mul_overflow(rows * inner, columns, &products) || products > most)
     f.refuse("of constants is too large");
@@ -649,9 +666,11 @@ OnnxArray fold_relu(const Folded& f) {
   return unary_floats(f, [](double x) { return std::max(x, 0.0); });
 }
 OnnxArray fold_abs(const Folded& f) {
+  if (!f.input(0).has_floats) f.refuse("of integers is not read");
   return unary_floats(f, [](double x) { return std::abs(x); });
 }
 OnnxArray fold_sign(const Folded& f) {
+  if (!f.input(0).has_floats) f.refuse("of integers is not read");
   return unary_floats(f, [](double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; });
 }
 
@@ -660,8 +679,11 @@ OnnxArray fold_clip(const Folded& f) {
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     const std::string_view attribute = i == 1 ? "min" : "max";
     if (!f.has(i) && !f.node.has(attribute)) continue;
-    const float number = f.has(i) ? floats_of(f.input(i)).at(0) : f.node.number(attribute, 0.0f);
-    const std::int64_t integer = f.has(i) && !f.input(i).has_floats ? f.input(i).integers.at(0) : 0;
+    if (f.has(i) && (f.input(i).element_count() != 1 || f.input(i).has_floats != array.has_floats)) {
+      f.refuse("needs a number of the type of its input");
+    }
+    const float number = f.has(i) ? floats_of(f.input(i))[0] : f.node.number(attribute, 0.0f);
+    const std::int64_t integer = f.has(i) && !f.input(i).has_floats ? f.input(i).integers[0] : 0;
     for (float& value : array.floats) value = i == 1 ? std::max(value, number) : std::min(value, number);
     for (std::int64_t& value : array.integers) value = i == 1 ? std::max(value, integer) : std::min(value, integer);
   }
@@ -674,6 +696,7 @@ OnnxArray reduced(const Folded& f, float start, const Combine& combine, const Fi
   const OnnxArray& array = f.input(0);
   if (!array.has_floats) f.refuse("of integers is not read");
   const std::optional<Extents> axes = f.integers(1, "axes");
+  if ((!axes || axes->empty()) && f.node.integer("noop_with_empty_axes", 0) != 0) return array;
   std::vector<bool> reduces(array.shape.size(), !axes || axes->empty());
   if (axes) {
     for (const std::int64_t axis : *axes) reduces[f.axis(axis, array.shape.size())] = true;
@@ -807,6 +830,10 @@ OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, st
   const auto* const folding = std::ranges::find(foldings, node.type(), &Folding::type);
   check(folding != std::end(foldings), "the node cannot be folded");
   auto result = std::make_shared<OnnxArray>(folding->fold({node, inputs, operator_set, file}));
+  if (result->shape.size() > max_axes) {
+    fail(ExitCode::data, "{}: the node '{}' ({}) computes a constant with more than {} axes", file.path().string(),
+         printable(node.name()), node.type(), max_axes);
+  }
   constexpr std::string_view keeps_values[] = {"Cast",    "CastLike", "Flatten",   "Identity",
                                                "Reshape", "Squeeze",  "Transpose", "Unsqueeze"};
   result->is_derived = result->is_derived || std::ranges::find(keeps_values, node.type()) == std::end(keeps_values);

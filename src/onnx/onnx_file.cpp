@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "ONNX's raw data is little-endian");
 
 constexpr std::size_t max_file_bytes = (std::size_t{1} << 31) - 1;  // protobuf's limit
-constexpr std::int64_t max_elements = std::int64_t{1} << 31;        // of all constants: 8 GiB as float32
+constexpr std::int64_t max_elements = std::int64_t{1} << 31;        // of all constants, with 4 or 8 bytes in memory
 constexpr int max_nodes = 200'000;
 constexpr std::int64_t least_operator_set = 9;
 
@@ -31,9 +31,11 @@ constexpr std::int64_t least_operator_set = 9;
 std::optional<std::int64_t> count_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > max_elements) return std::nullopt;
+    // An extent of 0 counts as 1, so that the other extents are limited, too.
+    const std::int64_t factor = std::max<std::int64_t>(extent, 1);
+    if (extent < 0 || __builtin_mul_overflow(count, factor, &count) || count > max_elements) return std::nullopt;
   }
-  return count;
+  return std::ranges::find(shape, 0) == shape.end() ? count : 0;
 }
 
 float half_to_float(std::uint16_t half) {
@@ -299,7 +301,11 @@ OnnxFile::OnnxFile(std::filesystem::path path) : path_(std::move(path)), model_(
   for (onnx::Tensor& tensor : *model_->mutable_graph()->mutable_initializer()) {
     const OnnxConstant constant = read(tensor, tensor.name());
     elements += constant->element_count();
-    if (elements > max_elements) refuse("has more than 8 GiB of values");
+    if (elements > max_elements) refuse("has more than 2^31 values");
+    if (tensor.name().empty()) refuse("has an array without a name");
+    if (!std::ranges::all_of(constant->floats, [](float value) { return std::isfinite(value); })) {
+      refuse(fmt::format("the array '{}' has a value that is not finite", printable(tensor.name())));
+    }
     if (!constants_.emplace(tensor.name(), constant).second) {
       refuse(fmt::format("has two arrays named '{}'", printable(tensor.name())));
     }

@@ -122,9 +122,9 @@ class Importer {
   Value run();
   /// Whether the node repeats a constant for each sample.
   bool repeats_for_samples(const OnnxNode& node) const {
-    const OnnxConstant shape = node.type() == "Expand" ? constant(node, 1) : nullptr;
-    return shape != nullptr && !shape->integers.empty() && shape->integers[0] == batch_mark &&
-           constant(node, 0)->has_floats;
+    const OnnxConstant shape = node.type() == "Expand" ? constant(node, 1) : nullptr, values = constant(node, 0);
+    return shape != nullptr && values != nullptr && values->has_floats && !shape->integers.empty() &&
+           shape->integers[0] == batch_mark;
   }
   const std::vector<GivenValues>& given() const { return given_; }
   const std::map<std::string, std::string>& original_names() const { return original_names_; }
@@ -142,6 +142,13 @@ class Importer {
   OnnxConstant constant(const OnnxNode& node, int i) const {
     const auto found = constants_.find(node.input(i));
     return found == constants_.end() ? nullptr : found->second;
+  }
+  /// As `constant`, also for an input whose Constant node comes later.
+  OnnxConstant constant_or_node(const OnnxNode& node, int i) const {
+    if (OnnxConstant found = constant(node, i)) return found;
+    const OnnxNode* const producer = source_.producer(node.input(i));
+    if (producer == nullptr || producer->type() != "Constant") return nullptr;
+    return fold(*producer, {}, operator_set(), source_.file);
   }
   OnnxConstant floats(const OnnxNode& node, int i) const {
     OnnxConstant found = constant(node, i);
@@ -225,6 +232,8 @@ class Importer {
  private:
   static std::string stripped(std::string name, std::string_view type);
   void check_operators() const;
+  /// Checks that all arrays of the file have the sizes of their variables and buffers.
+  void check_given() const;
   void find_end();
   void place_input();
   void add(const OnnxNode& node);
@@ -233,7 +242,8 @@ class Importer {
   /// A draw for each sample, of which exporters make the mask of a drop path.
   struct Draw {
     std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
-    bool is_divided = false;    ///< the mask is 1 / kept in place of 1
+    bool is_mask = false;       ///< it is 0 or, if kept, 1
+    bool is_divided = false;    ///< it is 0 or, if kept, 1 / kept
   };
   std::map<std::string, Draw> draws_;
   const Source& source_;
@@ -374,6 +384,9 @@ Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::si
     extents.push_back(result.shape[at]);
     steps.push_back(step);
   }
+  for (std::size_t i = 1; i < rank; ++i) {
+    if (result.shape[i] != 1 && result.axes[i] < 0) refuse(node, "has a constant that is larger than its other input");
+  }
   if (extents.empty()) extents = steps = {1};
   std::vector<float> arranged_values;
   Extents index(extents.size(), 0);
@@ -464,9 +477,10 @@ void Importer::find_end() {
   }
   for (std::size_t steps = 0; node != nullptr && steps < source_.file.nodes().size(); ++steps) {
     if (is_layer(node->type())) break;
-    const bool adds_biases = node->type() == "Add" && source_.file.constants().contains(node->input(1));
-    if (!only_ends(node->type()) && !adds_biases) node = nullptr;
-    if (node != nullptr) node = source_.producer(node->input(0));
+    const auto is_array = [&](int i) { return source_.file.constants().contains(node->input(i)); };
+    const bool adds_biases = node->type() == "Add" && (is_array(0) || is_array(1));
+    const bool leads_on = only_ends(node->type()) || adds_biases;
+    node = leads_on ? source_.producer(node->input(adds_biases && is_array(0) ? 1 : 0)) : nullptr;
   }
   head_ = node;
   if (source_.options.head.empty()) return;
@@ -567,10 +581,11 @@ void Importer::add(const OnnxNode& node) {
     return;
   }
   if (are_constant && can_fold(node.type()) && !repeats_for_samples(node)) {
+    constexpr std::int64_t most = std::int64_t{1} << 31;  // elements that all nodes read and compute
     const OnnxConstant folded = fold(node, inputs, operator_set(), source_.file);
-    constexpr std::int64_t most = std::int64_t{1} << 28;
-    if ((folded_elements_ += folded->element_count()) > most)
-      refuse(node, "and earlier nodes compute too many constants");
+    for (const OnnxConstant& one : inputs) folded_elements_ += one ? one->element_count() : 0;
+    folded_elements_ += folded->element_count();
+    if (folded_elements_ > most) refuse(node, "and earlier nodes compute too many constants");
     constants_[node.output()] = folded;
     return;
   }
@@ -589,6 +604,11 @@ void Importer::add(const OnnxNode& node) {
 bool Importer::add_draw(const OnnxNode& node) {
   const std::string& y = node.output();
   if (node.type() == "RandomUniformLike" || node.type() == "RandomUniform") {
+    const OnnxConstant like = node.type() == "RandomUniformLike" ? constant(node, 0) : nullptr;
+    const Extents shape = like ? like->shape : node.integers("shape");
+    if (shape.empty() || std::count(shape.begin() + 1, shape.end(), 1) + 1 != std::ssize(shape)) {
+      refuse(node, "draws several numbers for each sample, which is not supported");
+    }
     draws_[y] = {};
     return true;
   }
@@ -599,32 +619,53 @@ bool Importer::add_draw(const OnnxNode& node) {
   const OnnxConstant other = constant(node, is_first ? 1 : 0);
   const std::optional<float> number =
       other && other->has_floats && other->floats.size() == 1 ? std::optional(other->floats[0]) : std::nullopt;
-  if (node.type() == "Cast" || node.type() == "Floor") {
+  if (node.type() == "Cast") {
     draws_[y] = draw;
-  } else if ((node.type() == "Add" || node.type() == "Less") && number && !draw.kept) {
+  } else if (node.type() == "Floor" && draw.kept && !draw.is_divided) {
+    draws_[y] = {.kept = draw.kept, .is_mask = true};
+  } else if (node.type() == "Less" && number && !draw.kept) {
+    draws_[y] = {.kept = is_first ? *number : 1.0f - *number, .is_mask = true};
+  } else if (node.type() == "Add" && number && !draw.kept) {
     draws_[y] = {.kept = number};
   } else if (node.type() == "Div" && is_first && number && draw.kept == number) {
-    draws_[y] = {.kept = number, .is_divided = true};
-  } else if (node.type() == "Mul" && draw.kept && is_placed(node, is_first ? 1 : 0)) {
+    draws_[y] = {.kept = number, .is_mask = draw.is_mask, .is_divided = true};
+  } else if (node.type() == "Mul" && draw.is_mask && is_placed(node, is_first ? 1 : 0)) {
     const Placed x = input(node, is_first ? 1 : 0);
     Value value = drop_path(graph_, op_name(node), x.value, {.rate = 1.0f - *draw.kept});
     if (!draw.is_divided)
       value = scale(graph_, unique_name(stripped(node.name(), node.type()) + "/scale"), value, *draw.kept);
-    placed_[y] = {value, x.shape, x.axes};
+    Placed dropped = x;
+    dropped.value = value;
+    placed_[y] = std::move(dropped);
   } else {
     refuse(node, "uses random numbers in a way that is not supported");
   }
   return true;
 }
 
+void Importer::check_given() const {
+  std::map<std::string, std::int64_t> counts;
+  for (const ParameterSpec& spec : graph_.parameters()) counts[spec.name] = spec.shape.element_count();
+  for (const BufferSpec& spec : graph_.buffers()) counts[spec.name] = spec.shape.element_count();
+  for (const GivenValues& values : given_) {
+    if (counts[values.variable] == static_cast<std::int64_t>(values.values.size())) continue;
+    fail(ExitCode::data, "{}: the array '{}' has {} values, expected {}", source_.file.path().string(),
+         printable(original_names_.at(values.variable)), values.values.size(), counts[values.variable]);
+  }
+}
+
 Value Importer::run() {
   find_end();
+  if (source_.producer(end_) == nullptr) {
+    fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
+  }
   check_operators();
   place_input();
   for (const OnnxNode& node : source_.file.nodes()) {
     add(node);
     if (placed_.contains(end_)) break;  // the nodes after it turn it into probabilities
   }
+  check_given();
   const auto output = placed_.find(end_);
   if (output == placed_.end()) {
     fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
@@ -650,6 +691,15 @@ void add_function(Importer& importer, const OnnxNode& node) {
 }
 
 void add_identity(Importer& importer, const OnnxNode& node) { importer.set_output(node, importer.input(node)); }
+
+void add_cast(Importer& importer, const OnnxNode& node) {
+  const std::int64_t to = node.integer("to", 0);
+  if (to != onnx::Tensor::FLOAT && to != onnx::Tensor::DOUBLE && to != onnx::Tensor::FLOAT16 &&
+      to != onnx::Tensor::BFLOAT16) {
+    importer.refuse(node, "turns computed numbers into integers, which is not supported");
+  }
+  importer.set_output(node, importer.input(node));
+}
 
 void add_dropout(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
@@ -758,6 +808,11 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
   if (window.size() != 2 || windows.stride.size() != 2 || windows.dilation.size() != 2) {
     importer.refuse(node, "does not slide over images");
   }
+  for (const Extents* const all : {&windows.window, &windows.stride, &windows.dilation}) {
+    if (std::ranges::any_of(*all, [](std::int64_t one) { return one < 1 || one > max_attribute; })) {
+      importer.refuse(node, "has a window, stride or dilation below 1");
+    }
+  }
   const auto more = importer.pads_of_reader.find(node.input(0));
   if (more != importer.pads_of_reader.end()) {
     if (windows.pads.empty()) importer.refuse(node, "is padded twice, which is not supported");
@@ -796,6 +851,8 @@ void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConsta
   }
   const Extents strides = node.integers("strides", {1}), pads = node.integers("pads", {0, 0}),
                 dilations = node.integers("dilations", {1});
+  if (strides.size() != 1 || pads.size() != 2 || dilations.size() != 1)
+    importer.refuse(node, "does not slide over rows");
   const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
   Graph& graph = importer.graph();
   const std::string name = importer.layer_name(node, *weights);
@@ -843,7 +900,9 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   const bool is_point = weights->shape[2] == 1 && weights->shape[3] == 1 && groups == 1;
   Graph& graph = importer.graph();
   Placed y;
-  const bool lacks_space = x.axes[2] < 0 && x.axes[3] < 0;
+  const bool is_padded =
+      importer.pads_of_reader.contains(node.input(0)) || node.integers("pads", {0, 0, 0, 0}) != Extents{0, 0, 0, 0};
+  const bool lacks_space = x.axes[2] < 0 && x.axes[3] < 0 && !is_padded;
   if (is_point && lacks_space) {
     const Value value =
         dense(graph, name, x.value, {.units = units, .weights = initial, .biases = initial_biases, .l2_factor = l2});
@@ -955,11 +1014,15 @@ void add_product(Importer& importer, const OnnxNode& node) {
 void add_matmul(Importer& importer, const OnnxNode& node) {
   const OnnxConstant weights = importer.constant(node, 1);
   if (weights == nullptr) return add_product(importer, node);
+  if (!weights->has_floats || weights->shape.size() != 2) importer.refuse(node, "needs weights with two extents");
   const OnnxNode* const sum = importer.sole_reader(node.output());
   if (sum != nullptr && sum->type() == "Add") {
     for (const int i : {0, 1}) {
       const OnnxConstant biases = importer.constant(*sum, i);
-      if (biases == nullptr || !biases->has_floats || biases->element_count() != weights->shape.back()) continue;
+      const bool are_biases = biases != nullptr && biases->has_floats && !biases->shape.empty() &&
+                              biases->element_count() == weights->shape.back() &&
+                              biases->shape.back() == biases->element_count();
+      if (!are_biases) continue;
       importer.skip(*sum);
       return add_dense(importer, node, *weights, false, biases, sum->output());
     }
@@ -1294,7 +1357,8 @@ void add_gather(Importer& importer, const OnnxNode& node) {
     if (indices->integers[static_cast<std::size_t>(i)] != given + i)
       importer.refuse(node, "reads elements that are no neighbours, which is not supported");
   }
-  if (first < 0 || first + count > extent) importer.refuse(node, "reads an element that its input lacks");
+  if (first < 0 || first >= extent || count > extent - first)
+    importer.refuse(node, "reads an element that its input lacks");
   Placed y = part_of(importer, node, x, axis, first, count, 1);
   importer.set_output(node, indices->shape.empty() ? importer.without_axis(node, y, axis) : y);
 }
@@ -1305,6 +1369,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
   if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   Extents sizes = importer.integers(node, 1, "split").value_or(Extents{});
   if (sizes.empty()) {
+    if (node.integer("num_outputs", 1) < 1) importer.refuse(node, "has no outputs");
     const std::int64_t parts = node.integer("num_outputs", node.output_count()),
                        each = (x.shape[axis] + parts - 1) / parts;
     for (std::int64_t left = x.shape[axis]; left > 0; left -= each) sizes.push_back(std::min(each, left));
@@ -1399,6 +1464,8 @@ void add_transpose(Importer& importer, const OnnxNode& node) {
     importer.refuse(node, "has another number of axes than its input");
   }
   Placed y{x.value, {}, {}, x.merges_batch};
+  if (std::set<std::int64_t>(order.begin(), order.end()).size() != order.size())
+    importer.refuse(node, "names an axis twice");
   for (const std::int64_t axis : order) {
     const std::size_t from = importer.axis(node, axis, x), count = x.merges_batch && x.is_batch(from) ? 2 : 1;
     for (std::size_t i = from; i < from + count; ++i) {
@@ -1538,6 +1605,10 @@ bool add_written_out_gelu(Importer& importer, const OnnxNode& node) {
   const OnnxNode* const sum = erf == nullptr ? nullptr : next_in_chain(importer, *erf, "Add");
   const OnnxNode* const product = sum == nullptr ? nullptr : next_in_chain(importer, *sum, "Mul");
   if (product == nullptr) return false;
+  const auto other_number = [&](const OnnxNode& of, const OnnxNode& before) {
+    return single(importer.constant_or_node(of, of.input(0) == before.output() ? 1 : 0));
+  };
+  if (other_number(*sum, *erf) != 1.0f) return false;
   const std::string x = node.input(0);
   const std::string other = product->input(product->input(0) == sum->output() ? 1 : 0);
   const Placed& placed = importer.input(node);
@@ -1550,9 +1621,7 @@ bool add_written_out_gelu(Importer& importer, const OnnxNode& node) {
   if (other == x) {
     const OnnxNode* const half = next_in_chain(importer, *product, "Mul");
     if (half == nullptr) return false;
-    const std::optional<float> factor = single(importer.constant(*half, half->input(0) == product->output() ? 1 : 0));
-    // A constant that a later node gives is unknown here.
-    return factor && *factor == 0.5f ? finish(*half) : false;
+    return other_number(*half, *product) == 0.5f ? finish(*half) : false;
   }
   return false;
 }
@@ -1600,7 +1669,7 @@ void add_pow(Importer& importer, const OnnxNode& node) {
 constexpr Operator operators[] = {{"Add", add_add},
                                   {"AveragePool", add_avg_pool},
                                   {"BatchNormalization", add_batch_norm},
-                                  {"Cast", add_identity},
+                                  {"Cast", add_cast},
                                   {"CastLike", add_identity},
                                   {"Concat", add_concat},
                                   {"Clip", add_clip},

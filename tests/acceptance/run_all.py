@@ -23,6 +23,7 @@ NEVER = {
     "check_gpu_accuracy": GPU,
     "check_gpu_parity": GPU,
     "check_images": "is a program with its own options; needs Pillow, onnxruntime and the whole of CIFAR-10",
+    "check_onnx_networks": "is a program with its own options; needs PyTorch and timm",
     "check_slurm": "needs root and Slurm; ctest -L slurm runs it",
 }
 NOT_QUICK = {"check_accuracy": "has no quick form"}

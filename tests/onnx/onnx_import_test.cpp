@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <algorithm>
+#include <limits>
+#include <numbers>
 
 #include "carillon/core/error.h"
 #include "onnx/onnx.pb.h"
@@ -177,7 +179,7 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   Model::attribute(model.node("Concat", {"batch", "minus"}, "flat_shape"), "axis", 0);
   model.node("Reshape", {"image", "flat_shape"}, "flat");
   std::vector<float> weights(2 * 192, 0.0f);
-  weights[64] = 1.0f;         // the first pixel of channel 1
+  weights[65] = 1.0f;         // of channel 1; in [height, width, channels] of channel 2
   weights[192 + 191] = 1.0f;  // the last pixel of channel 2
   model.array("fc.weight", {2, 192}, weights);
   Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
@@ -263,6 +265,78 @@ TEST_F(OnnxImport, RefusesArraysOfWrongSizes) {
     model.finish("image");
     expect_refused(model, ExitCode::data, "the array 'w' " + text);
   }
+}
+
+TEST_F(OnnxImport, RefusesNodesThatReadOutsideTheirInputs) {
+  const auto refuses = [&](const std::string& text, const auto& add) {
+    Model model;
+    model.array("m", {2, 2}, {1, 2, 3, 4});
+    model.array("none", {0}, {});
+    model.integers("one", {1});
+    model.integers("ten", {10});
+    model.integers("zero", {0});
+    model.integers("huge", {std::numeric_limits<std::int64_t>::max()});
+    model.integers("empty", {});
+    add(model);
+    model.finish("image");
+    expect_refused(model, ExitCode::data, text);
+  };
+  refuses("names an axis twice", [](Model& m) { Model::attribute(m.node("Transpose", {"m"}, "t"), "perm", {0, 0}); });
+  refuses("reads an element that its input lacks", [](Model& m) { m.node("Gather", {"none", "one"}, "t"); });
+  refuses("needs one number", [](Model& m) { m.node("Range", {"zero", "empty", "one"}, "t"); });
+  refuses("needs a number of the type", [](Model& m) { m.node("Clip", {"m", "none"}, "t"); });
+  refuses("names an axis twice", [](Model& m) {
+    Model::attribute(m.node("Transpose", {"image"}, "t"), "perm", {0, 1, 2, 2});
+  });
+  refuses("below 1", [](Model& m) {
+    onnx::Node& pool = m.node("MaxPool", {"image"}, "t");
+    Model::attribute(pool, "kernel_shape", {2, 2});
+    Model::attribute(pool, "strides", {0, 0});
+    Model::attribute(pool, "ceil_mode", 1);
+  });
+  refuses("has no outputs", [](Model& m) {
+    onnx::Node& split = m.node("Split", {"image"}, "t");
+    Model::attribute(split, "axis", 1);
+    Model::attribute(split, "num_outputs", -1);
+  });
+  refuses("needs weights with two extents", [](Model& m) { m.node("MatMul", {"image", "one"}, "t"); });
+  refuses("reads an element that its input lacks", [](Model& m) {
+    Model::attribute(m.node("Gather", {"image", "huge"}, "t"), "axis", 1);
+  });
+  refuses("is not finite", [](Model& m) { m.array("nan", {1}, {std::numeric_limits<float>::quiet_NaN()}); });
+}
+
+TEST_F(OnnxImport, RefusesAnOutputThatIsTheInput) {
+  Model model;
+  model.node("Relu", {"image"}, "r");
+  model.graph().mutable_output(0)->set_name("image");
+  expect_refused(model, ExitCode::data, "no node computes the output 'image'");
+}
+
+TEST_F(OnnxImport, AnErfWithAnotherSumIsNoGelu) {
+  Model model;
+  const auto written_out = [](float term) {
+    Model made;
+    for (const auto& [name, value] :
+         {std::pair{"root", std::numbers::sqrt2_v<float>}, {"term", term}, {"half", 0.5f}}) {
+      onnx::Attribute& one = *made.node("Constant", {}, name).add_attribute();
+      one.set_name("value_float");
+      one.set_type(onnx::Attribute::FLOAT);
+      one.set_f(value);
+    }
+    made.node("Div", {"image", "root"}, "d");
+    made.node("Erf", {"d"}, "e");
+    made.node("Add", {"e", "term"}, "a");
+    made.node("Mul", {"image", "a"}, "m");
+    made.node("Mul", {"m", "half"}, "g");
+    made.finish("g");
+    return made;
+  };
+  Model gelu = written_out(1.0f), other = written_out(3.0f);
+  EXPECT_TRUE(std::ranges::any_of(read(gelu).ops, [](const OpDescription& op) { return op.type->name == "gelu"; }));
+  // For large x, erf is 1: the results are x and 2 x.
+  EXPECT_NEAR(outputs(read(gelu), {100, 0, 0})[1], 0.75 * 100 - 1, 1e-3);
+  EXPECT_NEAR(outputs(read(other), {100, 0, 0})[1], 0.75 * 200 - 1, 1e-3);
 }
 
 TEST_F(OnnxImport, ReadsValuesOnlyFromItsFolder) {

@@ -256,6 +256,10 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   }
   const RecordSchema& schema = options.data.record_form.schema;
   check_for_target(set, options.task, schema.target);
+  if (options.checkpoint.fit_head && schema.target != TargetKind::class_index) {
+    fail(ExitCode::usage, "--fit-head requires a classification, but the task of the records is {}",
+         task_name(schema.target));
+  }
   if (schema.target == TargetKind::numbers && !set.given("clip-norm")) {
     // The first gradients of a squared error are large. At usual rates they make networks with batch norm diverge.
     options.optimizer.update.clip_norm = 1.0;

@@ -180,21 +180,27 @@ void PictureTraining::extend(TrainingPlan& plan) const {
   check_not_running("--more");
   const bool was_finished = is_finished(plan);
   const double more = 60.0 * request_.more_minutes, budget = time_budget_of(train_dir_);
-  plan.minutes += request_.more_minutes;
-  plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
-  set_length(train_dir_, plan, budget + more);
+  std::int64_t step = list_checkpoints(train_dir_).front();
   std::string state = "its newest checkpoint";
   const fs::path best_path = best_checkpoint_path(train_dir_);
   std::error_code absent;
   if (was_finished && fs::exists(best_path, absent)) {
     CheckpointState best = read_checkpoint(best_path);
-    const std::int64_t step = best.global_step;
+    step = best.global_step;
     state = fmt::format("the best state, step {}", step);
     const std::vector<std::int64_t> steps = list_checkpoints(train_dir_);
     if (std::ranges::find(steps, step) == steps.end()) {
       write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
     }
-    for (const std::int64_t later : steps) {
+  }
+  // The training continues from there: the time after the state counts as not used.
+  const std::optional<PacePoint> pace = logged_pace(train_dir_, step);
+  const double used = was_finished && pace ? pace->seconds : budget;
+  plan.minutes += request_.more_minutes;
+  plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
+  set_length(train_dir_, plan, used + more);
+  if (was_finished) {
+    for (const std::int64_t later : list_checkpoints(train_dir_)) {
       if (later > step) remove_file(checkpoint_path(train_dir_, later));
     }
   }

@@ -102,6 +102,7 @@ void minimize(Objective& objective, Vector& at, const std::function<void()>& hea
     double next_value = 0.0;
     bool is_lower = false;
     for (int halved = 0; halved < 20 && !is_lower; ++halved, length *= 0.5) {
+      heartbeat();
       next = at - length * direction;
       next_value = objective.value(next, next_gradient);
       is_lower = next_value <= value + 1e-4 * length * slope;
@@ -171,6 +172,10 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
                                 std::span<const std::int32_t> labels, std::int64_t classes,
                                 const std::function<void()>& heartbeat) {
   const auto count = static_cast<Eigen::Index>(labels.size());
+  const auto is_class = [&](std::int32_t label) { return label >= 0 && label < classes; };
+  check(features.size() == labels.size() * static_cast<std::size_t>(feature_count) && !labels.empty() &&
+            std::ranges::all_of(labels, is_class),
+        "features or labels do not match");
   Matrix x = Eigen::Map<const Matrix>(features.data(), count, feature_count);
   const Eigen::RowVectorXf mean = x.colwise().mean();
   x.rowwise() -= mean;
@@ -207,9 +212,10 @@ void fit_head(const Network& network, const TrainOptions& options, const Dataset
   const auto note = [&](const std::string& line) {
     if (mpi.rank() == 0) print_text(STDOUT_FILENO, line + "\n");
   };
-  const Graph graph = build_network(features, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
-  const std::int64_t width = graph.shape({graph.nodes().back().outputs.front()}).elements_per_sample();
-  if (!is_dense || records.size() * static_cast<std::size_t>(width) * sizeof(float) > most_bytes) {
+  const BuiltNetwork built = build_network(features, {1, Arithmetic::fp32, Purpose::evaluation});
+  const std::int64_t width = built.graph.shape(built.output).elements_per_sample();
+  const std::size_t row_bytes = static_cast<std::size_t>(width + options.task.value.outputs) * sizeof(float);
+  if (!is_dense || records.size() * row_bytes > most_bytes) {
     return note(is_dense ? "--fit-head has no effect: too many records"
                          : "--fit-head has no effect: the last op is no dense layer");
   }
@@ -233,6 +239,12 @@ void fit_head(const Network& network, const TrainOptions& options, const Dataset
     if (mpi.rank() != 0) return;
     const LinearClassifier fitted =
         fit_classifier(all.features(), width, all.labels(), options.task.value.outputs, heartbeat);
+    const auto are_finite = [](const std::vector<float>& values) {
+      return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+    };
+    if (!are_finite(fitted.weights) || !are_finite(fitted.biases)) {
+      return print_text(STDOUT_FILENO, "--fit-head has no effect: the fit found no finite weights\n");
+    }
     tower.replace({{head.name + "/weights", fitted.weights}, {head.name + "/biases", fitted.biases}});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started;
     print_text(STDOUT_FILENO, fmt::format("fitted the layer {} in {:.1f} s: accuracy {:.3f} on {} training records\n",

@@ -159,7 +159,7 @@ void Trainer::report_skipped() {
 }
 
 void Trainer::fit_last_layer() {
-  enter(Phase::evaluation);
+  enter(Phase::start);
   const Dataset records = open_records(options_.data.files, options_.data.record_form, RecordUse::evaluation,
                                        {.image_key = options_.data.image_key,
                                         .target_key = options_.data.label_key,
