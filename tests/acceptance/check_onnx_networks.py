@@ -4,7 +4,8 @@
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
 Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
-`image_train --model FILE.onnx`, and prints a row: result, largest error of the logits relative to the largest logit, and
+`image_train --model FILE.onnx`, and prints a row: result, largest error of the logits relative to the largest logit, beyond
+twice the error of PyTorch's own float32, and
 error of the gradients relative to their norm, both against PyTorch in float64. If roundings decide a ReLU, gradients differ
 by more: each network is tried with up to three sets of weights, and the row names the error of PyTorch's own gradients in
 float32. Exits with 1 if fewer than 90 % of the
@@ -154,14 +155,17 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     run(programs / "image_train", *options, "--train-dir", before, "--max-steps", 0)
     run(programs / "image_train", *options, "--train-dir", after, "--max-steps", 1)
     own = gradients_of(model, pixels.float(), labels)
-    model = model.double()
     model.eval()
     with torch.no_grad():
+        single = model(pixels.float()).double().numpy()
+        model = model.double()
         expected = model(pixels).numpy()
     run(programs / "carillon", "export", before, "--onnx", work / f"{name}-back.onnx")
     session = onnxruntime.InferenceSession(str(work / f"{name}-back.onnx"))
     logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
-    error = np.abs(logits - expected).max() / max(np.abs(expected).max(), 1e-6)  # some start with logits of 0
+    largest = max(np.abs(expected).max(), 1e-6)  # some networks start with logits of 0
+    # Random statistics let some activations grow until float32 holds few right digits: PyTorch's own error counts, too.
+    error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
     exact = gradients_of(model, pixels, labels)
     first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))
     missing = [parameter for parameter in exact if parameter not in first]
