@@ -4,12 +4,11 @@
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
 Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
-`image_train --model FILE.onnx`, and prints a row: result, largest error of the logits relative to the largest logit, beyond
-twice the error of PyTorch's own float32, and
-error of the gradients relative to their norm, both against PyTorch in float64. If roundings decide a ReLU, gradients differ
-by more: each network is tried with up to three sets of weights, and the row names the error of PyTorch's own gradients in
-float32. Exits with 1 if fewer than 90 % of the
-networks agree within 1e-4 and 1e-3.
+`image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64: the largest
+error of a logit beyond twice that of PyTorch's own float32, relative to the largest logit, and the error of all gradients,
+relative to their norm. If roundings decide a ReLU, gradients differ by more: each network is tried with up to three sets of
+weights, and the row names the error of PyTorch's own gradients in float32. Exits with 1 if fewer than 90 % of the networks
+agree within 1e-4 and 1e-3.
 """
 
 import argparse
