@@ -44,7 +44,8 @@ std::vector<std::int64_t> torch_shape(std::string_view name, const std::vector<s
   return {shape[1], shape[0]};
 }
 
-std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
+std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values,
+                                   const std::vector<std::int64_t>& shape) {
   if (!differs(name, shape)) return values;
   std::vector<float> result(values.size());
   for_each_value(extents_of(shape, values.size()),
@@ -52,7 +53,8 @@ std::vector<float> to_torch_layout(std::string_view name, const std::vector<floa
   return result;
 }
 
-std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
+std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values,
+                                     const std::vector<std::int64_t>& shape) {
   if (!differs(name, shape)) return values;
   std::vector<float> result(values.size());
   for_each_value(extents_of(shape, values.size()),

@@ -1,6 +1,6 @@
 // Layout of PyTorch's arrays. Carillon's convolutions are [height, width, in, out] and its dense weights [in, out];
-// PyTorch's are [out, in, height, width] and [out, in]. All other arrays have the same layout. The names of these weights
-// end in "/weights".
+// PyTorch's are [out, in, height, width] and [out, in]. All other arrays have the same layout. The names of these
+// weights end in "/weights".
 #pragma once
 
 #include <cstdint>

@@ -102,8 +102,8 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
 std::string Progress::bar(std::int64_t step, std::optional<double> loss, const std::string& left) const {
   constexpr int width = 20;  // with seven digits of steps the whole line has 80 columns at most
   const std::int64_t filled = step * width / last_step_, percent = step * 100 / last_step_;
-  return fmt::format("[{:#<{}}{:.<{}}] {:3} %  {} {}/{}{}  {}", "", filled, "", width - filled, percent, unit_,
-                     step, last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
+  return fmt::format("[{:#<{}}{:.<{}}] {:3} %  {} {}/{}{}  {}", "", filled, "", width - filled, percent, unit_, step,
+                     last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);
 }
 
 void Progress::clear() {

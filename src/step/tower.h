@@ -59,9 +59,9 @@ class Tower {
   Tower& operator=(const Tower&) = delete;
   ~Tower();
 
-  // Before the first step, call one of the functions up to initialize_from on rank 0, then broadcast_from_first on all ranks. Not after a step:
-  // other ranks may still read this rank's values. Errors: failed (called on a rank other than 0, unless the ranks
-  // replicate the slots).
+  // Before the first step, call one of the functions up to initialize_from on rank 0, then broadcast_from_first on all
+  // ranks. Not after a step: other ranks may still read this rank's values. Errors: failed (called on a rank other than
+  // 0, unless the ranks replicate the slots).
   /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values, and buffers
   /// those or `given` values. Errors: failed (`given` names an unknown variable or buffer, or has another number of
   /// elements).

@@ -67,9 +67,10 @@ TEST_F(TargetListTest, AHeaderIsRequired) {
 
 TEST_F(TargetListTest, PicturesThatAreNotListedAndEqualNumbersAreNoted) {
   put_pictures(4);
-  const Outcome outcome = run(convert_targets("path,age,b,c,d,e,f,g,h,i,j,k,l,m\n0.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,1\n"
-                                              "1.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,2\n"
-                                              "2.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,3\n"));
+  const Outcome outcome =
+      run(convert_targets("path,age,b,c,d,e,f,g,h,i,j,k,l,m\n0.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,1\n"
+                          "1.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,2\n"
+                          "2.jpg,1.5,2,3,4,5,6,7,8,9,10,11,12,3\n"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("1 of the 4 pictures in"));
   EXPECT_THAT(outcome.output, HasSubstr("equal in all pictures: age (always 1.5), b (always 2), c (always 3), "

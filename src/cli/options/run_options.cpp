@@ -22,9 +22,10 @@ void declare_start_and_stop(OptionSet& set, CheckpointOptions& o) {
   set.add("train-dir", o.train_dir, "directory for checkpoints and logs");
   set.add("init-from", o.init_from,
           "initial variables: a checkpoint, a train directory, or a file of PyTorch's weights, NAME.safetensors");
-  set.add("fit-head", o.fit_head,
-          "before the first step, fit the last layer to the outputs of the other layers for the training records; for a "
-          "classification from trained weights");
+  set.add(
+      "fit-head", o.fit_head,
+      "before the first step, fit the last layer to the outputs of the other layers for the training records; for a "
+      "classification from trained weights");
   set.add("init-exclude", o.init_exclude,
           "patterns of variables that are not taken from --init-from, e.g. 'logits/*' for other classes");
   set.add("time-limit", o.time_limit,

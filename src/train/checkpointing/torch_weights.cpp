@@ -144,7 +144,8 @@ std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arra
   add_network(graph, network);
   std::map<std::string, std::vector<std::int64_t>> shapes;  // by PyTorch's name
   const auto add_shapes = [&](const auto& specs) {
-    for (const auto& spec : specs) shapes[torch_name(network, spec.name)] = torch_shape(spec.name, spec.shape.extents());
+    for (const auto& spec : specs)
+      shapes[torch_name(network, spec.name)] = torch_shape(spec.name, spec.shape.extents());
   };
   add_shapes(graph.parameters());
   add_shapes(graph.buffers());
@@ -271,8 +272,8 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
   std::vector<NamedArray> arrays;
   for (const auto* const group : {&variables, &buffers}) {
     for (const NamedArray& array : *group) {
-      arrays.push_back(
-          {torch_name(network, array.name), torch_shape(array.name, array.shape), to_torch_layout(array.name, array.values, array.shape)});
+      arrays.push_back({torch_name(network, array.name), torch_shape(array.name, array.shape),
+                        to_torch_layout(array.name, array.values, array.shape)});
     }
   }
   return arrays;
