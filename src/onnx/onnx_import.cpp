@@ -398,7 +398,9 @@ Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::si
   }
   const std::string name = layer_name(node, values);
   result.value = carillon::variable(graph_, name, {.shape = extents, .trains = !values.name.empty()});
-  give(name + "/values", values, std::move(arranged_values));
+  OnnxArray original = values;
+  original.is_derived = original.is_derived || arranged_values != values.floats;  // in another order than the file
+  give(name + "/values", original, std::move(arranged_values));
   return result;
 }
 
