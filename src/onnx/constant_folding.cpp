@@ -71,6 +71,12 @@ OnnxArray integer_array(Extents shape, Extents values) {
   return {.shape = std::move(shape), .has_floats = false, .floats = {}, .integers = std::move(values), .name = {}};
 }
 
+/// `values` along one axis.
+OnnxArray integer_list(Extents values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  return integer_array({count}, std::move(values));
+}
+
 /// An array of `like`'s type whose element i is element places[i] of `like`.
 OnnxArray gathered(const OnnxArray& like, Extents shape, const std::vector<std::int64_t>& places) {
   OnnxArray array{
@@ -365,13 +371,11 @@ OnnxArray fold_constant(const Folded& f) {
   };
   if (f.node.has("value_int")) return integer_array({}, {f.node.integer("value_int", 0)});
   if (f.node.has("value_float")) return floats({}, {f.node.number("value_float", 0.0f)});
-  if (f.node.has("value_ints")) {
-    Extents values = f.node.integers("value_ints");
-    return integer_array({static_cast<std::int64_t>(values.size())}, std::move(values));
-  }
+  if (f.node.has("value_ints")) return integer_list(f.node.integers("value_ints"));
   if (f.node.has("value_floats")) {
     std::vector<float> values = f.node.numbers("value_floats");
-    return floats({static_cast<std::int64_t>(values.size())}, std::move(values));
+    const auto count = static_cast<std::int64_t>(values.size());
+    return floats({count}, std::move(values));
   }
   f.refuse("has no numbers");
 }
@@ -389,9 +393,11 @@ OnnxArray fold_cast_like(const Folded& f) {
 }
 
 OnnxArray fold_shape(const Folded& f) {
-  if (f.node.has("start") || f.node.has("end")) f.refuse("of a part of the axes is not read");
   const Extents& shape = f.input(0).shape;
-  return integer_array({static_cast<std::int64_t>(shape.size())}, shape);
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const auto limited = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const std::int64_t first = limited(f.node.integer("start", 0)), last = limited(f.node.integer("end", rank));
+  return integer_list(Extents(shape.begin() + first, shape.begin() + std::max(first, last)));
 }
 
 OnnxArray fold_size(const Folded& f) { return integer_array({}, {f.count(f.input(0).shape)}); }
@@ -621,7 +627,7 @@ OnnxArray fold_range(const Folded& f) {
     if (static_cast<std::int64_t>(values.size()) > max_folded) f.refuse("computes a constant that is too large");
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  return integer_array({static_cast<std::int64_t>(values.size())}, std::move(values));
+  return integer_list(std::move(values));
 }
 
 OnnxArray fold_reduce_prod(const Folded& f) {
@@ -838,11 +844,6 @@ OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, st
                                                "Reshape", "Squeeze",  "Transpose", "Unsqueeze"};
   result->is_derived = result->is_derived || std::ranges::find(keeps_values, node.type()) == std::end(keeps_values);
   return result;
-}
-
-OnnxConstant constant_of(std::vector<std::int64_t> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  return std::make_shared<OnnxArray>(integer_array({count}, std::move(values)));
 }
 
 }  // namespace carillon

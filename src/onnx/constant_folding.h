@@ -23,7 +23,4 @@ bool can_fold(std::string_view type);
 OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
                   const OnnxFile& file);
 
-/// A vector of integers.
-OnnxConstant constant_of(std::vector<std::int64_t> values);
-
 }  // namespace carillon

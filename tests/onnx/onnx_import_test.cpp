@@ -228,6 +228,47 @@ TEST_F(OnnxImport, ProbabilitiesAtTheEndAreLeftToTheLoss) {
   EXPECT_NEAR(outputs(read(model), {0, 0, 0})[0], 1.0, 1e-5);
 }
 
+TEST_F(OnnxImport, AFileWithoutNormsIsNoted) {
+  const auto notes_with = [&](bool has_norm) {
+    Model model;
+    model.array("conv.weight", {3, 3, 1, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+    std::string x = "image";
+    for (int i = 0; i < 5; ++i) {
+      const std::string y = "c" + std::to_string(i);
+      model.node("Conv", {x, "conv.weight"}, y);
+      x = y;
+    }
+    if (has_norm) {
+      for (const char* const name : {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}) {
+        model.array(name, {3}, {1, 1, 1});
+      }
+      model.node("BatchNormalization", {x, "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}, "n");
+      x = "n";
+    }
+    model.finish(x);
+    return read(model).notes;
+  };
+  EXPECT_TRUE(notes_with(true).empty());
+  ASSERT_EQ(notes_with(false).size(), 1u);
+  EXPECT_THAT(notes_with(false)[0], HasSubstr("torch.onnx.TrainingMode.PRESERVE"));
+}
+
+TEST_F(OnnxImport, ArraysThatAreSubtractedOrDividedByAreTrained) {
+  Model model;
+  model.array("mean", {1, 3, 1, 1}, {1, 2, 3});
+  model.array("deviation", {3, 1, 1}, {2, 4, 5});
+  model.array("whole", {1, 3, 1, 1}, {50, 60, 70});
+  model.node("Sub", {"image", "mean"}, "centred");
+  model.node("Div", {"centred", "deviation"}, "scaled");
+  model.node("Sub", {"whole", "scaled"}, "rest");
+  model.finish("rest");
+  const Network network = read(model);
+  for (const OpDescription& op : network.ops) EXPECT_FALSE(op.attributes.find("trains")) << op.name;
+  EXPECT_EQ(std::ranges::count_if(network.ops, [](const OpDescription& op) { return op.type->name == "variable"; }), 3);
+  // The channels are 50 - (11 - 1) / 2, 60 - (22 - 2) / 4 and 70 - (33 - 3) / 5.
+  EXPECT_NEAR(outputs(network, {11, 22, 33})[0], 0.25 * 55 + 0.5 * 64 + 1, 1e-3);
+}
+
 TEST_F(OnnxImport, NamesAllOperatorsThatItCannotTrain) {
   Model model;
   model.node("GridSample", {"image"}, "a");

@@ -18,6 +18,7 @@
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/comm/mpi/launcher.h"
+#include "src/onnx/onnx_import.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -228,6 +229,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
       if (is_on_command_line(set, name)) fail(ExitCode::usage, "--more excludes --{}", name);
     }
   }
+  if (is_onnx_file(line.training.model.name)) fail(ExitCode::usage, "--model FILE.onnx: use --from FILE.onnx");
   if (line.training.model.name == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
   choose_length(set, line.training.optimizer);
 }

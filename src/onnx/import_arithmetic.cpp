@@ -1,0 +1,313 @@
+// ONNX's operators that compute each element alone or combine two values, and softmax.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+
+#include "kernels/broadcast/broadcast.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/scale_channels/scale_channels.h"
+#include "kernels/softmax/softmax.h"
+#include "src/onnx/importer.h"
+
+namespace carillon {
+namespace {
+
+template <Value (*builder)(Graph&, const std::string&, Value)>
+void add_function(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  importer.set_output(node, with_value(x, builder(importer.graph(), importer.op_name(node), x.value)));
+}
+
+void add_identity(Importer& importer, const OnnxNode& node) { importer.set_output(node, importer.input(node)); }
+
+void add_cast(Importer& importer, const OnnxNode& node) {
+  const std::int64_t to = node.integer("to", 0);
+  if (to != onnx::Tensor::FLOAT && to != onnx::Tensor::DOUBLE && to != onnx::Tensor::FLOAT16 &&
+      to != onnx::Tensor::BFLOAT16) {
+    importer.refuse(node, "turns computed numbers into integers, which is not supported");
+  }
+  importer.set_output(node, importer.input(node));
+}
+
+void add_dropout(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const float rate = importer.number(node, 1, "ratio").value_or(0.5f);
+  if (rate == 0.0f) return importer.set_output(node, x);
+  const Value y = dropout(importer.graph(), importer.op_name(node), x.value, {.rate = rate});
+  importer.set_output(node, with_value(x, y));
+}
+
+/// A sigmoid whose only reader multiplies it by its input is a SiLU.
+const OnnxNode* product_with_own_input(Importer& importer, const OnnxNode& node) {
+  const OnnxNode* const reader = importer.sole_reader(node.output());
+  if (reader == nullptr || reader->type() != "Mul") return nullptr;
+  const std::string x = node.input(0);
+  return reader->input(0) == x || reader->input(1) == x ? reader : nullptr;
+}
+
+void add_sigmoid(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  if (const OnnxNode* const product = product_with_own_input(importer, node)) {
+    importer.skip(*product);
+    const Value y = silu(importer.graph(), importer.op_name(*product), x.value);
+    return importer.alias(product->output(), with_value(x, y));
+  }
+  importer.set_output(node, with_value(x, sigmoid(importer.graph(), importer.op_name(node), x.value)));
+}
+
+void add_hard_sigmoid(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const HardSigmoidParams params{.alpha = node.number("alpha", 0.2f), .beta = node.number("beta", 0.5f)};
+  const bool is_sixth = std::abs(params.alpha - 1.0f / 6.0f) < 1e-5f && params.beta == 0.5f;
+  const OnnxNode* const product = is_sixth ? product_with_own_input(importer, node) : nullptr;
+  if (product != nullptr) {
+    importer.skip(*product);
+    const Value y = hard_swish(importer.graph(), importer.op_name(*product), x.value);
+    return importer.alias(product->output(), with_value(x, y));
+  }
+  importer.set_output(node, with_value(x, hard_sigmoid(importer.graph(), importer.op_name(node), x.value, params)));
+}
+
+void add_leaky_relu(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const LeakyReluParams params{.slope = node.number("alpha", 0.01f)};
+  importer.set_output(node, with_value(x, leaky_relu(importer.graph(), importer.op_name(node), x.value, params)));
+}
+
+void add_clip(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  constexpr float most = std::numeric_limits<float>::max();
+  const float least = importer.number(node, 1, "min").value_or(-most),
+              largest = importer.number(node, 2, "max").value_or(most);
+  const std::string name = importer.op_name(node);
+  const bool is_relu = least == 0.0f && largest >= most;
+  const Value y = is_relu ? relu(importer.graph(), name, x.value)
+                          : clip(importer.graph(), name, x.value, {.least = least, .most = largest});
+  importer.set_output(node, with_value(x, y));
+}
+
+void add_gelu(Importer& importer, const OnnxNode& node) {
+  if (node.text("approximate", "none") != "none") importer.refuse(node, "approximates GELU, which is not supported");
+  add_function<gelu>(importer, node);
+}
+
+void add_softmax(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::size_t axis = importer.axis(node, node.integer("axis", importer.operator_set() < 13 ? 1 : -1), x);
+  if (importer.operator_set() < 13 && axis + 1 != x.rank())
+    importer.refuse(node, "is over several axes, which is not supported");
+  const Placed rows = importer.with_last(node, x, static_cast<int>(axis));
+  importer.set_output(node, with_value(rows, softmax(importer.graph(), importer.op_name(node), rows.value)));
+}
+
+/// Both values with axes that broadcasting ops match.
+struct Operands {
+  Value a, b;
+  std::vector<int> order;
+  Extents shape;
+  bool merges_batch = false;
+};
+
+Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
+  if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
+  Operands both{a.value, b.value, {}, a.shape, a.merges_batch || b.merges_batch};
+  for (std::size_t i = 0; i < a.rank(); ++i) {
+    if (a.shape[i] != b.shape[i] && a.shape[i] != 1 && b.shape[i] != 1)
+      importer.refuse(node, "has inputs of different shapes");
+    both.shape[i] = std::max(a.shape[i], b.shape[i]);
+  }
+  const std::vector<int> order_a = stored_order(a), order_b = stored_order(b);
+  const bool a_is_main = order_a.size() >= order_b.size();
+  both.order = a_is_main ? order_a : order_b;
+  const std::vector<int>& less = a_is_main ? order_b : order_a;
+  // The axes after the batch are matched from the last one.
+  const auto tail = static_cast<std::ptrdiff_t>(less.size()) - 1;
+  if (tail > 0 && std::equal(less.begin() + 1, less.end(), both.order.end() - tail)) return both;
+  Value& other = a_is_main ? both.b : both.a;
+  other = importer.arranged(node, a_is_main ? b : a, both.order);
+  return both;
+}
+
+template <Value (*builder)(Graph&, const std::string&, Value, Value)>
+void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
+  const Operands both = operands(importer, node, a, b);
+  const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
+  importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
+}
+
+/// The only number of a constant; nullopt: it has several elements, or it is an array of the file, which is trained.
+std::optional<float> single(const OnnxConstant& constant) {
+  const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
+  if (!is_number || !constant->name.empty()) return std::nullopt;
+  return constant->floats[0];
+}
+
+/// The axis of `x` whose extent the constant has, if all other extents of the constant are 1.
+std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
+  const std::size_t rank = constant.shape.size();
+  std::optional<int> axis;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (constant.shape[i] == 1) continue;
+    if (axis || rank > x.rank()) return std::nullopt;
+    axis = static_cast<int>(x.rank() - rank + i);
+    if (x.shape[static_cast<std::size_t>(*axis)] != constant.shape[i]) return std::nullopt;
+  }
+  return axis;
+}
+
+/// A sum or product with a constant array.
+template <Value (*builder)(Graph&, const std::string&, Value, Value)>
+void combine_with(Importer& importer, const OnnxNode& node, const Placed& x, const OnnxArray& values) {
+  combine<builder>(importer, node, x, importer.variable(node, values, x.rank(), stored_order(x)));
+}
+
+/// The array with other values, which are computed from its own.
+template <typename Function>
+OnnxArray changed(OnnxArray array, const Function& function) {
+  for (float& value : array.floats) value = function(value);
+  array.is_derived = true;
+  return array;
+}
+
+void add_mul(Importer& importer, const OnnxNode& node) {
+  if (importer.is_placed(node, 0) && importer.is_placed(node, 1)) {
+    return combine<multiply>(importer, node, importer.input(node, 0), importer.input(node, 1));
+  }
+  const int constant_input = importer.is_placed(node, 0) ? 1 : 0;
+  const OnnxConstant factor = importer.floats(node, constant_input);
+  const Placed& x = importer.input(node, 1 - constant_input);
+  if (const std::optional<float> number = single(factor)) {
+    return importer.set_output(node, with_value(x, scale(importer.graph(), importer.op_name(node), x.value, *number)));
+  }
+  const std::optional<int> axis = axis_of(x, *factor);
+  if (!axis || stored_order(x).back() != *axis || factor->name.empty())
+    return combine_with<multiply>(importer, node, x, *factor);
+  const std::string name = importer.layer_name(node, *factor);
+  const Value y = scale_channels(importer.graph(), name, x.value);
+  importer.give(name + "/gamma", *factor);
+  importer.set_output(node, with_value(x, y));
+}
+
+void add_add(Importer& importer, const OnnxNode& node) {
+  if (importer.is_placed(node, 0) && importer.is_placed(node, 1)) {
+    return combine<add>(importer, node, importer.input(node, 0), importer.input(node, 1));
+  }
+  const int constant_input = importer.is_placed(node, 0) ? 1 : 0;
+  const OnnxConstant term = importer.floats(node, constant_input);
+  const Placed& x = importer.input(node, 1 - constant_input);
+  const std::optional<float> number = single(term);
+  if (!number) return combine_with<add>(importer, node, x, *term);
+  importer.set_output(node, with_value(x, shift(importer.graph(), importer.op_name(node), x.value, *number)));
+}
+
+void add_sub(Importer& importer, const OnnxNode& node) {
+  Graph& graph = importer.graph();
+  if (importer.is_placed(node, 0) && !importer.is_placed(node, 1)) {
+    const Placed& x = importer.input(node, 0);
+    const OnnxConstant term = importer.floats(node, 1);
+    const std::optional<float> number = single(term);
+    if (!number) return combine_with<add>(importer, node, x, changed(*term, std::negate<float>()));
+    return importer.set_output(node, with_value(x, shift(graph, importer.op_name(node), x.value, -*number)));
+  }
+  const Placed& b = importer.input(node, 1);
+  const Placed negative = with_value(b, scale(graph, importer.op_name(node, "/negative"), b.value, -1.0f));
+  if (importer.is_placed(node, 0)) return combine<add>(importer, node, importer.input(node, 0), negative);
+  const OnnxConstant term = importer.floats(node, 0);
+  const std::optional<float> number = single(term);
+  if (!number) return combine_with<add>(importer, node, negative, *term);
+  importer.set_output(node, with_value(b, shift(graph, importer.op_name(node), negative.value, *number)));
+}
+
+/// The node after `node` in a chain in which each value has one reader; null: it is not of this type.
+const OnnxNode* next_in_chain(Importer& importer, const OnnxNode& node, std::string_view type) {
+  const OnnxNode* const next = importer.sole_reader(node.output());
+  return next != nullptr && next->type() == type ? next : nullptr;
+}
+
+/// x / sqrt(2) -> erf -> + 1 -> * x -> * 0.5 is a GELU. Returns false if the nodes after `node` compute something else.
+bool add_written_out_gelu(Importer& importer, const OnnxNode& node) {
+  const OnnxNode* const erf = next_in_chain(importer, node, "Erf");
+  const OnnxNode* const sum = erf == nullptr ? nullptr : next_in_chain(importer, *erf, "Add");
+  const OnnxNode* const product = sum == nullptr ? nullptr : next_in_chain(importer, *sum, "Mul");
+  if (product == nullptr) return false;
+  const auto other_number = [&](const OnnxNode& of, const OnnxNode& before) {
+    return single(importer.constant_or_node(of, of.input(0) == before.output() ? 1 : 0));
+  };
+  if (other_number(*sum, *erf) != 1.0f) return false;
+  const OnnxNode* const half = next_in_chain(importer, *product, "Mul");
+  const std::string& other = product->input(product->input(0) == sum->output() ? 1 : 0);
+  if (half == nullptr || other != node.input(0) || other_number(*half, *product) != 0.5f) return false;
+  for (const OnnxNode* const part : {erf, sum, product, half}) importer.skip(*part);
+  const Placed& x = importer.input(node);
+  const Value y = gelu(importer.graph(), importer.op_name(*half), x.value);
+  importer.alias(half->output(), with_value(x, y));
+  return true;
+}
+
+void add_div(Importer& importer, const OnnxNode& node) {
+  Graph& graph = importer.graph();
+  if (importer.is_placed(node, 0) && !importer.is_placed(node, 1)) {
+    const Placed& x = importer.input(node, 0);
+    const OnnxConstant divisor = importer.floats(node, 1);
+    const std::optional<float> number = single(divisor);
+    if (!number)
+      return combine_with<multiply>(importer, node, x, changed(*divisor, [](float value) { return 1.0f / value; }));
+    if (std::abs(*number - std::numbers::sqrt2_v<float>) < 1e-5f && add_written_out_gelu(importer, node)) return;
+    return importer.set_output(node, with_value(x, scale(graph, importer.op_name(node), x.value, 1.0f / *number)));
+  }
+  const Placed& b = importer.input(node, 1);
+  const Placed inverse = with_value(b, reciprocal(graph, importer.op_name(node, "/reciprocal"), b.value));
+  if (importer.is_placed(node, 0)) return combine<multiply>(importer, node, importer.input(node, 0), inverse);
+  const OnnxConstant dividend = importer.floats(node, 0);
+  const std::optional<float> number = single(dividend);
+  if (!number) return combine_with<multiply>(importer, node, inverse, *dividend);
+  importer.set_output(node, with_value(b, scale(graph, importer.op_name(node), inverse.value, *number)));
+}
+
+void add_neg(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  importer.set_output(node, with_value(x, scale(importer.graph(), importer.op_name(node), x.value, -1.0f)));
+}
+
+void add_pow(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  Graph& graph = importer.graph();
+  const std::optional<float> exponent = single(importer.constant(node, 1));
+  if (exponent == 2.0f)
+    return importer.set_output(node, with_value(x, multiply(graph, importer.op_name(node), x.value, x.value)));
+  if (exponent == 0.5f) return importer.set_output(node, with_value(x, sqrt(graph, importer.op_name(node), x.value)));
+  importer.refuse(node, "has another exponent than 2 or 0.5, which is not supported");
+}
+
+constexpr Operator operators[] = {{"Add", add_add},
+                                  {"Cast", add_cast},
+                                  {"CastLike", add_identity},
+                                  {"Clip", add_clip},
+                                  {"Div", add_div},
+                                  {"Dropout", add_dropout},
+                                  {"Erf", add_function<erf>},
+                                  {"Exp", add_function<exp>},
+                                  {"Gelu", add_gelu},
+                                  {"HardSigmoid", add_hard_sigmoid},
+                                  {"HardSwish", add_function<hard_swish>},
+                                  {"Identity", add_identity},
+                                  {"LeakyRelu", add_leaky_relu},
+                                  {"Mul", add_mul},
+                                  {"Neg", add_neg},
+                                  {"Pow", add_pow},
+                                  {"Reciprocal", add_function<reciprocal>},
+                                  {"Relu", add_function<relu>},
+                                  {"Sigmoid", add_sigmoid},
+                                  {"Softmax", add_softmax},
+                                  {"Sqrt", add_function<sqrt>},
+                                  {"Sub", add_sub},
+                                  {"Tanh", add_function<tanh>}};
+
+}  // namespace
+
+std::span<const Operator> arithmetic_operators() { return operators; }
+
+}  // namespace carillon

@@ -1,0 +1,314 @@
+#include "src/onnx/importer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/models/imagenet_resnet.h"
+
+namespace carillon {
+
+// Names
+
+std::string Importer::stripped(std::string name, std::string_view type) {
+  while (name.starts_with('/')) name.erase(0, 1);
+  const std::string end = fmt::format("/{}", type);
+  if (name.ends_with(end)) name.resize(name.size() - end.size());
+  std::ranges::replace(name, ':', '_');
+  if (!is_line(name)) name.clear();
+  constexpr std::size_t most = 200;
+  if (name.size() > most) name.resize(most);
+  if (name.empty() || !is_line(name)) name = fmt::format("op/{}", is_line(type) ? type : "unnamed");
+  return name;
+}
+
+std::string Importer::unique_name(std::string name) {
+  if (name == NetworkDescription{}.input) name += "_op";
+  std::string unique = name;
+  for (int i = 2; !names_.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
+  return unique;
+}
+
+std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights) {
+  const bool is_named = !weights.name.empty() && !weights.name.starts_with("onnx::") && weights.name != node.output();
+  if (!is_named) return op_name(node);
+  std::string name = weights.name;
+  for (const std::string_view end : {".weight", "/weight", "/kernel", "_weight", ".W"}) {
+    if (!name.ends_with(end)) continue;
+    name.resize(name.size() - end.size());
+    break;
+  }
+  std::ranges::replace(name, '.', '/');
+  return unique_name(stripped(std::move(name), node.type()));
+}
+
+void Importer::give(const std::string& variable, const OnnxArray& original, std::vector<float> values) {
+  const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name);
+  original_names_[variable] = has_own_name ? variable : original.name;
+  if (!source_.options.fresh_weights) given_.push_back({variable, std::move(values)});
+}
+
+const OnnxNode* Importer::sole_reader(const std::string& value) const {
+  const auto found = source_.readers.find(value);
+  if (found == source_.readers.end() || found->second.size() != 1 || value == end_) return nullptr;
+  return &source_.file.nodes()[found->second.front()];
+}
+
+std::int64_t Importer::units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new) {
+  is_new = is_head(node) && settings_.outputs > 0 && settings_.outputs != units;
+  if (!is_new) return units;
+  notes_.push_back(fmt::format("{}: the layer {} gets new values: {} outputs in place of {}",
+                               source_.file.path().string(), printable(name), settings_.outputs, units));
+  return settings_.outputs;
+}
+
+namespace {
+
+/// Whether each output of the node is one of its inputs, or a function of each element, after the last layer.
+bool only_ends(std::string_view type) {
+  return type == "Identity" || type == "Flatten" || type == "Reshape" || type == "Squeeze" || type == "Cast";
+}
+bool turns_into_probabilities(std::string_view type) {
+  return type == "Softmax" || type == "Sigmoid" || type == "LogSoftmax";
+}
+bool is_layer(std::string_view type) { return type == "Gemm" || type == "MatMul" || type == "Conv"; }
+
+/// Null: no op computes this operator.
+const Operator* operator_of(std::string_view type) {
+  for (const std::span<const Operator> operators : {arithmetic_operators(), layer_operators(), shape_operators()}) {
+    const auto found = std::ranges::find(operators, type, &Operator::type);
+    if (found != operators.end()) return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Importer::find_end() {
+  end_ = source_.file.output();
+  const OnnxNode* node = source_.producer(end_);
+  // The loss computes the probabilities itself.
+  if (node != nullptr && turns_into_probabilities(node->type())) {
+    end_ = node->input(0);
+    node = source_.producer(end_);
+  }
+  for (std::size_t steps = 0; node != nullptr && steps < source_.file.nodes().size(); ++steps) {
+    if (is_layer(node->type())) break;
+    const auto is_array = [&](int i) { return source_.file.constants().contains(node->input(i)); };
+    const bool adds_biases = node->type() == "Add" && (is_array(0) || is_array(1));
+    const bool leads_on = only_ends(node->type()) || adds_biases;
+    node = leads_on ? source_.producer(node->input(adds_biases && is_array(0) ? 1 : 0)) : nullptr;
+  }
+  head_ = node;
+  if (source_.options.head.empty()) return;
+  head_ = nullptr;
+  std::vector<std::string> layers;
+  for (const OnnxNode& one : source_.file.nodes()) {
+    if (!is_layer(one.type())) continue;
+    const auto weights = source_.file.constants().find(one.input(1));
+    std::string name = stripped(one.name(), one.type());
+    if (weights != source_.file.constants().end()) {
+      name = weights->second->name.substr(0, weights->second->name.rfind(".weight"));
+    }
+    layers.push_back(name);
+    if (name == source_.options.head || one.name() == source_.options.head) head_ = &one;
+  }
+  if (head_ != nullptr) return;
+  const std::size_t first = layers.size() > 10 ? layers.size() - 10 : 0;
+  layers.erase(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(first));
+  fail(ExitCode::usage, "--head {}: no layer of {} has this name; its last layers are {}", source_.options.head,
+       source_.file.path().string(), printable(fmt::format("{}", fmt::join(layers, ", "))));
+}
+
+/// Names all nodes that depend on the images, with operators that no op computes.
+void Importer::check_operators() const {
+  std::set<std::string> variable{source_.file.input()};
+  std::map<std::string, std::vector<std::string>> unsupported;
+  for (const OnnxNode& node : source_.file.nodes()) {
+    bool depends = false;
+    for (int i = 0; i < node.input_count(); ++i) depends = depends || variable.contains(node.input(i));
+    const bool draws = node.type().starts_with("Random") || node.type() == "Bernoulli";
+    if ((!depends || node.type() == "Shape") && !draws) continue;
+    for (int i = 0; i < node.output_count(); ++i) variable.insert(node.output(i));
+    if (draws || (node.type() == "Floor" || node.type() == "Less")) continue;  // add_draw or add reports them
+    if (operator_of(node.type()) == nullptr) unsupported[std::string(node.type())].push_back(node.name());
+  }
+  if (unsupported.empty()) return;
+  std::vector<std::string> texts;
+  for (const auto& [type, nodes] : unsupported) {
+    texts.push_back(fmt::format("{} ({}node '{}')", type,
+                                nodes.size() > 1 ? fmt::format("{} nodes, first ", nodes.size()) : "", nodes.front()));
+  }
+  fail(ExitCode::data, "{}: cannot be trained: no op computes the {} {}", source_.file.path().string(),
+       texts.size() > 1 ? "operators" : "operator", printable(fmt::format("{}", fmt::join(texts, ", "))));
+}
+
+/// Exporters for inference fold batch norms into convolutions.
+void Importer::note_folded_norms() {
+  constexpr std::int64_t many = 5;
+  const std::vector<OnnxNode>& nodes = source_.file.nodes();
+  const bool has_norms = std::ranges::any_of(
+      nodes, [](const OnnxNode& node) { return node.type().find("Normalization") != std::string_view::npos; });
+  if (has_norms || std::ranges::count(nodes, "Conv", &OnnxNode::type) < many) return;
+  notes_.push_back(fmt::format(
+      "{}: has no batch norms; if it was exported for inference, they are folded into the convolutions. "
+      "PyTorch keeps them with torch.onnx.export(model.eval(), ..., dynamo=False, do_constant_folding=False, "
+      "training=torch.onnx.TrainingMode.PRESERVE)",
+      source_.file.path().string()));
+}
+
+void Importer::place_input() {
+  const ImageShape& image = settings_.image;
+  const Extents& shape = source_.file.input_shape();
+  if (shape.size() != 4) {
+    fail(ExitCode::data, "{}: its input has {}, expected the 4 of [batch, channels, height, width]",
+         source_.file.path().string(), count_text(shape.size(), "extent"));
+  }
+  const auto are_channels = [](std::int64_t extent) { return extent == 1 || extent == 3; };
+  const bool channels_last = !are_channels(shape[1]) && are_channels(shape[3]);
+  const std::int64_t channels = channels_last ? shape[3] : shape[1];
+  if (channels > 0 && channels != image.channels) {
+    fail(ExitCode::usage, "{}: is for images with {}; these images have {}", source_.file.path().string(),
+         count_text(channels, "channel"), image.channels);
+  }
+  names_.insert("input");
+  const Value value =
+      image.channels == 3
+          ? imagenet_input(graph_, settings_)
+          : scale_input(graph_, "input",
+                        {.sample = {image.height, image.width, image.channels}, .scale = settings_.pixel_scale});
+  if (channels_last) {
+    placed_[source_.file.input()] =
+        placed(value, {batch_mark, image.height, image.width, image.channels}, ascending(4));
+  } else {
+    placed_[source_.file.input()] = placed(value, {batch_mark, image.channels, image.height, image.width}, image_order);
+  }
+}
+
+void Importer::add(const OnnxNode& node) {
+  if (skipped_.contains(node.output())) return;
+  if (add_draw(node)) return;
+  std::vector<OnnxConstant> inputs;
+  bool are_constant = true;
+  for (int i = 0; i < node.input_count(); ++i) {
+    const std::string name = node.input(i);
+    inputs.push_back(constant(node, i));
+    if (name.empty() || inputs.back() != nullptr) continue;
+    are_constant = false;
+    if (!placed_.contains(name))
+      refuse(node, fmt::format("reads '{}', which no node before it computes", printable(name)));
+  }
+  if (node.type() == "Shape" && !are_constant) {
+    // The shape is known, and the values do not matter.
+    OnnxArray known{.shape = input(node).shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
+    if (input(node).merges_batch) {
+      const std::size_t batch = input(node).batch_axis();
+      known.shape[batch + 1] *= batch_mark;
+      known.shape.erase(known.shape.begin() + static_cast<std::ptrdiff_t>(batch));
+    }
+    const OnnxConstant only[] = {std::make_shared<const OnnxArray>(std::move(known))};
+    constants_[node.output()] = fold(node, only, operator_set(), source_.file);
+    return;
+  }
+  if (are_constant && can_fold(node.type()) && !repeats_for_samples(node)) {
+    constexpr std::int64_t most = std::int64_t{1} << 31;  // elements that all nodes read and compute
+    const OnnxConstant folded = fold(node, inputs, operator_set(), source_.file);
+    for (const OnnxConstant& one : inputs) folded_elements_ += one ? one->element_count() : 0;
+    folded_elements_ += folded->element_count();
+    if (folded_elements_ > most) refuse(node, "and earlier nodes compute too many constants");
+    constants_[node.output()] = folded;
+    return;
+  }
+  const Operator* const found = operator_of(node.type());
+  if (found == nullptr) {
+    refuse(node, are_constant ? "has constant inputs, which is not read" : "cannot be trained: no op computes it");
+  }
+  try {
+    found->add(*this, node);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with(source_.file.path().string())) throw;
+    refuse(node, fmt::format("cannot be trained: {}", error.what()));
+  }
+}
+
+/// Adds a node of a drop path: floor(kept + uniform) or uniform < kept, perhaps divided by kept, times x. Returns false
+/// for other nodes.
+bool Importer::add_draw(const OnnxNode& node) {
+  const std::string& y = node.output();
+  if (node.type() == "RandomUniformLike" || node.type() == "RandomUniform") {
+    const OnnxConstant like = node.type() == "RandomUniformLike" ? constant(node, 0) : nullptr;
+    const Extents shape = like ? like->shape : node.integers("shape");
+    if (shape.empty() || std::count(shape.begin() + 1, shape.end(), 1) + 1 != std::ssize(shape)) {
+      refuse(node, "draws several numbers for each sample, which is not supported");
+    }
+    draws_[y] = {};
+    return true;
+  }
+  const auto first = draws_.find(node.input(0)), second = draws_.find(node.input(1));
+  if (first == draws_.end() && second == draws_.end()) return false;
+  const bool is_first = first != draws_.end();
+  const Draw draw = is_first ? first->second : second->second;
+  const OnnxConstant other = constant(node, is_first ? 1 : 0);
+  const std::optional<float> number =
+      other && other->has_floats && other->floats.size() == 1 ? std::optional(other->floats[0]) : std::nullopt;
+  if (node.type() == "Cast") {
+    draws_[y] = draw;
+  } else if (node.type() == "Floor" && draw.kept && !draw.is_divided) {
+    draws_[y] = {.kept = draw.kept, .is_mask = true};
+  } else if (node.type() == "Less" && number && !draw.kept) {
+    draws_[y] = {.kept = is_first ? *number : 1.0f - *number, .is_mask = true};
+  } else if (node.type() == "Add" && number && !draw.kept) {
+    draws_[y] = {.kept = number};
+  } else if (node.type() == "Div" && is_first && number && draw.kept == number) {
+    draws_[y] = {.kept = number, .is_mask = draw.is_mask, .is_divided = true};
+  } else if (node.type() == "Mul" && draw.is_mask && is_placed(node, is_first ? 1 : 0)) {
+    const Placed x = input(node, is_first ? 1 : 0);
+    Value value = drop_path(graph_, op_name(node), x.value, {.rate = 1.0f - *draw.kept});
+    if (!draw.is_divided) value = scale(graph_, op_name(node, "/scale"), value, *draw.kept);
+    placed_[y] = with_value(x, value);
+  } else {
+    refuse(node, "uses random numbers in a way that is not supported");
+  }
+  return true;
+}
+
+void Importer::check_given() const {
+  std::map<std::string, std::int64_t> counts;
+  for (const ParameterSpec& spec : graph_.parameters()) counts[spec.name] = spec.shape.element_count();
+  for (const BufferSpec& spec : graph_.buffers()) counts[spec.name] = spec.shape.element_count();
+  for (const GivenValues& values : given_) {
+    if (counts[values.variable] == static_cast<std::int64_t>(values.values.size())) continue;
+    fail(ExitCode::data, "{}: the array '{}' has {} values, expected {}", source_.file.path().string(),
+         printable(original_names_.at(values.variable)), values.values.size(), counts[values.variable]);
+  }
+}
+
+Value Importer::run() {
+  find_end();
+  if (source_.producer(end_) == nullptr) {
+    fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
+  }
+  check_operators();
+  note_folded_norms();
+  place_input();
+  for (const OnnxNode& node : source_.file.nodes()) {
+    add(node);
+    if (placed_.contains(end_)) break;  // the nodes after it turn it into probabilities
+  }
+  check_given();
+  const auto output = placed_.find(end_);
+  if (output == placed_.end()) {
+    fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
+  }
+  const Value value = arranged(*source_.producer(end_), output->second, stored_order(output->second));
+  if (graph_.shape(value).rank() != 2) {
+    fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
+  }
+  return value;
+}
+
+}  // namespace carillon

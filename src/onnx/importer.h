@@ -1,0 +1,250 @@
+// Importer: adds the network of an ONNX file to a graph, node by node.
+//
+// A value keeps its layout in memory: it has the shape of ONNX, and a permutation of axes. So an image that a
+// convolution computes is [batch, height, width, channels] in memory and [batch, channels, height, width] in the file,
+// and a transposition of it costs nothing until an op needs another order.
+//
+// import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp have a function for each ONNX operator.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/graph/graph.h"
+#include "carillon/models/network.h"
+#include "src/core/text.h"
+#include "src/onnx/constant_folding.h"
+#include "src/onnx/onnx_file.h"
+#include "src/onnx/onnx_import.h"
+
+namespace carillon {
+
+using Extents = std::vector<std::int64_t>;
+
+/// A value of the network with its shape in ONNX.
+struct Placed {
+  Value value;
+  Extents shape;  ///< in ONNX; the extent of the batch is batch_mark
+  /// For each axis of `shape`, the axis of `value`, 0 for the batch; -1: the extent is 1 and `value` lacks the axis.
+  std::vector<int> axes;
+  /// In the file, the batch and the next axis, for example the windows of an image, are one axis.
+  bool merges_batch = false;
+
+  std::size_t rank() const { return shape.size(); }
+  std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
+  /// The axis of `shape` of an axis in the file.
+  std::size_t own_axis(std::size_t in_file) const { return in_file + (merges_batch && in_file > batch_axis() ? 1 : 0); }
+  bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
+};
+
+/// The axes of `placed` that its value has, in the order of the value.
+std::vector<int> stored_order(const Placed& placed);
+/// 0, 1, ..., count - 1
+std::vector<int> ascending(std::size_t count);
+/// The axes in memory of an image [batch, channels, height, width]. Channels are last.
+inline const std::vector<int> image_order{0, 2, 3, 1};
+inline constexpr int channel_axis = 1;
+/// `value` in place of placed.value.
+inline Placed with_value(Placed placed, Value value) {
+  placed.value = value;
+  return placed;
+}
+
+/// The file, shared by all networks that are made from it.
+struct Source {
+  Source(const std::filesystem::path& path, OnnxOptions given) : file(path), options(std::move(given)) {
+    for (std::size_t i = 0; i < file.nodes().size(); ++i) {
+      const OnnxNode& node = file.nodes()[i];
+      for (int k = 0; k < node.input_count(); ++k) readers[node.input(k)].push_back(i);
+      for (int k = 0; k < node.output_count(); ++k) producers.emplace(node.output(k), i);
+    }
+  }
+
+  /// The node that computes the value; null: none.
+  const OnnxNode* producer(const std::string& value) const {
+    const auto found = producers.find(value);
+    return found == producers.end() ? nullptr : &file.nodes()[found->second];
+  }
+
+  OnnxFile file;
+  OnnxOptions options;
+  std::map<std::string, std::vector<std::size_t>> readers;
+  std::map<std::string, std::size_t> producers;
+};
+
+class Importer;
+
+/// Adds the ops that compute the node.
+using AddOps = void (*)(Importer& importer, const OnnxNode& node);
+struct Operator {
+  std::string_view type;
+  AddOps add;
+};
+/// The operators of the three files.
+std::span<const Operator> arithmetic_operators();
+std::span<const Operator> layer_operators();
+std::span<const Operator> shape_operators();
+
+/// Adds the network of a file to a graph.
+class Importer {
+ public:
+  Importer(const Source& source, const NetworkSettings& settings, Graph& graph)
+      : source_(source), settings_(settings), graph_(graph), constants_(source.file.constants()) {}
+
+  Value run();
+  /// Whether the node repeats a constant for each sample.
+  bool repeats_for_samples(const OnnxNode& node) const {
+    const OnnxConstant shape = node.type() == "Expand" ? constant(node, 1) : nullptr, values = constant(node, 0);
+    return shape != nullptr && values != nullptr && values->has_floats && !shape->integers.empty() &&
+           shape->integers[0] == batch_mark;
+  }
+  const std::vector<GivenValues>& given() const { return given_; }
+  const std::map<std::string, std::string>& original_names() const { return original_names_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // For operators.
+  Graph& graph() { return graph_; }
+  const NetworkSettings& settings() const { return settings_; }
+  std::int64_t operator_set() const { return source_.file.operator_set(); }
+  [[noreturn]] void refuse(const OnnxNode& node, std::string_view what) const {
+    fail(ExitCode::data, "{}: the node '{}' ({}) {}", source_.file.path().string(), printable(node.name()),
+         printable(node.type()), what);
+  }
+  /// Input `i` as a constant; null: it is missing or no constant.
+  OnnxConstant constant(const OnnxNode& node, int i) const {
+    const auto found = constants_.find(node.input(i));
+    return found == constants_.end() ? nullptr : found->second;
+  }
+  /// As `constant`, also for an input whose Constant node comes later.
+  OnnxConstant constant_or_node(const OnnxNode& node, int i) const {
+    if (OnnxConstant found = constant(node, i)) return found;
+    const OnnxNode* const producer = source_.producer(node.input(i));
+    if (producer == nullptr || producer->type() != "Constant") return nullptr;
+    return fold(*producer, {}, operator_set(), source_.file);
+  }
+  OnnxConstant floats(const OnnxNode& node, int i) const {
+    OnnxConstant found = constant(node, i);
+    if (found == nullptr || !found->has_floats) refuse(node, fmt::format("needs a constant array as input {}", i));
+    return found;
+  }
+  /// Integers from input `i` or, in earlier operator sets, from the attribute.
+  std::optional<Extents> integers(const OnnxNode& node, int i, std::string_view attribute) const {
+    if (const OnnxConstant found = constant(node, i)) return found->integers;
+    if (!node.input(i).empty()) refuse(node, fmt::format("needs a constant as input {}", i));
+    return node.has(attribute) ? std::optional(node.integers(attribute)) : std::nullopt;
+  }
+  std::optional<float> number(const OnnxNode& node, int i, std::string_view attribute) const {
+    if (const OnnxConstant found = constant(node, i)) {
+      if (!found->has_floats || found->floats.size() != 1) refuse(node, fmt::format("needs a number as input {}", i));
+      return found->floats[0];
+    }
+    return node.has(attribute) ? std::optional(node.number(attribute, 0.0f)) : std::nullopt;
+  }
+  bool is_placed(const OnnxNode& node, int i) const { return placed_.contains(node.input(i)); }
+  const Placed& input(const OnnxNode& node, int i = 0) const {
+    const auto found = placed_.find(node.input(i));
+    if (found == placed_.end()) refuse(node, fmt::format("has a constant as input {}, which is not read", i));
+    return found->second;
+  }
+  void set_output(const OnnxNode& node, Placed placed, int i = 0) { placed_[node.output(i)] = std::move(placed); }
+  void alias(const std::string& name, Placed placed) { placed_[name] = std::move(placed); }
+  /// The axis from 0 to rank - 1.
+  std::size_t axis(const OnnxNode& node, std::int64_t axis, std::size_t rank) const {
+    const auto count = static_cast<std::int64_t>(rank);
+    if (axis < -count || axis >= count) refuse(node, "has an axis that its input lacks");
+    return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
+  }
+
+  /// The axis of x.shape of an axis in the file.
+  std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
+    return x.own_axis(axis(node, number, x.rank() - (x.merges_batch ? 1 : 0)));
+  }
+
+  /// The value with exactly these ONNX axes, in this order, in memory.
+  Value arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order);
+  Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, ascending(placed.rank())); }
+  /// The value with the axis `last` as the last one in memory.
+  Placed with_last(const OnnxNode& node, const Placed& x, int last);
+  /// The value without an axis of extent 1.
+  Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
+  /// The value with another shape in ONNX, whose first extent is the batch.
+  Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
+  /// A constant array as a value of `rank` axes, matched from the last one, in the order of memory `order`. It is
+  /// trained if it is an array of the file.
+  Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
+  /// `value` with the axes in this order.
+  static Placed placed(Value value, Extents shape, const std::vector<int>& order, bool merges_batch = false) {
+    Placed result{value, std::move(shape), {}, merges_batch};
+    result.axes.assign(result.shape.size(), -1);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      result.axes[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+    return result;
+  }
+
+  /// A name for an op that no other op has.
+  std::string unique_name(std::string name);
+  /// The name of an op without variables. `part`: "/scale" if the node needs several ops.
+  std::string op_name(const OnnxNode& node, std::string_view part = "") {
+    return unique_name(stripped(node.name(), node.type()).append(part));
+  }
+  /// The name of an op whose weights are `weights`.
+  std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
+  /// Gives a variable or buffer the values, unless they are to be drawn. `original`: its array in the file.
+  void give(const std::string& variable, const OnnxArray& original, std::vector<float> values);
+  /// As `give`, with the values as they are.
+  void give(const std::string& variable, const OnnxArray& original) { give(variable, original, original.floats); }
+
+  /// The only node that reads the value; null: several nodes or none, or the network's output.
+  const OnnxNode* sole_reader(const std::string& value) const;
+  /// The node has been taken over by an earlier one.
+  void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
+  bool is_head(const OnnxNode& node) const { return &node == head_; }
+  /// Pads that the only reader of a value, a convolution, adds: top, left, bottom, right.
+  std::map<std::string, Extents> pads_of_reader;
+  /// Units of a layer with `units` in the file; sets `is_new` if the layer gets new values for another number.
+  std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
+
+ private:
+  static std::string stripped(std::string name, std::string_view type);
+  void check_operators() const;
+  /// Checks that all arrays of the file have the sizes of their variables and buffers.
+  void check_given() const;
+  void find_end();
+  void note_folded_norms();
+  void place_input();
+  void add(const OnnxNode& node);
+  bool add_draw(const OnnxNode& node);
+
+  /// A draw for each sample, of which exporters make the mask of a drop path.
+  struct Draw {
+    std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
+    bool is_mask = false;       ///< it is 0 or, if kept, 1
+    bool is_divided = false;    ///< it is 0 or, if kept, 1 / kept
+  };
+  std::map<std::string, Draw> draws_;
+  const Source& source_;
+  const NetworkSettings& settings_;
+  Graph& graph_;
+  std::map<std::string, OnnxConstant> constants_;
+  std::map<std::string, Placed> placed_;
+  std::set<std::string> names_, skipped_;
+  std::int64_t folded_elements_ = 0;
+  const OnnxNode* head_ = nullptr;
+  std::string end_;  ///< the value that is the network's output
+  std::vector<GivenValues> given_;
+  std::map<std::string, std::string> original_names_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace carillon

@@ -1,0 +1,169 @@
+// The layout of values of imported networks.
+#include <algorithm>
+
+#include "kernels/reshape/reshape.h"
+#include "kernels/transpose/transpose.h"
+#include "kernels/variable/variable.h"
+#include "src/onnx/importer.h"
+
+namespace carillon {
+
+/// The axes of `placed` that its value has, in the order of the value.
+std::vector<int> stored_order(const Placed& placed) {
+  std::vector<int> order;
+  for (int axis = 0; axis < static_cast<int>(placed.rank()); ++axis) {
+    if (placed.axes[static_cast<std::size_t>(axis)] >= 0) order.push_back(axis);
+  }
+  std::ranges::sort(order, {}, [&](int axis) { return placed.axes[static_cast<std::size_t>(axis)]; });
+  return order;
+}
+
+/// 0, 1, ..., count - 1
+std::vector<int> ascending(std::size_t count) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < count; ++i) axes.push_back(static_cast<int>(i));
+  return axes;
+}
+
+Value Importer::arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order) {
+  const std::vector<int> stored = stored_order(placed);
+  std::vector<int> wanted;  // the stored axes in the wanted order
+  for (const int axis : order) {
+    if (placed.axes[static_cast<std::size_t>(axis)] >= 0) wanted.push_back(axis);
+  }
+  check(wanted.size() == stored.size(), "a value loses an axis");
+  Value value = placed.value;
+  if (wanted != stored) {
+    std::vector<std::int64_t> axes;
+    for (const int axis : wanted) axes.push_back(placed.axes[static_cast<std::size_t>(axis)]);
+    value = transpose(graph_, op_name(node, "/transpose"), value, {.axes = axes});
+  }
+  if (wanted.size() != order.size()) {
+    Extents extents;
+    for (std::size_t i = 1; i < order.size(); ++i) extents.push_back(placed.shape[static_cast<std::size_t>(order[i])]);
+    value = reshape(graph_, op_name(node, "/reshape"), value, {.extents = extents});
+  }
+  return value;
+}
+
+Placed Importer::with_last(const OnnxNode& node, const Placed& x, int last) {
+  std::vector<int> order = stored_order(x);
+  std::erase(order, last);
+  order.push_back(last);
+  return placed(arranged(node, x, order), x.shape, order, x.merges_batch);
+}
+
+Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t axis) {
+  Placed y = x;
+  const int own = x.axes[axis];
+  y.shape.erase(y.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  y.axes.erase(y.axes.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (own < 0) return y;
+  Extents extents = graph_.shape(x.value).extents();
+  if (extents.size() == 2) refuse(node, "leaves no axis besides the batch, which is not supported");
+  extents.erase(extents.begin() + own);
+  extents.erase(extents.begin());
+  y.value = reshape(graph_, op_name(node), x.value, {.extents = extents});
+  for (int& other : y.axes) other -= other > own ? 1 : 0;
+  return y;
+}
+
+Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
+  if (!x.is_batch(0)) refuse(node, "reshapes a value whose first axis is not the batch, which is not supported");
+  // Groups of neighbouring axes whose elements are those of a group of axes of the result. Axes of extent 1 belong to
+  // no group.
+  struct Group {
+    std::vector<int> from, to;
+  };
+  std::vector<Group> groups;
+  std::size_t i = 1, j = 1;
+  while (i < x.rank() || j < shape.size()) {
+    std::int64_t before = 1, after = 1;
+    Group group;
+    do {
+      if (i < x.rank() && (before <= after || j == shape.size())) {
+        if (x.shape[i] != 1) group.from.push_back(static_cast<int>(i));
+        before *= x.shape[i++];
+      } else if (j < shape.size()) {
+        if (shape[j] != 1) group.to.push_back(static_cast<int>(j));
+        after *= shape[j++];
+      } else {
+        refuse(node, "has another number of elements than its input");
+      }
+    } while (before != after);
+    if (!group.from.empty()) groups.push_back(std::move(group));
+  }
+  std::vector<int> stored;
+  for (const int axis : stored_order(x)) {
+    if (axis == 0 || x.shape[static_cast<std::size_t>(axis)] != 1) stored.push_back(axis);
+  }
+  const auto are_neighbours = [&](const Group& group) {
+    const auto first = std::ranges::find(stored, group.from.front());
+    return static_cast<std::size_t>(stored.end() - first) >= group.from.size() &&
+           std::equal(group.from.begin(), group.from.end(), first);
+  };
+  Value value = x.value;
+  if (!std::ranges::all_of(groups, are_neighbours)) {
+    value = natural(node, x);
+    stored = {0};
+    for (const Group& group : groups) stored.insert(stored.end(), group.from.begin(), group.from.end());
+  }
+  std::vector<int> order{0};
+  for (const int axis : stored) {
+    const auto group = std::ranges::find_if(groups, [&](const Group& one) { return one.from.front() == axis; });
+    if (group != groups.end()) order.insert(order.end(), group->to.begin(), group->to.end());
+  }
+  if (order.size() == 1) {  // one element: a value has an axis besides the batch
+    if (shape.size() < 2) refuse(node, "has no axis besides the batch");
+    order.push_back(1);
+  }
+  Extents extents;
+  for (std::size_t k = 1; k < order.size(); ++k) extents.push_back(shape[static_cast<std::size_t>(order[k])]);
+  const Extents& own = graph_.shape(value).extents();
+  if (!std::equal(own.begin() + 1, own.end(), extents.begin(), extents.end())) {
+    value = reshape(graph_, op_name(node), value, {.extents = extents});
+  }
+  return placed(value, shape, order);
+}
+
+Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank,
+                          const std::vector<int>& order) {
+  if (!values.has_floats || values.shape.size() > rank || (values.shape.size() == rank && values.shape.front() != 1)) {
+    refuse(node, "has a constant that does not match its other input");
+  }
+  Placed result{{}, Extents(rank, 1), std::vector<int>(rank, -1)};
+  result.shape[0] = batch_mark;
+  result.axes[0] = 0;
+  const std::size_t missing = rank - values.shape.size();
+  for (std::size_t i = std::max<std::size_t>(1, missing); i < rank; ++i) result.shape[i] = values.shape[i - missing];
+  Extents extents, steps;
+  for (const int axis : order) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (axis == 0 || result.shape[at] == 1) continue;
+    std::int64_t step = 1;
+    for (std::size_t i = at - missing + 1; i < values.shape.size(); ++i) step *= values.shape[i];
+    result.axes[at] = static_cast<int>(extents.size()) + 1;
+    extents.push_back(result.shape[at]);
+    steps.push_back(step);
+  }
+  for (std::size_t i = 1; i < rank; ++i) {
+    if (result.shape[i] != 1 && result.axes[i] < 0) refuse(node, "has a constant that is larger than its other input");
+  }
+  if (extents.empty()) extents = steps = {1};
+  std::vector<float> arranged_values;
+  Extents index(extents.size(), 0);
+  for (std::int64_t i = 0; i < values.element_count(); ++i) {
+    std::int64_t at = 0;
+    for (std::size_t k = 0; k < index.size(); ++k) at += index[k] * steps[k];
+    arranged_values.push_back(values.floats[static_cast<std::size_t>(at)]);
+    for (std::size_t k = index.size(); k-- > 0 && ++index[k] == extents[k];) index[k] = 0;
+  }
+  const std::string name = layer_name(node, values);
+  result.value = carillon::variable(graph_, name, {.shape = extents, .trains = !values.name.empty()});
+  OnnxArray original = values;
+  original.is_derived = original.is_derived || arranged_values != values.floats;  // in another order than the file
+  give(name + "/values", original, std::move(arranged_values));
+  return result;
+}
+
+}  // namespace carillon
