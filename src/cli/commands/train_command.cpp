@@ -76,8 +76,8 @@ OptionSet option_set(CommandLine& line) {
           "then have any structure");
   set.set_value_name("targets", "FILE.csv");
   set.add("from", request.from,
-          "weights to fine-tune, in place of random ones: a file of PyTorch, NAME.safetensors, a checkpoint or "
-          "a train directory");
+          "weights to fine-tune, in place of random ones: FILE.onnx with any network, a file of PyTorch, "
+          "NAME.safetensors, a checkpoint or a train directory");
   constexpr std::int64_t max_restarts = 1000000;
   set.add("restarts", execution.restarts, 0, max_restarts,
           "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
