@@ -1,6 +1,7 @@
 """Training a network from an ONNX file: equal bits at 1, 2 and 4 ranks, resuming without the file, evaluation and export,
 and files that are refused."""
 
+import programs
 from bad_input import DATA, NO_INPUT, USAGE
 from programs import SCALED, Result, checkpoint, same_bits
 
@@ -47,3 +48,7 @@ def check(context):
     file.write_bytes(again.read_bytes()[:1000])
     _, damaged = train(STEPS, expect=None)
     yield Result("ONNX files: a damaged file is refused", not damaged.complaint(DATA, (str(file), "is not an ONNX model")), damaged.errors)
+
+
+if __name__ == "__main__":
+    programs.main(check)
