@@ -1,11 +1,11 @@
 #!/bin/sh
 # The `run` script of a bundle (make_bundle.sh). It starts a program of the bundle, or any command, in the bundle's
-# environment. The names in the bundle's bin/ are links to this script.
+# environment. The files in the bundle's bin/ are links to this script.
 #
 #   bin/mnist_train ...            libexec/mnist_train
 #   run COMMAND ...                e.g. run compute-sanitizer libexec/mnist_train ...
 #
-# Requires no other program in PATH.
+# The script uses no program of PATH.
 case $0 in
   */bin/* | bin/*) bundle=${0%/*}/.. ;;
   */*) bundle=${0%/*} ;;
@@ -22,7 +22,7 @@ export PMIX_INSTALL_PREFIX="$bundle" PMIX_MCA_mca_base_component_path="$bundle/l
 export PMIX_MCA_mca_base_param_files="$bundle/etc/pmix-mca-params.conf"
 export HOME="${HOME:-/}"  # PMIx crashes if HOME is not set
 export HWLOC_PLUGINS_PATH="$bundle/lib/hwloc"
-# A bundle runs on one machine only: no ssh and no network transport.
+# A bundle runs on one machine only, so Open MPI uses no ssh and no network transport.
 export OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 OMPI_MCA_oob_tcp_if_include=lo
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 

@@ -1,9 +1,9 @@
 # Chooses the program to start, and starts it. Other job scripts source this file; they set `root` first.
 #
 #   choose_program NAME DEFAULT "$@"   sets `program` and `options`
-#   launch NAME [OPTION...] -- COMMAND...   replaces this script by `carillon launch`, which runs COMMAND
+#   launch NAME [OPTION...] -- COMMAND...   replaces the script by `carillon launch`, which runs COMMAND
 #
-# `program` is the first word if that is not an option, else DEFAULT. `options` are the remaining words. A program
+# `program` is the first word, or DEFAULT if the first word is an option. `options` are the remaining words. A program
 # name without a slash is looked up in this tree's build, in the installation of these scripts, or in PATH. If there is
 # no such program, the script NAME ends with exit code 66.
 # shellcheck disable=SC2034  # the scripts use `options`
@@ -26,7 +26,8 @@ choose_program() {
   fi
 }
 
-# carillon is in the folder of `program`, in this tree's build, in the installation of these scripts, or in PATH.
+# Looks for carillon in the folder of `program`, in this tree's build, in the installation of these scripts, and in
+# PATH.
 launch() {
   local name=$1 place carillon=carillon
   shift

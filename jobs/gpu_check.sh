@@ -7,7 +7,7 @@
 #   jobs/gpu_check.sh --only second --seconds 600      the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
-# The copy of this script in a bundle checks that bundle, without an option. The steps:
+# The copy of this script in a bundle needs no option to check that bundle. The steps:
 #
 #     tests      all tests with the label gpu; a skipped test counts as failed
 #     parity     GPU against CPU tower and against itself (check_gpu_parity.py); the float64 checks on the GPU
@@ -34,7 +34,7 @@ die() { echo "gpu_check: $2" >&2; exit "$1"; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 only=tests,parity,sanitizer,bench,profile
 bundle='' build=$here/build mnist='' cifar10='' out=${OUT:-gpu-check} limit=3600
-rest=()  # all but --bundle
+rest=()  # all arguments except --bundle
 while (($# > 0)); do
   (($# > 1)) || die 64 "$1: unknown option, or its value is missing"
   if [[ $1 != --bundle ]]; then rest+=("$1" "$2"); fi
@@ -96,10 +96,10 @@ use_packages() {
     if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
   done
 }
-# Prints the lines of ldd for the program's libraries; nothing if it has none.
+# Prints the lines of ldd for the program's libraries; prints nothing if the program has no libraries.
 libraries() { ldd "$elf/mnist_train" 2>/dev/null || true; }
 missing() { libraries | awk '/not found/ {print $1}'; }
-for _ in 1 2; do  # a library that is found may depend on another missing one
+for _ in 1 2; do  # a library from a package may need another missing library
   mapfile -t names < <(missing)
   use_packages "${names[@]}"
 done
@@ -114,8 +114,8 @@ fi
 # Prints a line and adds it to the summary at once.
 say() { printf '%s\n' "$1" | tee -a "$out/summary.txt"; }
 
-# run NAME LOG COMMAND...: runs the command and adds a line to the summary. Its detail is the last line of output, or the
-# reason of the failure.
+# run NAME LOG COMMAND...: runs the command and adds a line to the summary. The line ends with the last line of the
+# output, or with the reason of the failure.
 failed=0
 run() {
   local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
@@ -146,7 +146,7 @@ sets() {
   }
 }
 
-# Each test runs without and with early launch of kernels (src/device/cuda_device.h).
+# Runs each test twice: without and with early launch of kernels (src/device/cuda_device.h).
 step_tests() {
   local log=$out/tests.log test ranks early found=0
   for test in "$elf"/*gpu*test; do
@@ -210,7 +210,7 @@ step_sanitizer() {
     for tool in memcheck racecheck initcheck; do
       for graph in true false; do
         if [[ $tool != memcheck && $graph == true ]]; then continue; fi
-        # MNIST's default batch: the batch size chooses the form of its first kernel.
+        # MNIST needs its default batch, because the form of its first kernel depends on the batch size.
         local batch=20
         if [[ $model == mnist ]]; then batch=100; fi
         short "$model" --batch-size "$batch" --max-steps 5 --log-every 2 --cuda-graph="$graph"

@@ -13,8 +13,8 @@
 # Requires root or sudo. Without both it prints the missing packages and exits with 1.
 set -euo pipefail
 
-cudnn_frontend_version=1.32.0  # the tested version; the interface still changes between releases
-onnxruntime_version=1.22.1     # runs the exported models in the tests; its wheels support the Python of both systems
+cudnn_frontend_version=1.32.0  # the tested version: the interface changes between releases
+onnxruntime_version=1.22.1     # the tests run exported models with it; its wheels support the Python of both systems
 
 libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
@@ -38,8 +38,8 @@ has_cudnn_frontend() {
   return 1
 }
 
-# Environment Modules and Lmod, which a test loads the module file with. Debian's packages of them conflict, and an
-# installed one changes every login shell. So both are unpacked into their own folder.
+# A test loads the module file with Environment Modules and with Lmod. Their Debian packages conflict, and an installed
+# package changes every login shell. Therefore both packages are unpacked into their own folder.
 module_systems=(environment-modules lmod)
 module_folder=/usr/local/share/carillon-tests
 
@@ -65,7 +65,7 @@ for argument in "$@"; do
   case $argument in
     --tests)
       packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base man-db doxygen)
-      packages+=(tcl8.6 lua5.3 lua-filesystem lua-json lua-posix lua-term)  # of Environment Modules and Lmod
+      packages+=(tcl8.6 lua5.3 lua-filesystem lua-json lua-posix lua-term)  # for Environment Modules and Lmod
       if ! has_module_systems; then wants_module_systems=true; fi
       if ! has_onnxruntime; then
         wants_onnxruntime=true
@@ -103,7 +103,7 @@ missing_packages() {
   comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
 }
 
-# Sets as_root to the prefix that runs a command as root. Returns false if there is no such way.
+# Sets as_root to the words that run a command as root. Returns false if commands cannot run as root.
 as_root=()
 find_root() {
   if ((EUID == 0)); then return 0; fi
@@ -111,7 +111,7 @@ find_root() {
   as_root=(sudo)
 }
 
-# Installs the headers from NVIDIA's Python package; Debian and Ubuntu have no package of them.
+# Installs the headers from NVIDIA's Python package; Debian and Ubuntu have no such package.
 install_cudnn_frontend() {
   local folder=/usr/local/include
   find_root || folder=$HOME/.local/include
@@ -126,7 +126,7 @@ install_cudnn_frontend() {
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Unpacks the packages of the module systems. A folder gets its name when it is complete.
+# Unpacks the packages of the module systems. The folder gets its final name when it is complete.
 unpack_module_systems() (
   folder=$module_folder
   find_root || folder=$HOME/.local/share/carillon-tests
@@ -155,7 +155,7 @@ install_onnxruntime() {
   "${as_root[@]}" mv "$folder/.onnxruntime" "$folder/onnxruntime"
 }
 
-# Installs what is not a package of the list.
+# Installs the software that is not in the list of packages.
 install_others() {
   if $wants_cudnn_frontend; then install_cudnn_frontend; fi
   if $wants_module_systems; then unpack_module_systems; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs the built programs with their libraries, Open MPI and scripts into one archive. The archive runs on a machine
-# that has CUDA but none of the packages of jobs/install_deps.sh. It runs from any folder and without root.
+# Packs the built programs with their libraries, Open MPI and scripts into one archive. The bundle runs on a machine
+# that has CUDA but no packages of jobs/install_deps.sh. It runs in any folder and without root.
 #
 #   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.xz|OUT.tar.gz]        default: build carillon-bundle.tar.xz
 #
@@ -8,17 +8,17 @@
 #   carillon-bundle/bin/mpirun -np 2 carillon-bundle/bin/mnist_train ...
 #   carillon-bundle/jobs/gpu_check.sh
 #
-# The other machine provides glibc (the build machine's version or newer), the GPU driver, CUDA, cuDNN and NCCL. They
-# are searched in /usr/local/cuda and in the linker's paths; gpu_check.sh also searches Python packages. The bundle has
-# no network plugins of Open MPI, so it runs on one machine only. Requires patchelf and h5dump (jobs/install_deps.sh
-# --bundle).
+# The other machine provides glibc (at least the version of the build machine), the GPU driver, CUDA, cuDNN and NCCL.
+# The programs find these libraries in /usr/local/cuda and in the linker's paths; gpu_check.sh also searches Python
+# packages. The bundle has no network plugins of Open MPI, so it runs on one machine only. Requires patchelf and h5dump
+# (jobs/install_deps.sh --bundle).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
 out=${2:-carillon-bundle.tar.xz}
 name=carillon-bundle
 links=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_eval carillon_predict tfrecord_convert
-  tfrecord_inspect checkpoint_tool)  # to the program carillon
+  tfrecord_inspect checkpoint_tool)  # links to the program carillon
 
 die() { echo "make_bundle: $2" >&2; exit "$1"; }
 [[ $out == *.tar.xz || $out == *.tar.gz ]] || die 64 "$out: expected a name that ends in .tar.xz or .tar.gz"
@@ -34,12 +34,12 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/$name
 mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
 
-# Libraries that the other machine provides: glibc's, CUDA's and the driver's.
+# Patterns of the libraries that the other machine provides: glibc, CUDA and the driver.
 glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
 cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
 
-# Prints "soname path" of every other library that the files load directly or indirectly. The path of a missing library
-# is "not".
+# Prints "soname path" for every other library that the files load directly or indirectly. For a missing library, the
+# path is "not".
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
     while read -r soname path; do
@@ -59,7 +59,7 @@ mpi_plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
 mpi_share=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
 
 libraries_of "$bundle"/libexec/* >"$work/libraries"
-# Keep the plugins that require no further library than PMIx. The others are for networks.
+# Copies the plugins that need no further libraries than PMIx. The other plugins are for networks.
 libraries_of "$mpi_plugins"/mca_pmix_ext*.so "$pmix_plugins"/*.so >>"$work/libraries"
 for plugin in "$mpi_plugins"/*.so; do
   further=$(libraries_of "$plugin" | grep -vxFf "$work/libraries" || true)
@@ -75,12 +75,12 @@ touch "$bundle/etc/openmpi-mca-params.conf" "$bundle/etc/pmix-mca-params.conf"
 
 chmod u+w "$bundle"/lib/*.so* "$bundle"/libexec/*
 strip --strip-unneeded "$bundle"/libexec/* "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
-# RPATH, not RUNPATH: RPATH also applies to indirect libraries and to plugins, unless they have a RUNPATH.
+# Sets RPATH and not RUNPATH: RPATH also applies to indirect libraries and to plugins, unless they have a RUNPATH.
 for library in "$bundle"/lib/*.so* "$bundle"/lib/*/*.so; do
   [[ -z $(patchelf --print-rpath "$library") ]] || patchelf --remove-rpath "$library"
 done
 for program in "$bundle"/libexec/*; do
-  # shellcheck disable=SC2016  # $ORIGIN is the linker's
+  # shellcheck disable=SC2016  # the linker expands $ORIGIN
   patchelf --force-rpath --set-rpath \
     '$ORIGIN/../lib:/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib' "$program"
   ln -s ../run "$bundle/bin/$(basename "$program")"

@@ -15,8 +15,8 @@
 # first word after HOSTFILE may name a program (default: mnist_train). Settings:
 #
 #   RANKS=N              number of ranks, at most the number of slots (default: all slots)
-#   CORES_PER_RANK=N     number of cores that each rank is bound to (default: ranks are not bound)
-#   INTERFACES=a,b       networks for MPI messages, as interfaces or as 10.1.0.0/16 (default: all networks)
+#   CORES_PER_RANK=N     binds each rank to N cores (default: ranks are not bound)
+#   INTERFACES=a,b       networks for MPI messages: interfaces, or 10.1.0.0/16 (default: all networks)
 #
 # All ranks get the environment variables CARILLON_*. The exit code is the program's exit code. 75 means that a signal
 # stopped the run after a checkpoint; the same command resumes from the checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to
@@ -27,7 +27,8 @@
 # end after a lost rank. The restarted training uses only the hosts that answer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# If a rank ends, the others have twice this time in seconds to save. The script restarts after that time, too.
+# If a rank ends, the other ranks have twice this time in seconds to save. After that time, the script can restart the
+# training.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-10}
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/choose_program.sh"
@@ -64,7 +65,7 @@ if ((ranks > slots)); then
   exit 64
 fi
 
-# `carillon launch` calls this script again for each start, with its number in CARILLON_START.
+# `carillon launch` calls this script again for each start. CARILLON_START has the number of the start.
 if [[ -z ${CARILLON_START-} ]]; then
   launch multi_node_mpirun --on-other-hosts -- "$root/jobs/multi_node_mpirun.sh" "$hosts" "$program" "${options[@]}"
 fi
@@ -84,7 +85,7 @@ while IFS= read -r name; do
   settings+=(-x "$name")
 done < <(compgen -e CARILLON_ || true)
 
-# Whether mpirun can start processes on the host $1.
+# Returns whether mpirun can start processes on the host $1.
 answers() {
   local agent=()
   if [[ $1 == localhost || $1 == "$(hostname)" || $1 == "$(hostname -s)" ]]; then return 0; fi
@@ -93,7 +94,7 @@ answers() {
   timeout --kill-after=1 10 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
 }
 
-# Prints the lines of slots_of_hosts with hosts that answer.
+# Prints the lines of slots_of_hosts, but only for hosts that answer.
 answering_hosts() {
   local host slots
   while read -r host slots; do
@@ -102,7 +103,7 @@ answering_hosts() {
   wait
 }
 
-# Whether an option, the environment or a configuration file sets --global-batch.
+# Returns whether an option, the environment or a configuration file sets --global-batch.
 has_global_batch() {
   local i config=${CARILLON_CONFIG-}
   for i in "${!options[@]}"; do
@@ -115,7 +116,7 @@ has_global_batch() {
   [[ -n ${CARILLON_GLOBAL_BATCH-} ]] || grep -qsE '^[[:space:]]*global[-_]batch[[:space:]]*=' "$config"
 }
 
-# Sets `usable` and `used` to a host file of the hosts that answer, and to the number of their ranks.
+# Sets `usable` to a host file with the hosts that answer, and `used` to the number of ranks on these hosts.
 choose_hosts() {
   local answering lost available change=''
   answering=$(answering_hosts)
@@ -125,7 +126,7 @@ choose_hosts() {
     echo "multi_node_mpirun: no host of $hosts answers: $lost" >&2
     exit 70
   fi
-  usable=$(dirname "$CARILLON_ERROR_FILE")/hosts  # a folder that `carillon launch` removes
+  usable=$(dirname "$CARILLON_ERROR_FILE")/hosts  # `carillon launch` removes this folder
   slots_of_hosts "$hosts" | grep -xFf <(printf '%s\n' "$answering") | sed 's/ / slots=/' >"$usable"
   available=$(total <<<"$answering")
   if ((used > available)); then used=$available; fi

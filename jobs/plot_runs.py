@@ -18,15 +18,16 @@ import secrets
 import sys
 from xml.sax.saxutils import escape
 
-USAGE, BAD_DATA, NO_INPUT, IO_ERROR = 64, 65, 66, 74  # as in all programs: docs/user-guide/troubleshooting.md
+USAGE, BAD_DATA, NO_INPUT, IO_ERROR = 64, 65, 66, 74  # exit codes of all programs: docs/user-guide/troubleshooting.md
 
 WIDTH, PANEL_HEIGHT = 900, 300
 LEFT, RIGHT, TOP, GAP, BOTTOM = 70, 20, 16, 34, 46
 LEGEND_ROW = 19
-# Okabe and Ito's colours: colour-blind readers can distinguish them. Further runs repeat them with dashed lines.
+# The colours of Okabe and Ito: colour-blind readers can distinguish them. Further runs use the same colours with dashed
+# lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
 DASHES = ("", "7 3", "2 3")
-MAX_POINTS = 900  # points of a curve: about one per pixel
+MAX_POINTS = 900  # maximum points of a curve: about one per pixel
 MAX_DOTS = 60  # longer curves of evaluations have no dots
 
 
@@ -92,7 +93,7 @@ def read_run(place):
 
 
 def name_runs(runs):
-    """Names each run by the end of its directory's path: as many parts as make the name unique."""
+    """Names each run by the last parts of its directory's path: as many parts as a unique name needs."""
     places = [(run.path.parent if run.path.name == "metrics.jsonl" else run.path).resolve().parts for run in runs]
     for run, own in zip(runs, places):
         counts = range(1, len(own) + 1)
@@ -134,7 +135,7 @@ def nice_step(span, count):
 @dataclasses.dataclass
 class Panel:
     title: str
-    range: tuple  # lowest and highest value, whether logarithmic
+    range: tuple  # lowest value, highest value, whether the axis is logarithmic
     curves: dict  # smoothed curves, by run number
     raw: dict  # faint curves drawn below them, by run number
     dotted: bool = False
@@ -294,7 +295,7 @@ def drawing(runs, options):
         yield f'<clipPath id="panel{number}"><rect {place}/></clipPath>'
         yield from frame(panel.title, x, y, top)
         clip = f'clip-path="url(#panel{number})"'
-        for i, curve in panel.raw.items():  # drawn first, below all means
+        for i, curve in panel.raw.items():  # drawn first, so that all means cover them
             yield f'<path class="raw" {clip} stroke="{colour(i)}" d="{path_data(curve, x, y)}"/>'
         for i, curve in panel.curves.items():
             yield f'<g class="curve" {style(i)}><title>{escape(shown(runs[i].name))}</title>'
@@ -311,7 +312,7 @@ def write(path, content):
     """Writes the file atomically: the target of a symbolic link, but no device node and no FIFO."""
     try:
         target = path.resolve()
-    except RuntimeError:  # before Python 3.13
+    except RuntimeError:  # raised before Python 3.13
         raise Refused(IO_ERROR, f"{path}: is a cycle of symbolic links") from None
     if target.exists() and not target.is_file():
         raise Refused(IO_ERROR, f"{path}: is not a regular file, and is not replaced")

@@ -3,8 +3,8 @@
 #
 #   jobs/quickstart.sh
 #
-# Installs missing packages, builds into build/, converts Fashion-MNIST into data/fashion-mnist, trains on two ranks in
-# runs/quickstart and evaluates. It deletes an earlier run in runs/quickstart. Training and evaluation take about a
+# Installs missing packages, builds in build/, converts Fashion-MNIST to data/fashion-mnist, trains on two ranks in
+# runs/quickstart, and evaluates. It deletes an earlier run in runs/quickstart. Training and evaluation take about a
 # minute on two cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -13,7 +13,7 @@
 # most RESTARTS times (default: 3; 0: never) without a newer checkpoint.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# If a rank ends, the others have twice this time in seconds to save. If they end before, so does mpirun.
+# If a rank ends, the other ranks have twice this time in seconds to save. mpirun ends as soon as all ranks have ended.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-15}
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/choose_program.sh"
@@ -22,7 +22,7 @@ choose_program single_node mnist_train "$@"
 
 gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    # A negative number hides the GPUs after it.
+    # In CUDA_VISIBLE_DEVICES, a negative number hides all GPUs after it.
     tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | sed '/^[[:space:]]*-/,$d' | grep -c '[^[:space:]]' || true
   elif command -v nvidia-smi >/dev/null; then
     nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU ' || true

@@ -20,7 +20,8 @@ fi
 
 jobs/install_deps.sh --tests
 source jobs/mpi_env.sh
-# mpi_env.sh gives ranks time to save after a signal. Scripts under test set it themselves; other tests would only wait.
+# mpi_env.sh gives ranks time to save after a signal. Scripts under test set this variable themselves. Other tests do
+# not need it and would only wait.
 unset OMPI_MCA_odls_base_sigkill_timeout
 # Most files are compiled equally in both builds, so ccache saves most of the second build.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD

@@ -1,8 +1,8 @@
 // The definition of attention, and the op on a CPU in float32: each thread computes one head of one sample at a time.
 //
-// q, k, v and dy of the head are copied to matrices with padded rows in the thread's part of the workspace. The
-// products are ours (attention_products.h). Scores are computed for some queries at a time, so that they stay in the
-// second-level cache.
+// q, k, v and dy of the head are copied to matrices with padded rows in the thread's part of the workspace.
+// AttentionProducts computes the products (attention_products.h). Scores are computed for some queries at a time, so
+// that they stay in the second-level cache.
 #include "kernels/attention/attention.h"
 
 #include <omp.h>
@@ -13,7 +13,6 @@
 #include "kernels/attention/attention_products.h"
 #include "kernels/attention/attention_rows_cpu.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/for_isa.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {
@@ -69,8 +68,8 @@ class AttentionCpu final : public Op {
   }
 
  private:
-  static constexpr std::int64_t most_chunk_rows = 96;  ///< queries whose scores are in the workspace at a time
-  static constexpr std::int64_t prefetched = 8;        ///< rows
+  static constexpr std::int64_t most_chunk_rows = 96;  ///< most queries with scores in the workspace at once
+  static constexpr std::int64_t prefetched = 8;        ///< rows to prefetch ahead
   enum Part { query, key, value };
 
   std::int64_t workspace_floats(bool training) const {
@@ -98,7 +97,7 @@ class AttentionCpu final : public Op {
     return static_cast<float*>(tensor.data) + (sample * shape_.tokens + token) * row + part * shape_.width +
            head * shape_.head_size();
   }
-  /// The channels of a head.
+  /// Prefetches the channels of a head, which begin at `row`.
   void prefetch(const float* row) const {
     constexpr std::int64_t line_floats = 16;
     for (std::int64_t at = 0; at < shape_.head_size(); at += line_floats) __builtin_prefetch(row + at);
@@ -110,14 +109,14 @@ class AttentionCpu final : public Op {
       std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
-  /// The rows belong to the tokens from `first` on.
+  /// Writes `count` rows of `from` to the tokens from `first` on.
   void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
     for (std::int64_t t = 0; t < count; ++t) {
       std::copy_n(from.at(t), shape_.head_size(), channels(to, sample, first + t, head, part));
     }
   }
-  /// to [head_size, tokens] = the transpose of from [tokens, head_size].
+  /// Writes the transpose of `from` [tokens, head_size] to `to` [head_size, tokens].
   void transpose(const PaddedMatrix& from, const PaddedMatrix& to) const {
     products_.transpose(from.data, from.stride, shape_.tokens, shape_.head_size(), to.data, to.stride);
   }
@@ -131,7 +130,7 @@ class AttentionCpu final : public Op {
       body(first, std::min(chunk_, shape_.tokens - first));
     }
   }
-  /// c [rows, columns] = or += a [rows, depth] b [depth, columns].
+  /// Computes c = a b or, with `add`, c += a b. a: [rows, depth], b: [depth, columns], c: [rows, columns].
   void multiply(const float* a, std::int64_t a_row, std::int64_t a_step, const PaddedMatrix& b, const PaddedMatrix& c,
                 std::int64_t rows, std::int64_t columns, std::int64_t depth, bool add = false) const {
     products_.multiply({a, a_row, a_step, b.data, b.stride, c.data, c.stride, rows, columns, depth, add});
@@ -189,7 +188,7 @@ class AttentionCpu final : public Op {
   const AttentionProducts& products_;
   Tensor x_, y_, dx_, dy_;
   std::int64_t chunk_;             ///< queries of a full chunk
-  std::int64_t floats_of_thread_;  ///< of the workspace
+  std::int64_t floats_of_thread_;  ///< floats of the workspace per thread
   Buffer rows_;                    ///< AttentionRow [batch, heads, tokens]
 };
 

@@ -10,9 +10,10 @@
 //
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
-// A token's row of qkv has the query, then the key, then the value. Each has `heads` groups of width / heads
-// neighbouring channels: q, k and v of one head. P is not stored. Backward computes P again from qkv and two numbers
-// per row, which forward keeps. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
+// A token's row of qkv has the query, then the key, then the value. Each of them has one group of width / heads
+// neighbouring channels per head. These groups are q, k and v of the head. P is not stored. Backward computes P again
+// from qkv and two numbers per row, which forward keeps. If a score S[i, j] is infinite, row i of y becomes NaN, so
+// that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -57,8 +58,8 @@ std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const
 /// make_attention_products_cuda.
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
-/// By matrix products, in every arithmetic and with every head size. Errors: failed (the scores of one head and sample
-/// do not fit into the device's workspace).
+/// Makes an op that uses matrix products, for every arithmetic and head size. Errors: failed (the scores of one head
+/// and sample do not fit into the device's workspace).
 std::unique_ptr<Op> make_attention_products_cuda(const AttentionParams& params, const OpContext& context,
                                                  const OpTensors& tensors);
 

@@ -17,12 +17,12 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< of 16 queries
+constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< blocks of 16 queries
 constexpr std::int64_t chunk_rows = chunk_blocks * tile_rows;
 static_assert(chunk_rows % tile_depth == 0);
 
-/// A matrix of bf16 as tiles. As left operand: [blocks of 16 rows][blocks of 32 columns]. As right operand: [blocks of
-/// 16 columns][blocks of 32 rows].
+/// A bf16 matrix as tiles. A left operand has the tiles [blocks of 16 rows][blocks of 32 columns]. A right operand has
+/// the tiles [blocks of 16 columns][blocks of 32 rows].
 struct Tiles {
   Bf16* data = nullptr;
   std::int64_t blocks = 0, steps = 0;
@@ -71,8 +71,8 @@ class WorkspaceParts {
 };
 
 struct ForwardParts {
-  Tiles queries, keys, values;  ///< left; right, transposed; right
-  Tiles weights;                ///< exp(S - largest S) of a chunk, left
+  Tiles queries, keys, values;  ///< left operand; right operand, transposed; right operand
+  Tiles weights;                ///< exp(S - largest S) of a chunk, left operand
   PaddedMatrix scores;
 
   ForwardParts(WorkspaceParts& parts, const AttentionShape& shape)
@@ -85,10 +85,10 @@ struct ForwardParts {
 
 struct BackwardParts {
   Tiles queries, dy;                          ///< left
-  Tiles keys, values;                         ///< right, transposed
-  Tiles token_queries, token_keys, token_dy;  ///< right: their rows are tokens
-  Tiles rounded;                              ///< P or dS of a chunk, left
-  Tiles transposed;                           ///< its transpose, left
+  Tiles keys, values;                         ///< right operands, transposed
+  Tiles token_queries, token_keys, token_dy;  ///< right operands: their rows are tokens
+  Tiles rounded;                              ///< P or dS of a chunk, left operand
+  Tiles transposed;                           ///< the transpose of `rounded`, left operand
   PaddedMatrix scores, gradients;
   float *dk, *dv;  ///< sums [blocks of 16 channels][blocks of 16 tokens][16][16]
 
@@ -173,7 +173,7 @@ class AttentionBf16Cpu final : public Op {
       kernels_.pack_left(rows.block(block * tile_rows), rows.columns, to.at(block), tile_elements);
     }
   }
-  /// Packs rows as the columns of a right operand.
+  /// Packs rows as columns of a right operand.
   void pack_right_transposed(const Rows& rows, const Tiles& to) const {
     pack_left(rows, to);
     for (std::int64_t tile = 0; tile < to.blocks * to.steps; ++tile) {
@@ -186,14 +186,14 @@ class AttentionBf16Cpu final : public Op {
                           to.steps * tile_elements);
     }
   }
-  /// `count` rows of scores, rounded, as a left operand.
+  /// Rounds `count` rows of scores and packs them as a left operand.
   void pack_scores(const PaddedMatrix& scores, std::int64_t count, const Tiles& to) const {
     for (std::int64_t row = 0; row < count; row += tile_rows) {
       kernels_.pack_left_floats({scores.at(row), scores.stride, std::min(tile_rows, count - row)}, shape_.tokens,
                                 to.at(row / tile_rows), tile_elements);
     }
   }
-  /// `blocks` blocks of 16 queries of a chunk [queries, tokens] as its transpose [tokens, queries].
+  /// Transposes `blocks` blocks of 16 queries of a chunk, from [queries, tokens] to [tokens, queries].
   void transpose_chunk(const Tiles& chunk, std::int64_t blocks, const Tiles& to) const {
     const std::int64_t halves = ceil_divide(blocks, 2) * 2;
     for (std::int64_t block = 0; block < to.blocks; ++block) {
@@ -207,8 +207,8 @@ class AttentionBf16Cpu final : public Op {
     }
   }
 
-  /// Blocks [first, first + count) of left [rows, depth], and right [depth, columns]: `steps` blocks of the depth, from
-  /// `first_step` in the right operand.
+  /// The operands of a product: blocks [first, first + count) of `left` [rows, depth], and `right` [depth, columns].
+  /// The product has `steps` blocks of the depth, which begin at block `first_step` of the right operand.
   struct Operands {
     Tiles left, right;
     std::int64_t first = 0, count = 0, steps = 0, first_step = 0;
@@ -234,8 +234,8 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// to = `count` blocks of `left` from block `first` on, times `right`. The columns of `right` are tokens. The product
-  /// is q k^T (not scaled) or dy v^T.
+  /// Multiplies `count` blocks of `left`, from block `first` on, by `right`. The columns of `right` are tokens. The
+  /// product is q k^T (not scaled) or dy v^T.
   void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
                            const PaddedMatrix& scores) const {
     multiply({left, right, first, count, left.steps}, [&](std::int64_t block, std::int64_t panel, const float* sums) {
@@ -275,7 +275,7 @@ class AttentionBf16Cpu final : public Op {
   }
 
   /// Adds the transpose of a chunk's P or dS, times dy or q of the chunk's queries, to `sums`; the first chunk
-  /// overwrites them. `all`: dy or q of all tokens.
+  /// overwrites `sums`. `all`: dy or q of all tokens.
   void add_over_queries(const Tiles& transposed, const Tiles& all, std::int64_t first, std::int64_t blocks,
                         float* sums) const {
     thread_local TileList list;
@@ -334,7 +334,7 @@ class AttentionBf16Cpu final : public Op {
   const Bf16TileKernels& kernels_;
   AttentionShape shape_;
   Tensor x_, y_, dx_, dy_;
-  std::int64_t floats_of_thread_ = 0;  ///< of the workspace
+  std::int64_t floats_of_thread_ = 0;  ///< floats of the workspace per thread
   Buffer kept_;                        ///< AttentionRow [batch, heads, tokens]
 };
 

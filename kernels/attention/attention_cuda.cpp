@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// The device's plan for the task. Null if cuDNN has none.
+/// The device's plan for the task. Null if cuDNN has no plan.
 const AttentionPlan* shared_plan(CudaDevice& device, const AttentionTask& task) {
   const AttentionShape& shape = task.shape;
   const std::string key =
@@ -30,7 +30,7 @@ struct AttentionPlans {
   const AttentionPlan* backward = nullptr;
 };
 
-/// Empty if cuDNN has no plan.
+/// Finds the plans of the op. Returns nullopt if cuDNN has no plan.
 std::optional<AttentionPlans> find_plans(CudaDevice& device, const AttentionShape& shape, bool training) {
   const auto plan = [&](AttentionPass pass) {
     return shared_plan(device, {.pass = pass, .shape = shape, .workspace_bytes = device.workspace().size()});

@@ -19,7 +19,7 @@ namespace carillon {
 
 /// The numbers that forward keeps for each row of scores, for backward.
 struct AttentionRow {
-  float largest;      ///< score, before it is scaled
+  float largest;      ///< largest score of the row, not scaled
   float inverse_sum;  ///< 1 / sum of the row's weights
 };
 
@@ -74,7 +74,7 @@ struct AttentionWeights : AttentionRows {
     float largest[threads], sums[threads];
   };
 
-  T* weights = nullptr;  ///< P, in the form of the scores
+  T* weights = nullptr;  ///< P, with the layout of the scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -117,8 +117,8 @@ struct AttentionScoreGradients : AttentionRows {
     float sums[threads];
   };
 
-  const float* weight_gradients = nullptr;     ///< dP, in the form of the scores
-  T *weights = nullptr, *gradients = nullptr;  ///< P and dS / sqrt(head size), likewise
+  const float* weight_gradients = nullptr;     ///< dP, with the layout of the scores
+  T *weights = nullptr, *gradients = nullptr;  ///< P and dS / sqrt(head size), with this layout
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {

@@ -16,7 +16,7 @@ using CudnnGraph = frontend::graph::Graph;
 using frontend::graph::Tensor_attributes;
 using TensorHandle = std::shared_ptr<Tensor_attributes>;
 
-/// Identifiers of a graph's tensors, which map to memory when it runs.
+/// Identifiers of a graph's tensors. A run of the graph maps them to memory.
 enum Uid : std::int64_t { q_uid = 1, k_uid, v_uid, y_uid, statistics_uid, dy_uid, dq_uid, dk_uid, dv_uid };
 
 /// Describes a part of [batch, tokens, parts, heads, head_size] as cuDNN's [batch, heads, tokens, head_size].
@@ -63,7 +63,8 @@ void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
 }
 
 void add_operations(CudnnGraph& graph, const CudnnTarget& target, const AttentionTask& task) {
-  // Nodes copy the version when they are added. If a graph has no version, the frontend asks the current device.
+  // Nodes copy the SM version when they are added. If a graph has no SM version, the frontend uses the version of the
+  // current device.
   if (!target.handle) graph.set_sm_version(model_of(target).compute_capability);
   graph.set_io_data_type(frontend::DataType_t::BFLOAT16)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)

@@ -4,8 +4,8 @@
 // time, which takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
 // (CudaDevice::shared).
 //
-// The backward operation is requested as deterministic, because cuDNN's default backward operation adds in any order
-// and has no note that says so.
+// The backward operation is requested as deterministic, because cuDNN's default backward operation adds in an undefined
+// order, and cuDNN has no note about this.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 #include <string>
 
 #include "kernels/attention/attention.h"
-#include "kernels/shared/cudnn_target.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 
 enum class AttentionPass {
   training,    ///< y and the statistics that backward needs
-  evaluation,  ///< y alone
+  evaluation,  ///< only y
   backward,    ///< the gradient of qkv
 };
 
@@ -38,11 +38,11 @@ class AttentionPlan {
   };
 
   /// The first plan of cuDNN's heuristics that fits the workspace. Null if there is none, for example for a head size
-  /// that is no multiple of 8; `reason` is then cuDNN's message.
+  /// that is not a multiple of 8; `reason` is then cuDNN's message.
   static std::unique_ptr<AttentionPlan> find(const CudnnTarget& target, const AttentionTask& task, std::string& reason);
   ~AttentionPlan();
 
-  /// Enqueues the operation on the handle's stream. `workspace`: the task's workspace_bytes.
+  /// Enqueues the operation on the handle's stream. `workspace`: memory of the task's workspace_bytes.
   void run(cudnnHandle_t handle, const Memory& memory, void* workspace) const;
 
   std::size_t workspace_bytes() const;

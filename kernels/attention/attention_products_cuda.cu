@@ -25,8 +25,8 @@ struct AttentionScratch {
   static constexpr std::size_t product_bytes = std::size_t{32} << 20;
 
   std::int64_t tokens, row_stride;
-  std::int64_t samples;  ///< of a group, at most
-  bool has_gradients;    ///< dP and dS exist
+  std::int64_t samples;  ///< most samples of a group
+  bool has_gradients;    ///< whether dP and dS exist
   std::byte* first;
   std::size_t element_bytes;
 
@@ -188,7 +188,7 @@ class AttentionProductsCuda final : public Op {
   }
 
   AttentionShape shape_;
-  bool training_;  ///< backward runs
+  bool training_;  ///< whether backward runs
   Tensor x_, y_, dx_, dy_;
   AttentionScratch scratch_;
   Buffer rows_;  ///< AttentionRow [batch, heads, tokens], in training

@@ -133,7 +133,7 @@ class BatchNormCpu final : public Op {
     for (std::size_t row = 0; row < rows; row += block_rows) body(row, std::min(block_rows, rows - row));
   }
 
-  /// Mean and squares of each column.
+  /// Computes mean and squares of each column of the slice.
   void sum_slice(std::size_t slice) {
     const BlockSums block = block_sums(slice);
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
@@ -271,7 +271,7 @@ class BatchNormCpu final : public Op {
 
   BatchNormForm form_;
   bool training_;
-  TowerLink* towers_;  ///< null: this rank alone
+  TowerLink* towers_;  ///< null: statistics of this rank only
   OpTensors tensors_;
   RowSlices slices_;
   std::vector<ChannelStatistics> statistics_;  ///< [channels]
@@ -293,7 +293,7 @@ class BatchNormDefinition final : public OpDefinition {
   }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
     if (form_.activation != ActivationKind::none) return nullptr;
-    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // backward computes f' from y
+    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // because backward computes f' from y
     BatchNormForm activated = form_;
     activated.activation = activation;
     return std::make_shared<BatchNormDefinition>(activated);

@@ -26,14 +26,16 @@
 // moving_mean, moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a
 // variable.
 //
-// Moments are summed about a value of their rows, in float64 from block to block (batch_norm_math.h), so a mean far
-// from 0 loses no digits. The order of every sum depends only on the shapes. The op takes over an activation that
-// follows it, or an addition with its ReLU (src/graph/passes.h). Backward computes z again from x. With an addend,
-// backward computes f' from y, which the next op keeps anyway, and never reads the addend.
+// Moments are sums of distances from a value of the rows, and the sums of blocks are added in float64
+// (batch_norm_math.h). Therefore a mean far from 0 loses no digits. The order of every sum depends only on the shapes.
+// Passes fuse an activation that follows the op, or an addition with its ReLU, into the op (src/graph/passes.h).
+// Backward computes z again from x. With an addend, backward computes f' from y and never reads the addend. The next op
+// keeps y anyway.
 //
 // Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
-// backward exchanges its two sums, 2 channels float64 values each. Each rank combines them in rank order. dgamma and
-// dbeta are the rank's own; the ranks average them with all gradients. The batches of all ranks have equal sizes.
+// backward exchanges its two sums. Each exchange has 2 * channels float64 values per rank. Each rank combines them in
+// rank order. Each rank computes its own dgamma and dbeta; the ranks average them with all gradients. The batches of
+// all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
 // dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows.
@@ -50,7 +52,8 @@
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //
 // Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate
-// shift", 2015; moving statistics as in PyTorch. Frozen: PyTorch, BatchNorm in eval() mode within a training.
+// shift", 2015; moving statistics as in PyTorch. A frozen batch norm is PyTorch's BatchNorm in eval() mode within a
+// training.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -86,7 +89,7 @@ struct BatchNormForm {
   bool has_addend = false;                           ///< y = f(z + addend)
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
   bool has_second_gradient = false;  ///< made by OpTraits::summing_gradients; requires has_addend and a ReLU
-  bool frozen = false;  ///< use the moving statistics in training, and keep them; overrides over_all_towers
+  bool frozen = false;  ///< training uses the moving statistics and does not change them; overrides over_all_towers
 
   /// Whether forward computes statistics of the batch.
   bool takes_batch(bool training) const { return training && !frozen; }

@@ -2,8 +2,8 @@
 // statistics are computed over all ranks, forward and backward each have an exchange and one further kernel.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_kernels.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -130,7 +130,7 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
-  /// Backward reads positive_ instead of y.
+  /// Whether backward reads positive_ instead of y.
   bool reads_bits() const { return training_ && form_.has_addend && form_.activation == ActivationKind::relu; }
   /// The gradient of the output. With an addend and a ReLU, dz replaces it.
   template <typename T>
@@ -170,7 +170,7 @@ class BatchNormCuda final : public Op {
     sum_columns<n>(terms, combine_gradients(), stream);
   }
 
-  /// As above, with an addend and a ReLU.
+  /// Like sum_gradients, for an op with an addend and a ReLU. Also replaces dy by dz.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
     const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {
@@ -205,13 +205,13 @@ class BatchNormCuda final : public Op {
 
   BatchNormForm form_;
   bool training_;
-  TowerLink* towers_;  ///< null: the statistics are those of this rank
+  TowerLink* towers_;  ///< null: statistics of this rank only
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
   Buffer parts_;                         ///< ColumnParts
   Buffer blocks_done_;                   ///< ColumnSums::blocks_done
   Buffer positive_;                      ///< NormaliseRows::positive
-  Buffer sums_of_ranks_;                 ///< ValuesOfRanks: of forward, then of backward
+  Buffer sums_of_ranks_;                 ///< ValuesOfRanks: first of forward, then of backward
 };
 
 }  // namespace

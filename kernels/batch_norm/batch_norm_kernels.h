@@ -1,5 +1,5 @@
-// The kernels of batch_norm on a GPU: sums over rows, their combination by channel, and the application of the
-// channels' results to elements.
+// The kernels of batch_norm on a GPU: they sum over rows, combine the sums of each channel, and apply the results of
+// the channels to the elements.
 //
 //   forward    ColumnSums<BatchMoments, CombineMoments>, NormaliseRows
 //              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
@@ -15,7 +15,7 @@
 #include "kernels/batch_norm/batch_norm_math.h"
 #include "kernels/elementwise/functions.h"
 #include "kernels/shared/column_sums.h"
-#include "kernels/shared/packed_rows.h"
+#include "kernels/shared/pack.h"
 
 namespace carillon {
 
@@ -173,7 +173,7 @@ using OwnSums = ColumnParts;
 /// For ColumnSums<BatchMoments>: computes the batch's mean and variance from the blocks' moments.
 struct CombineMoments : ColumnFinish {
   BatchNormChannels channels;
-  OwnSums own = {};  ///< receives means and squares for NormOfRanks; null: normalise with those of this rank
+  OwnSums own = {};  ///< receives means and squares for NormOfRanks; null: use the moments of this rank
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,
@@ -204,7 +204,7 @@ struct CombineGradients : ColumnFinish {
   BatchNormChannels channels;
   ChannelGradients gradient;
   float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
-  OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: compute the coefficients from them
+  OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: use the sums of this rank
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, const ColumnCut& cut, const ColumnParts& parts, int column_block,

@@ -47,7 +47,7 @@ template <std::size_t count, typename T>
   }
 }
 
-/// Loads before any condition, because a conditional load is not vectorised.
+/// All loads precede the conditions, because the compiler does not vectorise conditional loads.
 template <std::size_t count, typename Activation, typename T>
 [[gnu::always_inline]] inline void add_gradients(const T* __restrict x, const T* __restrict dy,
                                                  const float* __restrict centre, const float* __restrict scale,
@@ -117,7 +117,7 @@ template <typename T>
   for (std::size_t i = 0; i < count; ++i) dy[i] = stored_as<T>(Relu::gradient(to_float(y[i]), to_float(dy[i])));
 }
 
-/// dy may be dx: the compiler's check of aliases permits equal addresses.
+/// dy may be dx, because the compiler's check for aliases permits equal addresses.
 template <typename Activation, typename T>
 [[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const T* dy, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
@@ -189,7 +189,7 @@ CARILLON_SIMD void sum_gradients(ElementPointer x, ElementPointer dy, const Norm
       x.type(), activation, [&]<typename T, typename A>(std::type_identity<T>, A) __attribute__((always_inline)) {
         if constexpr (A::is_expensive) {
           pass_activation<A>(x.as<T>(), dy.as<T>(), norm, rows, width);
-          sum_gradients_as<Identity>(x.as<T>(), dy.as<T>(), norm, rows, width, sums);  // from the first-level cache
+          sum_gradients_as<Identity>(x.as<T>(), dy.as<T>(), norm, rows, width, sums);  // reads from the L1 cache
         } else {
           sum_gradients_as<A>(x.as<T>(), dy.as<T>(), norm, rows, width, sums);
         }

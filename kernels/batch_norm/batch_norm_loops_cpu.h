@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/float_type.h"
 
 namespace carillon::batch_norm_loops {
 
@@ -25,7 +25,7 @@ struct GradientRows {
   const float *direct, *slope, *constant;
 };
 
-/// first = sum of x - x[0], second = sum of (x - x[0])^2, x[0] being the first row.
+/// first = sum of x - x[0], second = sum of (x - x[0])^2. x[0]: the first row.
 void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Merges the moments of `rows` rows, which sum_distances computed, into the moments of `rows_before` earlier rows.
@@ -40,7 +40,7 @@ void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, Ac
 /// Adds both sums to float64 sums.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
-/// dz = dy f'(z + addend), from y = f(z + addend). f: ReLU, or the identity, which changes nothing.
+/// dz = dy f'(z + addend), from y = f(z + addend). f: ReLU, or the identity (which changes nothing).
 void replace_dy_by_dz(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy);
 
 /// y = f(z).
@@ -51,7 +51,8 @@ void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation
 void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
                        std::size_t rows, std::size_t width, ElementPointer y);
 
-/// Computes dx from dy as sum_gradients left it. After replace_dy_by_dz, `activation` must be none. dx may be dy.
+/// Computes dx from the contents of dy after sum_gradients. After replace_dy_by_dz, `activation` must be none. dx may
+/// be dy.
 void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, const GradientRows& gradient,
                     ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dx);
 

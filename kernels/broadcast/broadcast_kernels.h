@@ -1,12 +1,70 @@
-// The kernels of broadcast on a GPU: a thread for each element of y, or of the gradient of an operand.
+// BroadcastAxes: maps an element of the result of a broadcasting op to its operands, for the CPU loops and the GPU
+// kernels. The kernels have one thread for each element of y, or of a gradient.
+//
+// The axes do not include the batch. Neighbouring axes that both operands read in the same way are merged, and axes of
+// extent 1 are omitted. Therefore an operand has stride 1 or 0 on the last axis.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/broadcast/broadcast_axes.h"
+#include "carillon/core/host_device.h"
+#include "carillon/core/tensor.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
+
+/// Strides are in elements. 0: the operand is repeated along the axis.
+struct BroadcastAxis {
+  std::int64_t extent = 1, y = 0, a = 0, b = 0;
+};
+
+struct BroadcastAxes {
+  static constexpr int max_count = 6;
+
+  BroadcastAxis at[max_count];  ///< outermost first
+  int count = 0;
+
+  std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < count; ++i) product *= at[i].extent;
+    return product;
+  }
+};
+
+/// Positions of one element in a sample of each tensor.
+struct BroadcastPlace {
+  std::int64_t y = 0, a = 0, b = 0;
+};
+
+/// The positions of element number `i`, counted along the axes.
+CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, std::int64_t i) {
+  BroadcastPlace place;
+  for (int k = axes.count; k-- > 0;) {
+    const BroadcastAxis& axis = axes.at[k];
+    const std::int64_t rest = i / axis.extent, index = i - rest * axis.extent;
+    place.y += index * axis.y;
+    place.a += index * axis.a;
+    place.b += index * axis.b;
+    i = rest;
+  }
+  return place;
+}
+
+/// The shape of the result: [batch, ...] with the larger of both extents of each axis. Axes after the batch are matched
+/// from the last one. Errors: failed (extents differ and neither is 1; different batches; a scalar).
+Shape broadcast_shape(const Shape& a, const Shape& b);
+
+/// At least one axis. Errors: as broadcast_shape; failed (more axes than max_count).
+BroadcastAxes broadcast_axes(const Shape& a, const Shape& b);
+
+/// The axes with the operands exchanged.
+BroadcastAxes exchanged(BroadcastAxes axes);
+
+/// For the gradient of operand a: the axes along which a has elements, and the axes along which it is repeated.
+struct GradientAxes {
+  BroadcastAxes kept, summed;
+};
+GradientAxes gradient_axes(const BroadcastAxes& axes);
 
 /// T: float or Bf16. multiplies: y = a b; otherwise y = a + b.
 template <typename T, bool multiplies>
@@ -60,6 +118,54 @@ BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, c
                                           .da = da};
   kernel.summed_count = kernel.axes.summed.elements();
   return kernel;
+}
+
+/// y = the mean of x. The mean is the gradient of a broadcast: y is operand a, and x is the broadcast result.
+/// T: float or Bf16.
+template <typename T>
+struct MeanForward {
+  GradientAxes axes;
+  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
+  std::int64_t count = 1;               ///< elements of x for each element of y
+  const T* x = nullptr;
+  T* y = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / y_size;
+    const T* const from = x + sample * x_size + place_of(axes.kept, i - sample * y_size).y;
+    float sum = 0.0f;
+    for (std::int64_t k = 0; k < count; ++k) sum += to_float(from[place_of(axes.summed, k).y]);
+    y[i] = stored_as<T>(sum / static_cast<float>(count));
+  }
+};
+
+/// T: float or Bf16.
+template <typename T>
+struct MeanBackward {
+  BroadcastAxes axes;
+  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
+  float factor = 1.0f;
+  const T* dy = nullptr;
+  T* dx = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / x_size;
+    const std::int64_t place = sample * y_size + place_of(axes, i - sample * x_size).a;
+    dx[i] = stored_as<T>(to_float(dy[place]) * factor);
+  }
+};
+
+/// `kept`: the shape of y if each averaged axis were kept with extent 1.
+template <typename T>
+MeanForward<T> mean_forward(const Shape& kept, const Shape& x, const T* values, T* y) {
+  const GradientAxes axes = gradient_axes(broadcast_axes(kept, x));
+  return {axes, x.elements_per_sample(), kept.elements_per_sample(), axes.summed.elements(), values, y};
+}
+template <typename T>
+MeanBackward<T> mean_backward(const Shape& kept, const Shape& x, const T* dy, T* dx) {
+  const std::int64_t x_size = x.elements_per_sample(), y_size = kept.elements_per_sample();
+  const float factor = 1.0f / static_cast<float>(x_size / y_size);
+  return {broadcast_axes(kept, x), x_size, y_size, factor, dy, dx};
 }
 
 }  // namespace carillon

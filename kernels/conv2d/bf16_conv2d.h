@@ -3,12 +3,12 @@
 // Weights and their gradients are float32 in memory; weights are rounded to bf16 as they are packed:
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
 //     all its pixels are padding or between strides; otherwise tiles of zeros replace the pixels that are outside;
-//   weights gradient: a left tile is 16 channels of one column by twice 16 images or, for a single group of 16, by its
-//     images at a row of the upper and at one of the lower half;
+//   weights gradient: a left tile is 16 channels of one pixel by two groups of 16 images. If fewer products are then
+//     empty, it is instead 16 channels of two pixels of one group: one in the upper and one in the lower half of rows;
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (ExpandedColumns).
 // Because zeros are multiplied, an infinity next to padding can cause a NaN; float32 convolutions would omit this
 // product.
-// The order of additions does not depend on the number of threads, so the bits do not depend on it.
+// The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace carillon {
 /// The source positions that a target position reads along one axis. A convolution reads x (source) for y (target); its
 /// data gradient reads dz (source) for dx (target).
 struct GatherAxis {
-  std::int64_t source, target;          ///< extents
+  std::int64_t source, target;          ///< extents of source and target
   std::int64_t window, stride, before;  ///< geometry of the convolution; before: padding
   bool backward;
 
@@ -73,7 +73,7 @@ struct GatherAxis {
   }
 };
 
-/// For a convolution of few channels, the columns that a row of the filter reads, side by side.
+/// For a convolution with few channels: places the columns that a row of the filter reads side by side.
 ///
 ///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
 ///
@@ -126,7 +126,7 @@ inline constexpr std::int64_t packed_cache_bytes = std::int64_t{1} << 20;
 /// Number of floats that hold `elements` of bf16.
 inline std::int64_t floats_of(std::int64_t elements) { return ceil_divide(elements, 2); }
 
-/// The size of the largest part if `count` is split evenly into the fewest parts of at most `most`.
+/// The size of the largest part if `count` is split evenly into as few parts of at most `most` as possible.
 inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
   return ceil_divide(count, ceil_divide(count, most));
 }

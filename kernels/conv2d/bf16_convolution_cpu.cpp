@@ -4,14 +4,15 @@
 #include <algorithm>
 
 #include "kernels/conv2d/bf16_conv2d.h"
-#include "kernels/conv2d/workspace_layout.h"
+#include "kernels/conv2d/conv2d_passes_cpu.h"
 
 namespace carillon {
 namespace {
 
 alignas(64) constexpr Bf16 zero_tile[tile_elements] = {};
 
-/// A panel consists of the right tiles of 16 outputs, for all taps and channels.
+/// The weights are packed as panels. A panel consists of the right tiles for 16 channels of the result, all taps and
+/// all source channels.
 class Convolution final : public Conv2dPassCpu {
  public:
   Convolution(CpuDevice& device, const Bf16Convolution& task)
@@ -39,7 +40,7 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
     const std::int64_t target_bytes = task.target.shape.element_count() * static_cast<std::int64_t>(sizeof(Bf16));
-    // A pass that accumulates reads the target's cache lines anyway.
+    // Non-temporal stores do not help a pass that accumulates, because it reads the target anyway.
     non_temporal_ = !task.accumulate && target_bytes >= threads * non_temporal_bytes;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
@@ -92,7 +93,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
-  /// The right tiles of all panels for one tap and 32 of the source's channels: [panel][block][tap].
+  /// Packs the right tiles of all panels for one tap and 32 of the source's channels: [panel][block][tap].
   void pack_weights(std::int64_t tap, std::int64_t block, Bf16* weights) const {
     Bf16* const to = weights + (block * taps() + tap) * tile_elements;
     const float* const filters = task_.filters.floats().data() + tap * depth() * outputs();
@@ -113,7 +114,7 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// Source rows [rows.first, rows.last) of the groups from `first_group`, as cells [group][block][row][column].
+  /// Packs source rows [rows.first, rows.last) of the groups from `first_group` as cells [group][block][row][column].
   void pack_cells(std::int64_t first_group, std::int64_t group_count, const GatherAxis::Range& rows,
                   Bf16* cells) const {
     const std::int64_t height = task_.rows.source, width = task_.columns.source;
@@ -137,7 +138,8 @@ class Convolution final : public Conv2dPassCpu {
     std::int64_t first, last;
   };
 
-  /// `cells`: the packed cells of group `pixels.group`, from source row `first_row`.
+  /// Lists the left tiles of `pixels`. `cells`: the packed cells of group `pixels.group`, from source row `first_row`
+  /// on.
   void list_tiles(const Pixels& pixels, std::int64_t first_row, const Bf16* cells, TileList& list) const {
     const GatherAxis &rows = task_.rows, &columns = task_.columns;
     list.right.clear();
@@ -200,7 +202,7 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// Some panels of a strip of target rows of up to `groups_per_strip_` groups.
+  /// Computes some panels of a strip: target rows of up to `groups_per_strip_` groups.
   void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row,
                 const Panels& some) const {
     const std::int64_t last_row = std::min(first_row + strip_rows_, task_.rows.target);
@@ -229,9 +231,9 @@ class Convolution final : public Conv2dPassCpu {
   /// The largest number of groups in a strip. Weights that exceed the cache are read once for each strip.
   static constexpr std::int64_t most_groups = 6;
   /// Targets of at least this many bytes for each thread are written with non-temporal stores. A normal store first
-  /// reads the cache line. But the next op then reads the target from memory, so a large third-level cache may favour a
-  /// higher limit (not measured). In a model of AMX on Zen 5, one thread, ResNet-50 is equally fast with 1 to 8 MiB
-  /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
+  /// reads the cache line. After non-temporal stores, the next op reads the target from memory, so a large third-level
+  /// cache may favour a higher limit (not measured). With a model of AMX on Zen 5 and one thread, ResNet-50 is equally
+  /// fast with limits of 1 to 8 MiB (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
   static constexpr std::int64_t non_temporal_bytes = std::int64_t{4} << 20;
 
   CpuDevice& device_;
@@ -242,10 +244,11 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
   std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or the only one
   std::int64_t strip_rows_;          ///< target rows between two packings
-  std::int64_t panel_parts_;  ///< parts of a strip that threads share: above 1 if the strips would be shared unevenly
-  std::int64_t plane_;        ///< elements of the cells of a strip, for 32 channels
-  std::int64_t panel_;        ///< elements of the right tiles for 16 outputs
-  std::int64_t panels_in_cache_;  ///< panels computed for all pixels of a strip before the next ones
+  /// Parts of a strip that threads share. Above 1 if threads would get uneven numbers of strips.
+  std::int64_t panel_parts_;
+  std::int64_t plane_;            ///< elements of the cells of a strip, for 32 channels
+  std::int64_t panel_;            ///< elements of the right tiles for 16 outputs
+  std::int64_t panels_in_cache_;  ///< panels that are computed for all pixels of a strip before the next panels
   bool non_temporal_;             ///< write the target with non-temporal stores
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of

@@ -4,21 +4,21 @@
 #include <algorithm>
 
 #include "kernels/conv2d/bf16_conv2d.h"
-#include "kernels/conv2d/workspace_layout.h"
+#include "kernels/conv2d/conv2d_passes_cpu.h"
 
 namespace carillon {
 namespace {
 
 /// A product sums over pixels of dz, in steps: one pixel in two slices of 16 images each. The slices are two groups of
-/// images or, if fewer products are then empty, the upper and the lower half of the rows of one group.
+/// images, or the upper and the lower half of the rows of one group, whichever leaves fewer products empty.
 ///
 /// The left tiles of a step belong to neighbouring taps and to a set of blocks of 16 channels. The taps are in one row
-/// of the filters, or in their only column. Its right tiles are a set of panels of 16 filters: up to two for 1x1
-/// filters, otherwise one.
+/// of the filters, or in their only column. The right tiles of a step are a set of panels of 16 filters: up to two
+/// panels for 1x1 filters, otherwise one.
 ///
 /// dw is computed in parts: some sets of channels by some sets of filters. The sums of a part stay in the second-level
-/// cache. The division into parts and chunks does not depend on the number of threads, so at many threads some may have
-/// no product.
+/// cache. The division into parts and chunks does not depend on the number of threads. With many threads, some threads
+/// may have no product.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
@@ -75,15 +75,15 @@ class WeightsGradient final : public Conv2dPassCpu {
   }
 
  private:
-  /// Sets of `blocks_per_product_` blocks and of `panels_per_product_` panels.
+  /// A part of dw. A channel set has `blocks_per_product_` blocks, and a filter set has `panels_per_product_` panels.
   struct Part {
     std::int64_t first_channel_set, channel_sets, first_filter_set, filter_sets;
   };
-  /// Pairs of slices and rows of a slice of dz that are packed together.
+  /// The pairs of slices, and the rows of each slice of dz, that are packed together.
   struct Chunk {
     std::int64_t pair, pairs, first_row, last_row;
   };
-  /// Taps of the filters, numbered along their rows, blocks of channels, panels.
+  /// The taps of a product (numbered along the rows of the filters), its blocks of channels, and its panels.
   struct Product {
     std::int64_t tap, taps, block, blocks, panel, panels;
   };
@@ -119,7 +119,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   }
   /// The row of dz that is row 0 of a slice.
   std::int64_t first_row_of(std::int64_t slice) const { return slices_are_groups_ ? 0 : slice * slice_rows_; }
-  /// The row of x that is the chunk's packed row `at` in a slice; outside of the image: zeros.
+  /// The row of x that is the chunk's packed row `at` in a slice. A row outside of the image holds zeros.
   std::int64_t x_row_of(const Chunk& chunk, std::int64_t slice, std::int64_t at) const {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
@@ -131,9 +131,9 @@ class WeightsGradient final : public Conv2dPassCpu {
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
-  /// Chooses the least packing. x is packed once for each part of the filters, dz once for each part of the channels,
-  /// and an element of x takes twice as long. Rows that neighbouring strips share are packed once for each strip; the
-  /// estimate ignores this.
+  /// Chooses the parts that need the least packing. x is packed once for each part of the filters, and dz once for each
+  /// part of the channels. Packing an element of x takes twice as long as packing an element of dz. Rows that
+  /// neighbouring strips share are packed once for each strip; the estimate ignores this.
   void divide_into_parts() {
     const std::int64_t bytes_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / bytes_of_sets;
     std::int64_t least = 0;
@@ -167,7 +167,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Product number `at` of a part. Sets of filters vary fastest.
+  /// Product number `at` of a part. The set of filters varies fastest.
   Product product_at(const Part& part, std::int64_t at) const {
     const std::int64_t set = at / part.filter_sets, taps = set / part.channel_sets;
     const std::int64_t first = taps % tap_sets_of_line() * taps_per_product_;
@@ -197,7 +197,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// The part's channels of packed row `at` of x: [column % stride][column / stride][channel][slice][16 images].
+  /// Packs row `at` of x, for the part's channels: [column % stride][column / stride][channel][slice][16 images].
   void pack_x(const Part& part, const Chunk& chunk, std::int64_t pair, std::int64_t at, Bf16* to) const {
     const SlidingWindow& columns = task_.columns;
     if (!reads_x_row(chunk, at)) return;
@@ -227,7 +227,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// A slice of a row of dz: [column][8 pairs of images][16 filters][2] of each panel of the part.
+  /// Packs a slice of a row of dz: [column][8 pairs of images][16 filters][2] for each panel of the part.
   void pack_dz(const Part& part, std::int64_t group, std::int64_t row, Bf16* to) const {
     const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
     const std::int64_t set_filters = panels_per_product_ * tile_rows, filter = part.first_filter_set * set_filters;
@@ -241,10 +241,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// The steps of a product in a chunk.
+  /// Lists the tiles of the steps of a product in a chunk.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
-    std::int64_t lefts[TileProduct::most_left(1)];  // places of a step's left tiles, from that of its row and column
+    std::int64_t lefts[TileProduct::most_left(1)];  // offsets of a step's left tiles from its row and column
     std::int64_t count = 0;
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {
@@ -275,7 +275,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     thread_local TileList list;
     for (std::int64_t at = mine.first; at < mine.last; ++at) {
       const Product of = product_at(part, at);
-      const std::int64_t panel = of.panel - part.first_filter_set * panels_per_product_;  // in the part
+      // The number of the panel within the part.
+      const std::int64_t panel = of.panel - part.first_filter_set * panels_per_product_;
       if (at == mine.first || panel == 0) list_tiles(part, chunk, of, x, list);
       TileProduct product = list.product(static_cast<int>(of.blocks * of.taps));
       product.panels = static_cast<int>(of.panels);
@@ -308,9 +309,9 @@ class WeightsGradient final : public Conv2dPassCpu {
   const Bf16TileKernels& kernels_;
   bool slices_are_groups_;
   std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: rows of dz in a slice
-  std::int64_t phases_, positions_;        ///< remainders of columns of x by the stride; columns for each
+  std::int64_t phases_, positions_;        ///< remainders of x's columns by the stride; columns per remainder
   std::int64_t x_pixel_, x_row_;           ///< elements of a pixel and of a row of packed x
-  std::int64_t dz_row_;                    ///< elements of a row of packed dz, of a panel
+  std::int64_t dz_row_;                    ///< elements of a row of packed dz, for one panel
   std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column
   std::int64_t taps_per_product_, blocks_per_product_, panels_per_product_;
   std::int64_t channel_sets_per_part_, filter_sets_per_part_;

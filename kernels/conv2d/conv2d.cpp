@@ -1,5 +1,5 @@
-// The definition of conv2d, and the op on a CPU: runs the passes (conv2d_passes_cpu.h); backward first computes dz and
-// the bias gradient.
+// The definition of conv2d, and the op on a CPU: chooses and runs the passes (conv2d_passes_cpu.h); backward first
+// computes dz and the bias gradient.
 #include "kernels/conv2d/conv2d.h"
 
 #include <optional>
@@ -7,8 +7,9 @@
 #include "kernels/conv2d/bf16_conv2d.h"
 #include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/conv2d/winograd.h"
+#include "kernels/conv2d/winograd_kernels.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/bias_relu_backward.h"
+#include "kernels/shared/rows_cpu.h"
 
 namespace carillon {
 namespace {
@@ -36,9 +37,56 @@ class Conv2dCpu final : public Op {
 
 }  // namespace
 
+bool winograd_can(const Conv2dGeometry& geometry) {
+  const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
+  return is_plain(geometry) && rows.stride == 1 && columns.stride == 1 && rows.window == columns.window &&
+         winograd_kernels(Isa::plain, rows.window) != nullptr;
+}
+
+bool winograd_pays(const Shape& filters, const Shape& y) {
+  constexpr std::int64_t least_extent = 3;  // smaller images use only a small part of a tile of 4
+  if (y[1] < least_extent || y[2] < least_extent) return false;
+  const std::int64_t kernel = filters[0], channels = filters[2];
+  if (channels <= NarrowWinogradKernels::max_channels) return kernel == 5 && channels >= 3 && filters[3] >= 32;
+  constexpr std::int64_t least_channels = 16;  // with fewer channels, the transforms cost more than the products save
+  return channels >= least_channels && filters[3] >= least_channels;
+}
+
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y) {
   if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return false;
   return method == ConvolutionMethod::winograd || winograd_pays(filters, y);
+}
+
+Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors) {
+  const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0), &weights = tensors.parameters.at(0);
+  const std::int64_t rows_before = geometry.vertical.before, columns_before = geometry.horizontal.before;
+  const bool narrow = x.shape[3] <= NarrowWinogradKernels::max_channels;
+  const auto make = [&](const auto& task) {
+    return narrow ? make_narrow_winograd(device, task) : make_wide_winograd(device, task);
+  };
+  Conv2dPassesCpu passes;
+  passes.forward = make(WinogradConvolution{.x = x,
+                                            .filters = weights,
+                                            .bias = biases_of(tensors),
+                                            .y = y,
+                                            .rows_before = rows_before,
+                                            .columns_before = columns_before,
+                                            .relu = geometry.relu});
+  if (tensors.parameter_gradients.empty()) return passes;
+  const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);
+  passes.weights_gradient = make(WinogradFilterGradient{.x = x,
+                                                        .dz = dz,
+                                                        .dw = tensors.parameter_gradients.at(0),
+                                                        .rows_before = rows_before,
+                                                        .columns_before = columns_before});
+  if (!dx) return passes;
+  passes.data_gradient = make_wide_winograd(device, WinogradConvolution{.x = dz,
+                                                                        .filters = weights,
+                                                                        .y = dx,
+                                                                        .rows_before = rows_before,
+                                                                        .columns_before = columns_before,
+                                                                        .rotated = true});
+  return passes;
 }
 
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context,
@@ -86,8 +134,8 @@ class Conv2dDefinition final : public OpDefinition {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. They
-  /// need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. Groups
-  /// would read other channels if there were more.
+  /// need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. With
+  /// groups, the images are not padded, because more channels would change which channels each group reads.
   std::int64_t preferred_channels(const Shape& input, DType type) const {
     constexpr std::int64_t multiple = 8;
     if (type != DType::bf16 || geometry_.groups > 1 || windows_tile_input(geometry_)) return input[3];
@@ -120,8 +168,8 @@ const OpTraits conv2d_traits{
     .samples_are_independent = true,
 };
 
-/// With groups, the channels of the input differ from the channels of the weights, and not because of padding, which is
-/// the only case that compute copies know.
+/// With groups, the input has more channels than the weights. Compute copies treat additional channels as padding, so a
+/// convolution with groups has no compute copies.
 OpTraits grouped_conv2d_traits() {
   OpTraits traits = conv2d_traits;
   traits.compute_copy_format = nullptr;

@@ -7,13 +7,13 @@
 //   db[o] = sum over n,p,q of dz[n,p,q,o]
 //   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i*d)/s, (w + before - j*d)/s, o] * W[i,j,c,o], if s divides
 //
-// x: [batch, height, width, in], y: [batch, output height, output width, filters]; stride s, dilation d and padding as
-// in kernels/shared/window.h, for each axis its own. Parameters: `<name>/weights` [kernel height, kernel width, in /
+// x: [batch, height, width, in], y: [batch, output height, output width, filters]; each axis has its own stride s,
+// dilation d and padding (kernels/shared/window.h). Parameters: `<name>/weights` [kernel height, kernel width, in /
 // groups, filters] and `<name>/biases` [filters], in TensorFlow's layout. Channels and filters are divided into groups
 // of equal size: the filters of a group read the channels of the same group, and c counts within the group. Without
-// biases, as before a batch norm, b is 0 and there is no db. A convolution with biases takes over a ReLU that follows
-// it. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds its dx to the gradient of the
-// other readers, which saves a pass over gradients (gradient_passes.h).
+// biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a convolution
+// with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
+// its dx to the gradient of the other readers, which saves a pass over gradients (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -26,17 +26,17 @@ namespace carillon {
 
 struct Conv2dParams {
   std::int64_t filters = 0;
-  std::int64_t kernel = 0;  ///< height and, without kernel_width, width
+  std::int64_t kernel = 0;  ///< height of the kernel; also its width if kernel_width is 0
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  Initializer weights = {};                           ///< zeros by default: set it
+  Initializer weights = {};                           ///< must be set: the default is zeros
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
   std::int64_t groups = 1;                            ///< must divide the input's channels and the filters
   std::int64_t dilation = 1;
   std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: as kernel, stride, dilation
-  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, in place of padding; empty: padding
+  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, in]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {
@@ -78,8 +78,8 @@ struct Conv2dGeometry {
   std::int64_t groups = 1;
 };
 
-/// True for a convolution without groups and dilation whose padding is smaller than its windows. Only such convolutions
-/// have fast paths; oneDNN and cuDNN compute all convolutions.
+/// True for a convolution without groups and dilation, and with padding that is smaller than its windows. Only such
+/// convolutions have fast paths; oneDNN and cuDNN compute all convolutions.
 bool is_plain(const Conv2dGeometry& geometry);
 
 /// True if the windows of a plain convolution tile the input: stride = window, no padding. This includes windows of one

@@ -10,8 +10,8 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 #include "kernels/conv2d/patch_kernels.h"
-#include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
+#include "kernels/shared/gradient_sums.h"
 #include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
 

@@ -122,7 +122,8 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
       .bias = biases_desc(biases),
       .dst = activations_desc(y),
       .strides = {geometry.vertical.stride, geometry.horizontal.stride},
-      .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},  // oneDNN counts from 0
+      // oneDNN counts dilations from 0.
+      .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},
       .padding_before = {geometry.vertical.before, geometry.horizontal.before},
       .padding_after = {geometry.vertical.after, geometry.horizontal.after},
   };
@@ -140,7 +141,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   if (tensors.parameter_gradients.empty()) return passes;
 
   const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);
-  const auto by_weights = convolution.backward_weights(engine, forward);
+  const auto by_weights = convolution.backward<OnednnConvolution::BackwardWeights>(engine, forward);
   using ByWeights = DirectPass<dnnl::convolution_backward_weights>;
   passes.weights_gradient = std::make_unique<ByWeights>(
       device, by_weights, tensors.parameter_gradients.at(0), geometry.groups, by_weights.diff_weights_desc(),
@@ -148,7 +149,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
       Arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}});
   if (!dx) return passes;
 
-  const auto by_data = convolution.backward_data(engine, forward);
+  const auto by_data = convolution.backward<OnednnConvolution::BackwardData>(engine, forward);
   using ByData = DirectPass<dnnl::convolution_backward_data>;
   passes.data_gradient = std::make_unique<ByData>(
       device, by_data, weights, geometry.groups, by_data.weights_desc(), ByData::Weights::read, DNNL_ARG_WEIGHTS,

@@ -2,6 +2,8 @@
 // (bf16_conv2d.h), and in bf16 by direct passes in float32.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "kernels/conv2d/conv2d.h"
@@ -16,7 +18,7 @@ class Conv2dPassCpu {
   virtual void run() = 0;
 };
 
-/// The biases; without biases, a tensor without data.
+/// The biases of the op; a tensor without data if the op has no biases.
 inline Tensor biases_of(const OpTensors& tensors) {
   return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
 }
@@ -32,5 +34,20 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
 Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 /// Requires winograd_can.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
+
+/// Divides the workspace of the device into aligned pieces for one pass; sizes in floats.
+class WorkspaceLayout {
+ public:
+  /// Returns the offset of the piece.
+  std::size_t add(std::int64_t floats) {
+    const std::size_t at = total_;
+    total_ += aligned_float_count(static_cast<std::size_t>(floats));
+    return at;
+  }
+  std::size_t bytes() const { return total_ * sizeof(float); }
+
+ private:
+  std::size_t total_ = 0;
+};
 
 }  // namespace carillon

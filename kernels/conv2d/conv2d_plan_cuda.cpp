@@ -19,7 +19,7 @@ namespace frontend = cudnn_frontend;
 using frontend::graph::Tensor_attributes;
 using TensorHandle = std::shared_ptr<Tensor_attributes>;
 
-/// Identifiers of a graph's tensors, which map to memory when it runs.
+/// Identifiers of a graph's tensors. A run of the graph maps them to memory.
 enum Uid : std::int64_t { x_uid = 1, weights_uid, biases_uid, y_uid };
 
 std::vector<std::int64_t> to_vector(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
@@ -62,7 +62,7 @@ TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) 
       deterministic<frontend::graph::Pointwise_attributes>().set_mode(frontend::PointwiseMode_t::ADD));
 }
 
-/// The operations of the task, with the result in memory.
+/// Adds the operations of the task. The graph writes the result to memory.
 void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   const Conv2dLayout& layout = task.layout;
   graph.set_intermediate_data_type(frontend::DataType_t::FLOAT).set_compute_data_type(frontend::DataType_t::FLOAT);
@@ -93,14 +93,14 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
 
 /// The requirements of a plan in addition to acceptable notes.
 struct PlanDemands {
-  bool tensor_cores = false;  ///< the heuristics sometimes prefer a kernel without them, which is slower
-  bool divided_sums = false;  ///< no plan that divides the sums of a weight gradient into fewer parts than least_parts
+  bool tensor_cores = false;  ///< required, because the heuristics sometimes prefer a slower kernel without them
+  bool divided_sums = false;  ///< a plan must divide the sums of a weight gradient into at least least_parts parts
 };
 
-/// A weight gradient adds over all pixels of the batch for few results. Blocks of 64x64 results would leave most of a
-/// GPU idle, unless the sums are divided as well. cuDNN's heuristic does not divide the sums for small images with few
-/// channels: such a plan took 495 us on an H200, and a plan with divided sums takes a tenth of this time. 1: no
-/// division is necessary.
+/// A weight gradient has few results, and each result is a sum over all pixels of the batch. Blocks of 64x64 results
+/// would leave most of a GPU idle, unless the sums are divided as well. cuDNN's heuristic does not divide the sums for
+/// small images with few channels: such a plan took 495 us on an H200, and a plan with divided sums takes a tenth of
+/// this time. Returns 1 if no division is necessary.
 std::int64_t least_parts(const Conv2dTask& task) {
   constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
   constexpr std::int64_t block = 64, least_terms = 512;
@@ -153,7 +153,8 @@ class PlannedGraph : public frontend::graph::Graph {
   }
 };
 
-/// Knob 0 is the number of parts of a sum; engines without it divide in other ways.
+/// Parts of the names of plans with fewer than `least` parts. Knob 0 is the number of parts of a sum; engines without
+/// this knob divide sums in other ways.
 std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
   std::vector<std::string> names;
   for (std::int64_t parts = 1; parts < least; ++parts) names.push_back(fmt::format("_k0={}_", parts));
@@ -164,9 +165,9 @@ std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
 
 struct Conv2dPlan::Implementation {
   std::shared_ptr<PlannedGraph> graph;
-  std::int64_t index;  ///< of a plan that is built
+  std::int64_t index;  ///< index of a plan that is built
 
-  /// Builds the first plan that `is_wanted` accepts and cuDNN can build. Null: there is none.
+  /// Builds the first plan that `is_wanted` accepts and cuDNN can build. Returns null if there is no such plan.
   template <typename IsWanted>
   static std::unique_ptr<Conv2dPlan> build_first(const std::shared_ptr<PlannedGraph>& graph,
                                                  const IsWanted& is_wanted) {

@@ -16,22 +16,63 @@
 // tests/gpu/time_conv_plans_gpu.cpp measures; tests/gpu/measured_plans.py writes the table, measured_plans.inc.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernels/conv2d/conv2d_layout.h"
-#include "kernels/shared/cudnn_target.h"
+#include "kernels/conv2d/conv2d.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
+
+// conv2d's tensors in cuDNN's terms: extents in its order (batch or filter, channel, row, column) and strides in
+// memory, in elements.
+//
+// The memory layout of activations is [batch, row, column, channel]. The memory layout of weights is [filter, row,
+// column, channel], because cuDNN's kernels require channels innermost. This is the transpose of the parameter's layout
+// [row * column * channel, filter]. Source: cuDNN, "Graph API", tensors and layouts; pre- and post-padding of its
+// convolution descriptor.
+
+struct StridedTensor {
+  std::array<std::int64_t, 4> extents, strides;
+};
+
+/// A tensor with the memory layout [outer, rows, columns, channels].
+inline StridedTensor channels_last(std::int64_t outer, std::int64_t channels, std::int64_t rows, std::int64_t columns) {
+  return {{outer, channels, rows, columns}, {rows * columns * channels, 1, columns * channels, channels}};
+}
+
+struct Conv2dLayout {
+  StridedTensor x, weights, biases, y;
+  std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< one number for rows, one for columns
+  std::array<std::int64_t, 2> dilation = {1, 1};
+};
+
+/// Shapes as in conv2d.h; `weights`: shape of the parameter. If x has more channels than the parameter (padding), the
+/// weights are padded to the same number of channels. cuDNN derives the number of groups from the channels of x and of
+/// the weights.
+inline Conv2dLayout conv2d_layout(const Conv2dGeometry& geometry, const Shape& x, const Shape& weights,
+                                  const Shape& y) {
+  const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
+  return {.x = channels_last(x[0], x[3], x[1], x[2]),
+          .weights = channels_last(weights[3], x[3] / geometry.groups, weights[0], weights[1]),
+          .biases = channels_last(1, weights[3], 1, 1),
+          .y = channels_last(y[0], y[3], y[1], y[2]),
+          .stride = {rows.stride, columns.stride},
+          .padding_before = {rows.before, columns.before},
+          .padding_after = {rows.after, columns.after},
+          .dilation = {rows.dilation, columns.dilation}};
+}
 
 struct Conv2dTask;
 
 struct MeasuredPlan {
-  std::string_view convolution;  ///< as convolution_text
+  std::string_view convolution;  ///< text of the convolution (convolution_text)
   std::string_view kernel;       ///< cuDNN's name of the kernel, with its parameters
 };
 
@@ -74,7 +115,7 @@ class Conv2dPlan {
   static std::string text(const CudnnTarget& target, const Conv2dTask& task);
   ~Conv2dPlan();
 
-  /// Enqueues the kernel on the handle's stream. `workspace`: the task's workspace_bytes.
+  /// Enqueues the kernel on the handle's stream. `workspace`: memory of the task's workspace_bytes.
   void run(cudnnHandle_t handle, const Memory& memory, void* workspace) const;
 
   std::size_t workspace_bytes() const;

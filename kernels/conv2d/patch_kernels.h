@@ -46,7 +46,7 @@ inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64
   return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
 }
 
-/// `pack`: elements; divides patch_pack_extent.
+/// `pack`: elements per pack, a divisor of patch_pack_extent.
 inline PatchTiling patch_tiling(const Conv2dGeometry& geometry, std::int64_t channels, int pack) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
   const auto narrow = [](std::int64_t extent) { return static_cast<std::uint32_t>(extent); };

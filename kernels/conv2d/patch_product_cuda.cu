@@ -1,8 +1,8 @@
-
+// A convolution with windows that tile its input, on a GPU (patch_kernels.h).
 #include "kernels/conv2d/patch_kernels.h"
 #include "kernels/dense/dense.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

@@ -2,7 +2,7 @@
 // size and filter size; the loops are in winograd.h.
 //
 // A convolution of stride 1 with a filter of r x r is computed in tiles of m x m outputs. Each tile reads n x n inputs,
-// n = m + r - 1, and needs n^2 products per channel pair in place of m^2 r^2.
+// n = m + r - 1, and needs n^2 products per pair of channels instead of m^2 r^2.
 //
 //   V = B^T d B      of n x n inputs d that overlap by r - 1      [n^2][tile][channel]
 //   U = G g G^T      of a filter g                                [n^2][panel][channel][filter of the panel]
@@ -47,7 +47,7 @@ struct WinogradImages {
 /// One matrix per frequency: [n^2][rows][columns]; each starts `stride` floats after the previous one.
 struct WinogradMatrices {
   float* data;
-  std::int64_t columns;  ///< whole vectors
+  std::int64_t columns;  ///< a multiple of the vector length
   std::int64_t stride;
 };
 
@@ -58,11 +58,12 @@ struct WinogradKernels {
   int filter;       ///< r
   int frequencies;  ///< n^2
 
-  /// U for channels [first, last) of filters g [r, r, channels, filters]; U has `filters` columns, rounded up to whole
-  /// vectors.
+  /// Computes U for channels [first, last) of filters g [r, r, channels, filters]; U has `filters` columns, rounded up
+  /// to whole vectors.
   void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, std::int64_t first,
                             std::int64_t last, const WinogradMatrices& u);
-  /// V for `count` tiles from tile `first`, from row `row` of V. `zeros`: one zero per channel.
+  /// Computes V for `count` tiles from tile `first` on, and writes to V from row `row` on. `zeros`: one zero per
+  /// channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, std::int64_t row, const WinogradMatrices& v);
   /// M = V U for `rows` tiles of the inputs and all frequencies of these tiles.
@@ -81,7 +82,7 @@ struct WinogradKernels {
   void (*multiply_transposed)(const WinogradMatrices& v, const WinogradMatrices& z, std::int64_t rows,
                               std::int64_t block_rows, int frequency, std::int64_t first, std::int64_t last, bool add,
                               const WinogradMatrices& w);
-  /// dg [r, r, channels, filters] for channels [first, last).
+  /// Computes dg [r, r, channels, filters] for channels [first, last).
   void (*transform_filter_gradients)(const WinogradMatrices& w, std::int64_t channels, std::int64_t filters,
                                      std::int64_t first, std::int64_t last, float* dg);
 };
@@ -95,7 +96,7 @@ const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter);
 /// memory. Therefore the products are fused with the transforms: with the transform of the outputs, and with the
 /// transform of the gradients. Vectors run across filters.
 ///
-///   V [tile][n^2][4, of which the first are channels]    U, W [filters in vectors][n^2][channel][lane]
+///   V [tile][n^2][4: the channels, then unused]    U, W [filters in vectors][n^2][channel][lane]
 struct NarrowWinogradKernels {
   static constexpr int max_channels = 4;
 
@@ -104,9 +105,9 @@ struct NarrowWinogradKernels {
   int filter;       ///< r
   int frequencies;  ///< n^2
 
-  /// U of filters g [r, r, channels, filters].
+  /// Computes U for filters g [r, r, channels, filters].
   void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, float* u);
-  /// V for `count` tiles from tile `first`. `zeros`: one zero per channel.
+  /// Computes V for `count` tiles from tile `first` on. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, float* v);
   /// y = A^T M A + bias with M = V U, then ReLU with `relu`, for these tiles. `bias` may be null.
@@ -115,7 +116,7 @@ struct NarrowWinogradKernels {
   /// W = the sum over these tiles of V Z, or with `add` W += the sum.
   void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                              const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
-  /// dg [r, r, channels, filters].
+  /// Computes dg [r, r, channels, filters].
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };
 

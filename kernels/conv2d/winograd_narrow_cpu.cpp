@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/conv2d/winograd.h"
 #include "kernels/conv2d/winograd_kernels.h"
-#include "kernels/conv2d/workspace_layout.h"
-#include "kernels/shared/for_isa.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 

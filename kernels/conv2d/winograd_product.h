@@ -81,7 +81,7 @@ struct ProductBlock {
   std::int64_t a_row, a_step;  ///< strides from row to row and from step to step
   const float* b;
   std::int64_t b_step;
-  std::int64_t b_next;  ///< offset from b to the rows that the next block reads, which are prefetched
+  std::int64_t b_next;  ///< offset from b to the rows of the next block, which are prefetched
   float* c;
   std::int64_t c_row;
   std::int64_t depth;

@@ -8,7 +8,7 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// A type as an argument.
+/// Passes a type as a function argument.
 template <typename T>
 struct TypeOf {
   using Type = T;

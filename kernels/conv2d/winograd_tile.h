@@ -8,7 +8,7 @@
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
 // Rows of a pair +-p differ in the sign of every other element, so their products share all multiplications.
 //
-// F(m', r) with m' < m uses the first of the points and infinity. At these points, its filter transforms equal the
+// F(m', r) with m' < m uses the first finite points, and infinity. At these points, its filter transforms equal the
 // filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] times f[i] of F(m, r) /
 // f[i] of F(m', r). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations",
 // 1980.

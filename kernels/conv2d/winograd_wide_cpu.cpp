@@ -8,10 +8,10 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/conv2d/winograd.h"
 #include "kernels/conv2d/winograd_kernels.h"
-#include "kernels/conv2d/workspace_layout.h"
-#include "kernels/shared/for_isa.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 
@@ -58,7 +58,8 @@ void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
     float* const to = rotated + k * c * o;
-    constexpr std::int64_t together = 16;  // rows read together: their cache lines stay until all filters are read
+    // These rows are read together, so that their cache lines stay cached until all filters are read.
+    constexpr std::int64_t together = 16;
     for (std::int64_t first = 0; first < c; first += together) {
       const std::int64_t last = std::min(first + together, c);
       for (std::int64_t j = part.first; j < part.last; ++j) {
@@ -79,7 +80,7 @@ class WideConvolution final : public Conv2dPassCpu {
         v_columns_(whole_vectors(channels())),
         m_columns_(whole_vectors(filters())) {
     const std::int64_t frequencies = kernels_.frequencies, threads = device.thread_count();
-    // Each chunk reads the filters from the third-level cache once: it has enough tiles that products take
+    // Each chunk reads the filters from the third-level cache once. A chunk has so many tiles that its products take
     // longer than these reads.
     constexpr std::int64_t least_tiles = 64;
     chunk_tiles_ = std::min(tiles_in_cache(frequencies * (v_columns_ + m_columns_), least_tiles),
@@ -108,7 +109,7 @@ class WideConvolution final : public Conv2dPassCpu {
   }
 
  private:
-  // Sizes in this pass. If `rotated`, the pass reads dz in place of x.
+  // Sizes in this pass. If `rotated`, the pass reads dz instead of x.
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.y.shape[3]; }
   std::int64_t rows_before() const { return before(task_.rows_before); }
@@ -163,7 +164,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     w_.columns = ceil_divide(filters(), lanes) * lanes;
     v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
     z_.columns = row_floats(w_.columns);
-    // Each block reads and writes the sums once: it has enough tiles that products take longer.
+    // Each block reads and writes the sums once. A block has so many tiles that its products take longer than this.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);

@@ -7,8 +7,8 @@
 // A row is a sample with all its extents flattened. With `per_position`, a row is a position of a sample, such as a
 // token.
 //
-// A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
-// and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
+// Passes fuse a ReLU that follows a layer with biases into the layer (src/graph/passes.h). Parameters: `<name>/weights`
+// [in, out] and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
 //
 // In float32 on a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
 // (sparse_product.h). A wrong density costs only time. The results equal the formulas, except that 0 * inf may be 0.
@@ -22,7 +22,7 @@ namespace carillon {
 
 struct DenseParams {
   std::int64_t units = 0;                             ///< out
-  Initializer weights = {};                           ///< zeros by default: set it
+  Initializer weights = {};                           ///< must be set: the default is zeros
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero

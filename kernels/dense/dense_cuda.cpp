@@ -1,20 +1,20 @@
 // dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one.
 //
-// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used in fp32 alone (measured on an H200:
+// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used only in fp32 (measured on an H200:
 // the kernels nvjet_*_relubias turn NaN into 0).
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
-// each forward makes. The product of the gradient of W has a float32 result. Its epilogue sums dy's columns, which are
-// the gradient of b, if cuBLASLt has an algorithm with this epilogue that divides the sums over the rows into as many
-// parts as the algorithm without the epilogue. This epilogue is used only in bf16, because a product in tf32 may add
-// rounded numbers.
+// each forward makes. The product of the gradient of W has a float32 result. Its epilogue sums the columns of dy, and
+// these sums are the gradient of b. The epilogue is used only if cuBLASLt has an algorithm with this epilogue that
+// divides the sums over the rows into as many parts as the algorithm without the epilogue. It is also used only in
+// bf16, because a product in tf32 may add rounded numbers.
 #include <optional>
 
 #include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise_map.h"
-#include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
+#include "kernels/shared/gradient_sums.h"
 #include "kernels/shared/matrix_product_cuda.h"
 #include "src/device/cuda_backend.h"
 
@@ -112,7 +112,7 @@ class DenseCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(stream);
-    if (data_backward_) data_backward_->run(stream);  // after the last use of x: dx may replace it
+    if (data_backward_) data_backward_->run(stream);  // after the last use of x, because dx may overwrite x
   }
 
  private:

@@ -1,8 +1,8 @@
 // sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, divided among threads.
 //
-// Every sum has one order, for any number of threads and any zeros, so bits are equal. The sparsity of a changes only
-// the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it is skipped, and other
-// elements of a decide whether it is skipped.
+// The order of every sum depends neither on the number of threads nor on the zeros, so the results have equal bits. The
+// sparsity of a changes only the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it
+// is skipped, and other elements of a decide whether it is skipped.
 #pragma once
 
 #include "carillon/core/tensor.h"
@@ -12,7 +12,7 @@
 namespace carillon {
 
 /// Whether skipping zeros is faster for a dense op with `out` outputs. `density`: fraction of input elements that are
-/// not zero. A fixed rule, so that results do not depend on measurements.
+/// not zero. This is a fixed rule, so that results do not depend on measurements.
 bool sparse_product_pays(Isa isa, float density, std::int64_t out);
 
 class SparseProductPass {
@@ -32,7 +32,7 @@ class SparseProductPass {
   CpuDevice& device_;
   bool transposed_;
   const SparseProductKernels& kernels_;
-  SparseProduct product_;  ///< the pointers to the lists are set at each run, because they are in the workspace
+  SparseProduct product_;  ///< each run sets the pointers to the lists, because the lists are in the workspace
   std::int64_t blocks_, panels_;
 };
 

@@ -46,14 +46,14 @@ struct SparseProductKernels {
   float max_share;
   int block_rows;
   int panel_columns;
-  int max_piece_steps;  ///< so that a panel's part of b stays in the cache that the kernels rely on
+  int max_piece_steps;  ///< limit that keeps a panel's part of b in the cache for which the kernels are designed
   int lanes;            ///< divides `piece_steps`; up to this many numbers may be written after a list's end
 
-  /// The lists of blocks [first, last), for an `a` with contiguous rows.
+  /// Makes the lists of blocks [first, last), for an `a` with contiguous rows.
   void (*list_steps)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
-  /// As list_steps, for an `a` with contiguous steps.
+  /// Like list_steps, for an `a` with contiguous steps.
   void (*list_steps_transposed)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
-  /// c for blocks [first, last) of a panel, over all pieces.
+  /// Computes c for blocks [first, last) of a panel, over all pieces.
   void (*multiply)(const SparseProduct& product, std::int64_t panel, std::int64_t first, std::int64_t last);
 };
 

@@ -6,7 +6,8 @@ namespace carillon::CARILLON_ISA {
 namespace {
 
 /// Sums fill about two thirds of the registers. With fewer rows, a block multiplies fewer zeros. But enough products
-/// must follow a load of b to hide it: from the second-level cache with four rows, from the first-level cache with two.
+/// must follow each load of b to hide its latency. Four rows hide a load from the second-level cache, and two rows hide
+/// a load from the first-level cache.
 constexpr int block_rows = lanes == 16 ? 4 : 2, panel_vectors = lanes == 16 ? 4 : 5;
 constexpr int panel_columns = panel_vectors * lanes;
 constexpr int panel_bytes_in_cache = lanes == 16 ? 256 << 10 : 28 << 10;
@@ -30,7 +31,7 @@ struct Block {
   bool relu;
 };
 
-/// Vector v of a panel; the last one may be partial.
+/// Vector v of a panel; the last vector may be partial.
 template <int vectors, bool whole>
 struct Panel {
   std::int64_t last_lanes;
@@ -151,7 +152,8 @@ void list_steps(const SparseMatrix& a, std::int64_t first, std::int64_t last, co
 constexpr int word_bits = 32;
 typedef std::uint32_t Words __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
 
-/// For each of the rows from `row`, one bit per step in [begin, end), at most `word_bits`: whether a is not zero.
+/// For each row from `row` on, returns one bit per step in [begin, end), at most `word_bits` steps. The bit is 1 if a
+/// is not zero.
 CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std::int64_t begin, std::int64_t end) {
   Words words{};
   for (std::int64_t step = begin; step < end; ++step) {
@@ -161,7 +163,7 @@ CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std
   return words;
 }
 
-/// Adjacent rows, one per lane, so that the bits of several blocks are computed at once.
+/// Processes adjacent rows, one per lane, so that the bits of several blocks are computed at once.
 void list_steps_transposed(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists) {
   static_assert(lanes % block_rows == 0, "a vector must hold whole blocks");
   constexpr std::int64_t vector_blocks = lanes / block_rows;

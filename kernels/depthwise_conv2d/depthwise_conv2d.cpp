@@ -11,8 +11,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d_vectors.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/element_pointer.h"
-#include "kernels/shared/for_isa.h"
+#include "kernels/shared/float_type.h"
 #include "kernels/shared/thread_scratch.h"
 #include "src/device/cpu_device.h"
 
@@ -57,7 +56,7 @@ void for_each_vector(std::int64_t images, std::int64_t vectors, std::int64_t siz
                  });
 }
 
-/// to = the convolution of `from`.
+/// Computes `to`, the convolution of `from`.
 class ConvolutionPass {
  public:
   ConvolutionPass(CpuDevice& device, const DepthwiseConvolution& convolution, const Tensor& from, const Tensor& to)
@@ -95,7 +94,7 @@ class FilterGradientPass {
         vectors_(ceil_divide(convolution.channels, kernels_.lanes)),
         vector_floats_((convolution.vertical.window * convolution.horizontal.window + 1) * kernels_.lanes),
         scratch_(device, static_cast<std::size_t>(kernels_.gradient_scratch(convolution)) * sizeof(float)) {
-    constexpr std::int64_t sums_for_threads = 64;  // keep this number of threads busy
+    constexpr std::int64_t sums_for_threads = 64;  // enough groups to keep this number of threads busy
     const std::int64_t samples = x.shape[0];
     group_samples_ = ceil_divide(samples, std::min(samples, ceil_divide(sums_for_threads, vectors_)));
     groups_ = ceil_divide(samples, group_samples_);
@@ -140,7 +139,7 @@ class FilterGradientPass {
   const DepthwiseKernels& kernels_;
   DepthwiseConvolution convolution_;
   Tensor x_, dy_;
-  std::int64_t vectors_, vector_floats_;  ///< vectors of channels; floats of the sums of one
+  std::int64_t vectors_, vector_floats_;  ///< vectors of channels; floats of the sums of one vector
   std::int64_t group_samples_, groups_;
   ThreadScratch scratch_;
   Buffer sums_;  ///< [groups][vectors][vector_floats]
@@ -180,7 +179,7 @@ class DepthwiseConv2dCpu final : public Op {
 
  private:
   const float* weights() const { return tensors_.parameters.at(0).floats().data(); }
-  /// Without data if it is not wanted.
+  /// The gradient of a parameter. It has no data if it is not wanted.
   Tensor gradient(std::size_t parameter) const {
     return parameter < tensors_.parameter_gradients.size() ? tensors_.parameter_gradients[parameter] : Tensor{};
   }

@@ -6,12 +6,12 @@
 //   dx[n,h,w,c] = sum over i,j of dy[n, (h + before - i)/s, (w + before - j)/s, c] * W[i,j,0,c], for those i and j for
 //                 which s divides both differences
 //
-// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; stride s and padding as in
-// kernels/shared/window.h, for each axis its own. Parameters: `<name>/weights` [kernel height, kernel width, 1,
-// channels] and `<name>/biases` [channels]: the layout of conv2d with one channel per group. Without biases, b is 0 and
-// there is no db. conv2d with groups computes depthwise convolutions with dilation or with several filters per channel.
-// Sources: Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017;
-// Liu et al., "A ConvNet for the 2020s" (ConvNeXt), 2022.
+// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; each axis has its own stride
+// s and padding (kernels/shared/window.h). Parameters: `<name>/weights` [kernel height, kernel width, 1, channels] and
+// `<name>/biases` [channels]: the layout of conv2d with one channel per group. Without biases, b is 0 and there is no
+// db. conv2d with groups computes depthwise convolutions with dilation or with several filters per channel. Sources:
+// Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017; Liu et
+// al., "A ConvNet for the 2020s" (ConvNeXt), 2022.
 #pragma once
 
 #include <optional>
@@ -23,14 +23,14 @@
 namespace carillon {
 
 struct DepthwiseConv2dParams {
-  std::int64_t kernel = 0;  ///< height and, without kernel_width, width
+  std::int64_t kernel = 0;  ///< height of the kernel; also its width if kernel_width is 0
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: as kernel, stride
-  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, in place of padding; empty: padding
+  std::vector<std::int64_t> pads = {};                ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {

@@ -17,7 +17,7 @@ CARILLON_INLINE std::int64_t rounded_up(std::int64_t value, std::int64_t multipl
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// The first `count` channels as floats, then zeros. Reads no other memory.
+/// Loads the first `count` channels as floats, followed by zeros. Reads no other memory.
 CARILLON_INLINE Floats load_channels(const float* from, std::int64_t count) { return load_within(from, 0, count); }
 CARILLON_INLINE Floats load_channels(const Bf16* from, std::int64_t count) {
   Halves halves{};
@@ -57,7 +57,7 @@ CARILLON_INLINE void with_elements(const void* image, bool is_bf16, const Body& 
 /// One vector of channels of an image.
 struct Channels {
   const void* image;       ///< [height, width, channels]
-  std::int64_t row, step;  ///< elements from a row and from a pixel to the next one
+  std::int64_t row, step;  ///< elements from one row, and from one pixel, to the next
   std::int64_t first, count;
   bool is_bf16;
 
@@ -126,7 +126,7 @@ CARILLON_INLINE std::int64_t first_row(const DepthwiseAxis& axis, std::int64_t t
   return axis.spacing == 1 ? top : (top + axis.spacing - 1) / axis.spacing;
 }
 
-/// The number of pixels of a row in scratch: the padded input, and the pixels beyond it that the last block of
+/// The number of pixels of a row in scratch: the padded input, and the pixels beyond the input that the last block of
 /// `columns` outputs reads.
 CARILLON_INLINE std::int64_t ring_width(const DepthwiseAxis& axis, int columns) {
   const std::int64_t read = (rounded_up(axis.output, columns) - 1) * axis.stride + axis.window;
@@ -142,14 +142,14 @@ CARILLON_INLINE std::int64_t power_of_two(std::int64_t at_least) {
 /// How a block of output columns is computed. Some pixels at its start and its end are known to be zeros.
 template <int taps_, int columns_, int stride_, int zeros_before, int zeros_after>
 struct Block {
-  static constexpr int taps = taps_;        ///< filter columns that are processed together; divides the window
+  static constexpr int taps = taps_;        ///< filter columns that are processed together; a divisor of the window
   static constexpr int columns = columns_;  ///< output columns
-  static constexpr int stride = stride_;    ///< 1, or 0 for any
+  static constexpr int stride = stride_;    ///< 1; 0: any stride
   static constexpr int first = zeros_before, last = columns + taps - 1 - zeros_after;  ///< pixels, if the stride is 1
 };
 
 /// Calls visit(q, j, pixel x[q * stride + j]) for output columns q < columns and filter columns j < taps. If the stride
-/// is 1, loads a pixel once, and skips those that are zeros.
+/// is 1, loads each pixel once, and skips pixels that are known to be zeros.
 template <typename B, typename Visit>
 CARILLON_INLINE void visit_pixels(const float* x, std::int64_t step, const Visit& visit) {
   if constexpr (B::stride == 1) {

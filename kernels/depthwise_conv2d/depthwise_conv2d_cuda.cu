@@ -4,9 +4,9 @@
 
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d_kernels.h"
-#include "kernels/shared/bias_relu_backward_cuda.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
+#include "kernels/shared/gradient_sums.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {
@@ -44,7 +44,7 @@ class DepthwiseConv2dCuda final : public Op {
   const Tensor& dy() const { return tensors_.output_gradients.at(0); }
   const float* weights() const { return static_cast<const float*>(tensors_.parameters.at(0).data); }
   std::int64_t channels() const { return x().shape[3]; }
-  /// Without data if it is not wanted.
+  /// The gradient of a parameter. It has no data if it is not wanted.
   Tensor parameter_gradient(std::size_t number) const {
     return number < tensors_.parameter_gradients.size() ? tensors_.parameter_gradients[number] : Tensor{};
   }
@@ -117,7 +117,7 @@ class DepthwiseConv2dCuda final : public Op {
 
   DepthwiseGeometry geometry_;
   OpTensors tensors_;
-  Buffer sums_;  ///< for DepthwiseFilterGradient; empty if one block has all items
+  Buffer sums_;  ///< sums of DepthwiseFilterGradient; empty if one block has all items
   std::optional<BiasReluBackwardCuda> bias_gradient_;
 };
 

@@ -12,11 +12,10 @@
 #include <cstdint>
 
 #include "kernels/shared/pack.h"
-#include "kernels/shared/packed_pool.h"
 
 namespace carillon {
 
-// Template arguments: `taps` filter columns are processed together, and divide the window. `stride`: 1, or 0 for any.
+// Template arguments: `taps` filter columns are processed together, and divide the window. `stride`: 1; 0: any stride.
 
 inline constexpr int depthwise_columns = 4;  ///< output columns that are processed together
 
@@ -34,7 +33,7 @@ CARILLON_HOST_DEVICE inline void add(const Pack<float, n>& addend, Pack<float, n
   for (int k = 0; k < n; ++k) sum.at[k] += addend.at[k];
 }
 
-/// One row of an image, from which threads read packs; zeros outside.
+/// One row of an image, from which threads read packs. Packs outside the image are zeros.
 template <typename T, int n>
 struct DepthwiseRow {
   const T* first;  ///< the pack in column 0
@@ -153,7 +152,8 @@ struct DepthwiseCut {
 };
 
 inline DepthwiseCut depthwise_cut(const PackedPool& pool, std::int64_t batch, int taps) {
-  constexpr int max_blocks = 2048, fewest_items = 32;  // fill the largest GPU; one item for each group of threads
+  // The blocks fill the largest GPU. Each group of threads has at least one item.
+  constexpr int max_blocks = 2048, fewest_items = 32;
   DepthwiseCut cut{.column_blocks = depthwise_column_blocks(pool.horizontal),
                    .channel_blocks = static_cast<int>((pool.packs + DepthwiseCut::lanes - 1) / DepthwiseCut::lanes),
                    .tap_blocks = pool.vertical.window * pool.horizontal.window / taps};

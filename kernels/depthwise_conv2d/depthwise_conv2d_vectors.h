@@ -5,8 +5,8 @@
 //
 // Rows of the input are copied to scratch as float32, with zeros for the padding. A ring of rows in scratch holds the
 // rows that the current output row reads. Sums are kept in registers. In a convolution, they are the sums of several
-// output columns of one row; in the gradient of the filters, the sums of the columns of one filter row. The order of
-// each sum depends on the shapes and the instruction set alone.
+// output columns of one row. In the gradient of the filters, they are the sums of the columns of one filter row. The
+// order of each sum depends only on the shapes and the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct DepthwiseConvolution {
 struct DepthwiseKernels {
   int lanes;  ///< channels that a call processes
 
-  /// Floats of scratch that the functions require. It must be zero at the first call, and other convolutions must not
-  /// use it.
+  /// Floats of scratch that the functions require. The scratch must be zero at the first call, and other convolutions
+  /// must not use it.
   std::int64_t (*convolution_scratch)(const DepthwiseConvolution& convolution);
   std::int64_t (*gradient_scratch)(const DepthwiseConvolution& convolution);
   /// y = the convolution of an image, for the channels from `channel` on.
@@ -40,7 +40,8 @@ struct DepthwiseKernels {
   /// biases: [channels] or null.
   void (*convolve)(const DepthwiseConvolution& convolution, const void* x, const float* weights, const float* biases,
                    std::int64_t channel, void* y, float* scratch);
-  /// Adds the gradients for an image to sums [window * window + 1][lanes]: of the weights, and last of the biases.
+  /// Adds the gradients for an image to sums [window * window + 1][lanes]: first the gradients of the weights, then the
+  /// gradients of the biases.
   void (*add_gradients)(const DepthwiseConvolution& convolution, const void* x, const void* dy, std::int64_t channel,
                         float* sums, float* scratch);
 };

@@ -9,7 +9,7 @@
 #include "carillon/core/philox.h"
 #include "kernels/dropout/dropout_kernels.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/float_type.h"
 
 namespace carillon {
 namespace {

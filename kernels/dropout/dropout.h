@@ -1,6 +1,5 @@
 // dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
-// drop_path: in training, does the same with whole samples. On the branch of a residual block, this is stochastic
-// depth.
+// drop_path: in training, does the same to whole samples. On the branch of a residual block, this is stochastic depth.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
@@ -20,8 +19,8 @@ namespace carillon {
 
 struct DropoutParams {
   float rate = 0.5f;       ///< from 0 to below 1
-  bool training = true;    ///< if false, or if rate is 0, no op is added: y is x; from GraphContext, no attribute
-  std::uint64_t seed = 0;  ///< seed of the draws; from GraphContext, no attribute
+  bool training = true;    ///< from GraphContext, not an attribute; if false, or if rate is 0, no op is added: y is x
+  std::uint64_t seed = 0;  ///< from GraphContext, not an attribute; seed of the draws
 
   template <typename Fields>
   void visit(Fields& fields) {

@@ -1,8 +1,8 @@
 // dropout on a GPU.
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_kernels.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

@@ -8,36 +8,18 @@
 namespace carillon {
 namespace {
 
-struct Maps {
-  std::vector<ElementwiseMap> forward, backward;  ///< backward: empty if no gradient is wanted
-};
-
 class ElementwiseOp final : public Op {
  public:
   using RunMaps = void (*)(std::span<const ElementwiseMap> maps, Stream& stream);
-  ElementwiseOp(Maps maps, RunMaps run) : maps_(std::move(maps)), run_(run) {}
+  ElementwiseOp(ElementwiseMaps maps, RunMaps run) : maps_(std::move(maps)), run_(run) {}
 
   void forward(Stream& stream) override { run_(maps_.forward, stream); }
   void backward(Stream& stream) override { run_(maps_.backward, stream); }
 
  private:
-  Maps maps_;
+  ElementwiseMaps maps_;
   RunMaps run_;
 };
-
-std::unique_ptr<Op> make_op(const OpContext& context, const Maps& maps) {
-  return on_device(
-      context,
-      [&] {
-        return std::make_unique<ElementwiseOp>(maps,
-                                               [](std::span<const ElementwiseMap> all, Stream&) { map_cpu(all); });
-      },
-      [&] {
-        return std::make_unique<ElementwiseOp>(maps, [](std::span<const ElementwiseMap> all, Stream& stream) {
-          for (const ElementwiseMap& map : all) map_cuda(map, stream);
-        });
-      });
-}
 
 bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
   return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
@@ -60,7 +42,8 @@ class UnaryDefinition final : public OpDefinition {
     return reads_input ? std::nullopt : std::optional(0);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    Maps maps{.forward = {{ValueOf<F>{function_}, tensors.inputs.at(0), {}, tensors.outputs.at(0)}}, .backward = {}};
+    ElementwiseMaps maps{.forward = {{ValueOf<F>{function_}, tensors.inputs.at(0), {}, tensors.outputs.at(0)}},
+                         .backward = {}};
     if constexpr (!requires { F::keeps_gradient; }) {
       if (wants_input_gradient(tensors, 0)) maps.backward = {gradient_map(tensors)};
     }
@@ -70,7 +53,7 @@ class UnaryDefinition final : public OpDefinition {
                                               tensors.input_gradient_sums);
       }
     }
-    return make_op(context, maps);
+    return make_elementwise_op(context, maps);
   }
   /// On a GPU, an expensive activation that reads its input also computes the sums, because its pass over the gradient
   /// is expensive anyway.
@@ -126,52 +109,36 @@ class AddDefinition final : public OpDefinition {
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     const Tensor &a = tensors.inputs.at(0), &b = tensors.inputs.at(1), &y = tensors.outputs.at(0);
     const ElementwiseFunction sum = with_relu_ ? ElementwiseFunction(SumWithRelu{}) : Sum{};
-    Maps maps{.forward = {{sum, a, b, y}}, .backward = {}};
+    ElementwiseMaps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
-    if (!wants_da && !wants_db) return make_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // da has the same memory; if shared, db too
+    if (!wants_da && !wants_db) return make_elementwise_op(context, maps);
+    const Tensor& dy = tensors.output_gradients.at(0);  // da has the memory of dy; with shared gradients, so has db
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
     if (wants_db && !shares_gradients_) {
       maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});
     }
-    return make_op(context, maps);
+    return make_elementwise_op(context, maps);
   }
 
  private:
   bool with_relu_, shares_gradients_;
 };
 
-class ForkDefinition final : public OpDefinition {
- public:
-  std::string_view type() const override { return "fork"; }
-  BackwardNeeds backward_needs() const override { return {}; }
-  std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
-  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
-  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    const std::vector<Tensor>& gradients = tensors.output_gradients;
-    Maps maps;
-    for (std::size_t k = 1; k < gradients.size(); ++k) {
-      maps.backward.push_back({Sum{}, gradients[0], gradients[k], gradients[0]});
-    }
-    return make_op(context, maps);
-  }
-};
-
-class ParameterSumDefinition final : public OpDefinition {
- public:
-  std::string_view type() const override { return "parameter_sum"; }
-  BackwardNeeds backward_needs() const override { return {}; }
-  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    Maps maps;
-    for (const Tensor& gradient : tensors.output_gradients) {
-      const Tensor& sum = tensors.parameter_gradients.at(0);
-      if (gradient) maps.backward.push_back({Sum{}, sum, gradient, sum});
-    }
-    return make_op(context, maps);
-  }
-};
-
 }  // namespace
+
+std::unique_ptr<Op> make_elementwise_op(const OpContext& context, const ElementwiseMaps& maps) {
+  return on_device(
+      context,
+      [&] {
+        return std::make_unique<ElementwiseOp>(maps,
+                                               [](std::span<const ElementwiseMap> all, Stream&) { map_cpu(all); });
+      },
+      [&] {
+        return std::make_unique<ElementwiseOp>(maps, [](std::span<const ElementwiseMap> all, Stream& stream) {
+          for (const ElementwiseMap& map : all) map_cuda(map, stream);
+        });
+      });
+}
 
 const OpType relu_op = op_type<relu>(Relu::type);
 const OpType gelu_op = op_type<gelu>(Gelu::type);
@@ -245,14 +212,6 @@ Value add(Graph& graph, const std::string& name, Value a, Value b) {
                                   .sharing_gradients = trait<&AddDefinition::sharing_gradients>},
                        .type = &add_op},
                       shape);
-}
-
-Graph::NewOp fork_op() {
-  return {.name = {}, .definition = std::make_shared<ForkDefinition>(), .inputs = {}, .traits = {}};
-}
-
-Graph::NewOp parameter_sum_op() {
-  return {.name = {}, .definition = std::make_shared<ParameterSumDefinition>(), .inputs = {}, .traits = {}};
 }
 
 }  // namespace carillon

@@ -1,12 +1,12 @@
-// elementwise: ops that compute each element alone.
+// elementwise: ops that compute each element independently of the others.
 //
 //   relu    y = max(x, 0); NaN stays NaN                                       dx = y > 0 ? dy : 0
 //   gelu    y = x Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2, exact           dx = dy (Phi(x) + x phi(x))
 //           (not the tanh approximation); phi(x) = exp(-x^2 / 2) / sqrt(2 pi)
 //   silu    y = x sigma(x), sigma(x) = 1 / (1 + exp(-x)); also called swish    dx = dy sigma(x) (1 + x (1 - sigma(x)))
 //   sigmoid        y = sigma(x)                                                dx = dy y (1 - y)
-//   hard_sigmoid   y = min(max(alpha x + beta, 0), 1)                          dx = 0 < alpha x + beta < 1 ? alpha dy :
-//   0 hard_swish     y = x min(max(x / 6 + 1 / 2, 0), 1)                         dx = dy (x / 3 + 1 / 2) if -3 < x < 3;
+//   hard_sigmoid   y = min(max(alpha x + beta, 0), 1)                          dx = alpha dy if 0 < y < 1, else 0
+//   hard_swish     y = x min(max(x / 6 + 1 / 2, 0), 1)                         dx = dy (x / 3 + 1 / 2) if -3 < x < 3;
 //                                                                              0 below, dy above
 //   clip           y = min(max(x, least), most); ReLU6: 0 to 6                 dx = least < y < most ? dy : 0
 //   leaky_relu     y = x < 0 ? slope x : x                                     dx = y > 0 ? dy : slope dy
@@ -18,16 +18,14 @@
 //   scale   y = factor x                                                       dx = factor dy
 //   shift   y = x + amount                                                     dx = dy
 //   add     y = a + b                                                          da = dy, db = dy
-//   fork    y_k = x, k = 0 ... readers - 1, in x's memory                      dx = dy_0 + dy_1 + ..., in this order
-//   parameter_sum   computes nothing in forward                                dw = dw + dy_0 + dy_1 + ..., in order
 //
-// All tensors of an op have one shape; with operands of other shapes, `add` is the op broadcast. Ops whose dx does not
-// depend on x, add (da) and fork write dx to the memory of dy. gelu and silu are accurate to a relative error of 4e-7,
-// the other functions to 1e-6, except near the zeros of the hard functions. In bf16, gelu is less accurate (GeluForBf16
-// in functions.h).
+// All tensors of an op have one shape. If the operands of `add` have different shapes, `add` makes a broadcasting op
+// (kernels/broadcast). `add`, and each op with a dx that does not depend on x, write dx (da) to the memory of dy. gelu
+// and silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the zeros of the hard
+// functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
-// Other ops take over activations from their neighbours (src/graph/passes.h). batch_norm takes over any activation, and
-// also an addition. dense and conv2d with biases, max_pool and add take over a ReLU.
+// Passes fuse activations into neighbouring ops (src/graph/passes.h). They fuse any activation, and also an addition,
+// into batch_norm. They fuse a ReLU into max_pool, into add, and into dense and conv2d with biases.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function and its OpType here.
@@ -116,10 +114,5 @@ struct ShiftParams {
 };
 extern const OpType relu_op, gelu_op, silu_op, sigmoid_op, hard_sigmoid_op, hard_swish_op, clip_op, leaky_relu_op,
     tanh_op, exp_op, sqrt_op, reciprocal_op, erf_op, scale_op, shift_op, add_op;
-
-/// The op that insert_forks (src/graph/gradient_passes.h) inserts after a value with several readers.
-Graph::NewOp fork_op();
-/// The op that sum_parameter_gradients inserts.
-Graph::NewOp parameter_sum_op();
 
 }  // namespace carillon

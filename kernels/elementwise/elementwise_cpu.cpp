@@ -2,7 +2,7 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/elementwise/elementwise_map.h"
-#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/float_type.h"
 
 namespace carillon {
 namespace {

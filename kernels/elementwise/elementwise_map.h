@@ -1,15 +1,18 @@
-// ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the one loop and the one CUDA kernel of all element-wise ops.
+// ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the loop and the CUDA kernel for all element-wise ops.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
 #include "carillon/graph/op.h"
 #include "kernels/elementwise/functions.h"
+#include "kernels/shared/pack.h"
 
 namespace carillon {
 
@@ -29,7 +32,7 @@ struct GradientOf {
   CARILLON_HOST_DEVICE float operator()(float read, float dy) const { return function.gradient(read, dy); }
 };
 
-// Clang 16 does not deduce the arguments of aggregates.
+// Clang 16 does not deduce the template arguments of aggregates.
 template <typename F>
 ValueOf(F) -> ValueOf<F>;
 template <typename F>
@@ -62,7 +65,7 @@ template <typename T, typename F>
   return GradientOf{function_for<T>(gradient.function)};
 }
 
-/// Linear functions need no gradient.
+/// Linear functions need no GradientOf, because ValueOf also computes dx.
 using ElementwiseFunction =
     std::variant<Sum, SumWithRelu, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Shift>, ValueOf<Relu>, GradientOf<Relu>,
                  ValueOf<Gelu>, GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>, ValueOf<Sigmoid>,
@@ -80,6 +83,26 @@ template <typename Body, typename... F>
   (call_if_held(std::get_if<F>(&function)), ...);
 }
 
+/// The CUDA kernel: each thread maps a pack of n neighbouring elements. T: float or Bf16. `F`: one of
+/// ElementwiseFunction.
+template <typename T, int n, typename F>
+struct MapPack {
+  F function;
+  const T *a = nullptr, *b = nullptr;  ///< b: unused if F is unary
+  T* y = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    Pack<float, n> values = load_floats<n>(a + i * n);
+    if constexpr (is_unary<F>) {
+      for (int k = 0; k < n; ++k) values.at[k] = function(values.at[k]);
+    } else {
+      const Pack<float, n> second = load_floats<n>(b + i * n);
+      for (int k = 0; k < n; ++k) values.at[k] = function(values.at[k], second.at[k]);
+    }
+    store_floats(values, y + i * n);
+  }
+};
+
 /// Tensors have equal element counts and one type, f32 or bf16. y may be the memory of a or b.
 struct ElementwiseMap {
   ElementwiseFunction function;
@@ -90,6 +113,11 @@ struct ElementwiseMap {
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
+/// The maps of an op; backward: empty if no gradient is wanted.
+struct ElementwiseMaps {
+  std::vector<ElementwiseMap> forward, backward;
+};
+std::unique_ptr<Op> make_elementwise_op(const OpContext& context, const ElementwiseMaps& maps);
 /// Makes an op that also sums the columns of dx in backward and writes the sums to `sums`, [columns]. `backward`: the
 /// gradient of an activation that reads its input, computed once per step.
 std::unique_ptr<Op> make_activation_with_sums_cuda(Device& device, const ElementwiseMap& forward,

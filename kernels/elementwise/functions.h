@@ -109,7 +109,7 @@ struct GeluForBf16 {
                                3.17441627e-02f, -2.42151515e-02f, 1.55478683e-02f, -8.32984347e-03f,
                                7.02130159e-03f, -6.27800496e-03f, 2.27727105e-03f};
     const float below = half_plus_odd(x, terms);
-    return x * (below < 0.0f ? 0.0f : below);  // below 0 at -5
+    return x * (below < 0.0f ? 0.0f : below);  // the polynomial is below 0 at -5
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) {
     constexpr float terms[] = {1.42130581e-01f, -7.51227812e-02f, 6.68261820e-02f, -7.15419078e-02f,
@@ -190,7 +190,8 @@ struct HardSwish {
   }
 };
 
-/// If y is strictly between the limits, x is too. In bf16, the limits are rounded, so that y is not.
+/// If y is strictly between the limits, so is x. In bf16, the limits are rounded like y, so that a clipped y is never
+/// between the limits.
 struct Clip {
   static constexpr std::string_view type = "clip";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -217,7 +218,7 @@ struct LeakyRelu {
   CARILLON_HOST_DEVICE float gradient(float x_or_y, float dy) const { return x_or_y > 0.0f ? dy : slope * dy; }
 };
 
-/// Near 0, a polynomial of Cephes (tanhf), which keeps the relative error small.
+/// Near 0, uses a polynomial of Cephes (tanhf), which keeps the relative error small.
 struct Tanh {
   static constexpr std::string_view type = "tanh";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -237,7 +238,7 @@ struct Tanh {
   CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * ((1.0f - y) * (1.0f + y)); }
 };
 
-/// The square of exp(x / 2), which is a normal number even if exp(x) is not.
+/// Computes the square of exp(x / 2), because exp(x / 2) is a normal number even if exp(x) is not.
 struct Exp {
   static constexpr std::string_view type = "exp";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -266,7 +267,7 @@ struct Reciprocal {
   CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * (-y * y); }
 };
 
-/// Near 0, the Taylor polynomial, which keeps the relative error small. Otherwise erf(a) = 1 - 2 Phi(-sqrt(2) a).
+/// Near 0, uses the Taylor polynomial, which keeps the relative error small. Otherwise erf(a) = 1 - 2 Phi(-sqrt(2) a).
 struct Erf {
   static constexpr std::string_view type = "erf";
   static constexpr BackwardReads backward_reads = BackwardReads::input;

@@ -10,8 +10,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/convert_cpu.h"
-#include "kernels/shared/row_blocks_cpu.h"
+#include "kernels/shared/rows_cpu.h"
 #include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
@@ -39,7 +38,7 @@ struct FirstLanes {
   std::size_t count;
 };
 
-/// Sets the lanes that are not in the row to `other`.
+/// Loads a vector. Sets the lanes that are not in the row to `other`.
 [[gnu::always_inline]] inline void load(const float* from, AllLanes /*in_row*/, Vector& to, float /*other*/ = 0.0f) {
   to = *reinterpret_cast<const UnalignedVector*>(from);
 }

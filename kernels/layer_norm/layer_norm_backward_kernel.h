@@ -32,7 +32,7 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     float dbeta[n][threads], dgamma[n][threads];
   };
   struct Private {
-    Pack<T, n> x[packs], dy[packs], dx[packs];  ///< dx: only if the kernel adds to it
+    Pack<T, n> x[packs], dy[packs], dx[packs];  ///< dx is used only if the kernel adds to dx
     Pack<float, n> dbeta[packs], dgamma[packs];
     RowNorm norm;
   };

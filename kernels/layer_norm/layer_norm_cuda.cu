@@ -2,8 +2,8 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_backward_kernel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

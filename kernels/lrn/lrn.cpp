@@ -13,7 +13,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/lrn/lrn_kernels.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/convert_cpu.h"
+#include "kernels/shared/rows_cpu.h"
 #include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
@@ -119,13 +119,13 @@ template <int shift>
 
 }  // namespace lrn_registers
 
-constexpr std::size_t block_floats = 1024;                    // for the squares of a block's pixels
+constexpr std::size_t block_floats = 1024;                    // floats for the squares of a block's pixels
 constexpr int unrolled_radius = lrn_registers::depth_radius;  // window sums of this radius are unrolled
 
 /// The layout of a block of pixels in scratch.
 struct LrnLayout {
   std::size_t channels, radius;
-  std::size_t row = channels + radius;                                ///< floats per pixel and its zeros
+  std::size_t row = channels + radius;                                ///< floats per pixel, including its zeros
   std::size_t pixels = std::max<std::size_t>(1, block_floats / row);  ///< pixels of a full block
   std::size_t padded = (pixels * row + 2 * radius + 15) / 16 * 16;    ///< floats of a padded block
   std::size_t at(std::size_t pixel) const { return pixel * row; }  ///< start of the window of the pixel's first channel

@@ -55,8 +55,8 @@ inline constexpr int lrn_tile = 1024;  ///< elements in Shared
 struct LrnCut {
   std::int64_t count;  ///< elements
   int channels, radius;
-  int owned, halo;  ///< elements that a block owns, and that it reads on each side of them; owned is 0 if the shape is
-                    ///< not supported
+  int owned, halo;  ///< elements that a block owns, and elements that it reads on each side of these; `owned` is 0 if
+                    ///< the shape is not supported
 
   /// Elements [begin, begin + size) are in Shared; the block owns [first, last) of them.
   struct Tile {
@@ -68,7 +68,7 @@ struct LrnCut {
   CARILLON_HOST_DEVICE Tile tile(int block) const {
     const std::int64_t first = static_cast<std::int64_t>(block) * owned;
     const std::int64_t begin = first > halo ? first - halo : 0;
-    const std::int64_t left = count - begin;  // the last block may own fewer
+    const std::int64_t left = count - begin;  // the last block may own fewer elements
     const int offset = static_cast<int>(first - begin), last = offset + owned, size = last + halo;
     return {.begin = begin,
             .size = size < left ? size : static_cast<int>(left),

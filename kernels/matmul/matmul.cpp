@@ -9,8 +9,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/convert_cpu.h"
 #include "kernels/shared/onednn.h"
+#include "kernels/shared/rows_cpu.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {
@@ -51,7 +51,7 @@ class FloatOperand {
   MatmulOperand operand_;
   std::size_t count_;
   memory::desc desc_;
-  Buffer copy_;  ///< of bf16 elements
+  Buffer copy_;  ///< float32 copy of a bf16 tensor
   memory memory_;
 };
 
@@ -119,7 +119,8 @@ MatmulOperand transposed(MatmulOperand operand) {
   return {operand.tensor, operand.columns, operand.rows, !operand.transposed};
 }
 
-/// The product of the gradient c' = a b. If the memory of c' is transposed: its transpose, b^T a^T.
+/// The product that computes a gradient, c = a b. If the memory of c is transposed, the product computes the transpose,
+/// b^T a^T.
 MatmulProduct gradient_product(const MatmulOperand& a, const MatmulOperand& b, const MatmulOperand& c,
                                std::int64_t count) {
   if (!c.transposed) return {a, b, c, count};

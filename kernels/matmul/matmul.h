@@ -1,4 +1,4 @@
-// matmul: products of matrices, one for each sample and each index of the axes between.
+// matmul: products of matrices, one for each sample and each index of the axes between the batch and the matrices.
 //
 //   y[..., r, c] = sum over i of a'[..., r, i] * b'[..., i, c]      a' = a, or a transposed; b' likewise
 //   da' = dy b'^T      db' = a'^T dy
@@ -32,7 +32,7 @@ extern const OpType matmul_op;
 /// A tensor [count, rows, columns] of a batch of products, or its transpose.
 struct MatmulOperand {
   Tensor tensor;
-  std::int64_t rows = 0, columns = 0;  ///< in the product
+  std::int64_t rows = 0, columns = 0;  ///< extents in the product
   bool transposed = false;             ///< the memory is [count, columns, rows]
 };
 

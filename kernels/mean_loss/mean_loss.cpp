@@ -6,7 +6,7 @@
 
 #include "kernels/mean_loss/mean_loss_kernels.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/convert_cpu.h"
+#include "kernels/shared/rows_cpu.h"
 
 namespace carillon {
 namespace {

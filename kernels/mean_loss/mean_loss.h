@@ -27,7 +27,7 @@ enum class MeanLossKind { sigmoid_cross_entropy, squared_error, absolute_error, 
 
 struct MeanLossParams {
   MeanLossKind kind = MeanLossKind::squared_error;
-  float delta = 1.0f;        ///< error from which huber is linear, above 0
+  float delta = 1.0f;        ///< above 0; huber is linear for larger errors
   MixingParams mixing = {};  ///< must equal the mixing of the images
 };
 

@@ -67,7 +67,8 @@ auto with_loss_function(const MeanLossParams& params, const Body& body) {
 }
 
 /// Computes the mean loss. Optional outputs: the gradient and the step sums. Each block computes some elements. The
-/// last block to finish adds up the results of all blocks. T: float or Bf16. Target: uint8 or float. F:.
+/// last block to finish adds up the results of all blocks. T: float or Bf16. Target: uint8 or float. F: functor of the
+/// loss.
 template <typename T, typename Target, typename F>
 struct MeanLossKernel {
   static constexpr int threads = 256;

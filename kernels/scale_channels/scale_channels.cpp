@@ -1,5 +1,5 @@
 // The definition of scale_channels, and the op on a CPU. Backward divides the rows into blocks, which are summed
-// separately (row_blocks_cpu.h). It reads x and dy once: a pass computes both gradients.
+// separately (rows_cpu.h). It reads x and dy once: a pass computes both gradients.
 #include "kernels/scale_channels/scale_channels.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/element_pointer.h"
-#include "kernels/shared/row_blocks_cpu.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/rows_cpu.h"
 
 namespace carillon {
 namespace {

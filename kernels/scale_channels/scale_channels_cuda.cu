@@ -2,8 +2,8 @@
 // biases of the op that produces x, if that op has biases.
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_channels/scale_channels_kernels.h"
+#include "kernels/shared/block_kernel.h"
 #include "kernels/shared/float_type.h"
-#include "kernels/shared/index_limit.h"
 #include "kernels/shared/launch.cuh"
 
 namespace carillon {

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/shared/column_sums.h"
-#include "kernels/shared/packed_rows.h"
+#include "kernels/shared/pack.h"
 
 namespace carillon {
 

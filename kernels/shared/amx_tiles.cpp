@@ -1,4 +1,4 @@
-#include "kernels/shared/bf16_tile_instructions.h"
+#include "kernels/shared/bf16_tiles.h"
 
 #if defined(__x86_64__)
 

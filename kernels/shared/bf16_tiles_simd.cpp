@@ -143,7 +143,7 @@ CARILLON_INLINE void transpose(Halves (&rows)[16]) {
   }
 }
 
-/// pack_transposed for columns `first` to `first` + 15, or to the last.
+/// pack_transposed for columns `first` to `first` + 15, or to the last column.
 CARILLON_INLINE void pack_transposed_16(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const std::int64_t width = columns - first < 16 ? columns - first : 16;
@@ -182,9 +182,9 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// pack_transposed for columns `first` to `first` + 31, or to the last. If 32 columns are a cache line, each cache line
-/// is read once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold 16 such
-/// lines.
+/// pack_transposed for columns `first` to `first` + 31, or to the last column. If 32 columns are a cache line, each
+/// cache line is read once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold
+/// 16 such lines.
 CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
@@ -232,7 +232,8 @@ CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
   __builtin_memcpy(static_cast<void*>(to + 16), &last, sizeof(last));
 }
 
-/// Rows `row` and `row` + 1 of the block of 16 columns from `first`; `columns` exist from there.
+/// Packs rows `row` and `row` + 1 of a block of 16 columns. The block begins at column `first`; from there, `columns`
+/// columns exist.
 template <typename T>
 CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t columns,
                                Bf16* to) {

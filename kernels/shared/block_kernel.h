@@ -22,7 +22,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
+#include <string_view>
 
+#include "carillon/core/error.h"
 #include "carillon/core/host_device.h"
 
 /// Before a loop: the CUDA compiler unrolls it, so that an array indexed in it stays in registers.
@@ -91,4 +94,14 @@ CARILLON_HOST_DEVICE inline bool is_last_block(std::uint32_t* done, int blocks) 
   return true;
 }
 
+/// GPU kernels index the elements of a tensor with 32-bit integers. Errors: usage (a tensor of `op` has too many
+/// elements).
+inline void check_index_limit(std::string_view op, std::int64_t elements,
+                              std::int64_t most = std::numeric_limits<std::uint32_t>::max()) {
+  if (elements <= most) return;
+  fail(ExitCode::usage,
+       "{} on a GPU: a tensor has {} elements, the limit is {}: reduce --batch-size, --micro-batch, --image-size or "
+       "--eval-image-size",
+       op, elements, most);
+}
 }  // namespace carillon

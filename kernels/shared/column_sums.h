@@ -59,7 +59,7 @@ struct ColumnParts {
 struct ColumnFinish {
   static constexpr int threads = ColumnCut::threads;
   static constexpr int phases = 2;
-  static constexpr int parts_at_once = 8;  ///< that a thread loads before it uses the first
+  static constexpr int parts_at_once = 8;  ///< parts that a thread loads before it uses the first part
   struct Shared {
     double first[threads], second[threads];
   };
@@ -69,7 +69,8 @@ struct ColumnFinish {
   CARILLON_HOST_DEVICE static std::int64_t column_of(const ColumnCut& cut, int column_block, int thread) {
     return static_cast<std::int64_t>(column_block) * width(cut) + thread % width(cut);
   }
-  /// Calls add(row_block, its first, its second, sum of firsts, sum of seconds) for the thread's row blocks.
+  /// Calls add(row_block, first sum of the block, its second sum, total of the first sums, total of the second sums)
+  /// for each of the thread's row blocks.
   template <typename Add>
   CARILLON_HOST_DEVICE static void sum_parts(Shared& shared, const ColumnCut& cut, const ColumnParts& parts,
                                              int column_block, int thread, const Add& add) {
@@ -109,7 +110,7 @@ struct ColumnFinish {
   }
 };
 
-/// Leaves the blocks' sums to the next kernel.
+/// A Finish that does nothing: the next kernel reads the blocks' sums.
 struct KeepParts {
   static constexpr int phases = 0;
   struct Shared {};
@@ -136,7 +137,7 @@ struct ColumnSums {
   ColumnCut cut;
   ColumnParts parts;
   Finish finish = {};
-  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if it finishes; 0 between launches
+  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], with a ColumnFinish; 0 between launches
 
   int blocks() const { return cut.column_blocks() * cut.row_blocks(); }
 

@@ -1,5 +1,4 @@
 #include "kernels/shared/convert.h"
-#include "kernels/shared/convert_kernels.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 

@@ -1,4 +1,4 @@
-// Functions for graphs of cuDNN's frontend, which request deterministic kernels. CUDA builds only.
+// Functions for graphs of cuDNN's frontend. They request deterministic kernels. CUDA builds only.
 #pragma once
 
 #include <cudnn_frontend.h>
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/shared/cudnn_target.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -65,7 +64,7 @@ inline cudnn_frontend::error_t propose_plans(cudnn_frontend::graph::Graph& graph
   return status;
 }
 
-/// Shortens the library's messages, which have one line per kernel and fill pages.
+/// Shortens the library's messages, because they have one line per kernel.
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace carillon

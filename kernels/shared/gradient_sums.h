@@ -11,28 +11,29 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
 
 namespace carillon {
 
-/// The function of GradientSums without an activation: dz = dy, which is not written.
+/// The function of GradientSums without an activation: dz = dy, so dz is not written.
 struct NoActivation {};
 /// The function of GradientSums with a ReLU, from its output.
 struct ReluMask {
   CARILLON_HOST_DEVICE float operator()(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
 };
 
-/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz, and adds it before it is rounded
-/// to T.
+/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz rounded to T, but adds dz to the
+/// sums before it is rounded.
 template <typename T, int n, typename F>
 struct GradientSums {
   static constexpr int threads = 256;
   static constexpr int phases = 5;
   static constexpr int max_lanes = 32;
   static_assert(max_lanes * n <= threads);
-  static constexpr int rows_at_once = std::is_same_v<F, NoActivation> ? 4 : 2;  ///< rows that a thread loads first
+  static constexpr int rows_at_once = std::is_same_v<F, NoActivation> ? 4 : 2;  ///< rows loaded before any is used
   static constexpr bool has_function = !std::is_same_v<F, NoActivation>;
   struct Shared {
     float sums[n][threads];
@@ -124,7 +125,7 @@ struct GradientSums {
     to[first_column + thread] = sum;
   }
 
-  /// Like sum_rows, over the blocks' sums.
+  /// Like sum_rows, but adds the blocks' sums.
   CARILLON_HOST_DEVICE void sum_blocks(Shared& shared, std::int64_t first_column, int thread) const {
     const std::int64_t column = first_column + thread % lanes * n;
     Pack<float, n> total = {};
@@ -142,8 +143,8 @@ struct GradientSums {
 template <typename T, int n, typename F>
 GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
-  constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are quick to sum
-  const std::int64_t few_rows = 16 * kernel.groups();  // too few for a second pass to pay
+  constexpr std::int64_t max_blocks = 512;             // enough for the largest GPU, and few to sum
+  const std::int64_t few_rows = 16 * kernel.groups();  // so few rows do not justify a second pass
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = kernel.rows_at_once * kernel.groups();
   const std::int64_t even = (kernel.rows + max_row_blocks - 1) / max_row_blocks;
@@ -170,6 +171,23 @@ class GradientSumsMemory {
 
  private:
   Buffer block_sums_, blocks_done_;  ///< empty if one block has all rows
+};
+
+/// The backward pass of y = relu(z + b) (kernels/shared/rows_cpu.h has the formula) by GradientSums. CUDA builds only.
+///
+/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. y and dy
+/// start at multiples of 16 bytes.
+class BiasReluBackwardCuda {
+ public:
+  /// If `y` has no data, there is no ReLU.
+  BiasReluBackwardCuda(Device& device, const Tensor& y, const Tensor& dy, const Tensor& db);
+
+  /// Enqueues the kernel. The order of summation depends only on the shapes.
+  void run(Stream& stream);
+
+ private:
+  Tensor y_, dy_, db_;
+  GradientSumsMemory memory_;
 };
 
 }  // namespace carillon

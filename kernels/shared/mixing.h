@@ -3,7 +3,7 @@
 //
 //   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
 //   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - area of the box / area of the image
-//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, for the first the last sample
+//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1; sample 0 with the last
 //
 // Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image,
 // and the edges of the image cut off the box. There is one draw for all samples that an executable processes at once.
@@ -40,7 +40,7 @@ CARILLON_HOST_DEVICE inline double symmetric_beta(double a, std::uint32_t u, std
 
 struct MixingParams {
   double mixup = 0.0,
-         cutmix = 0.0;  ///< a of each; 0: off. With both, each batch uses one of the two with probability 1/2
+         cutmix = 0.0;  ///< `a` of each; 0: off. With both, each batch uses one of the two with probability 1/2
   std::int32_t height = 1, width = 1;  ///< extents of the images
   std::uint64_t seed = 0;              ///< seed of the draws
 

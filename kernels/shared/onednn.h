@@ -43,63 +43,44 @@ struct OnednnConvolution {
   using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
 
-#if DNNL_VERSION_MAJOR >= 3
   Forward forward(const dnnl::engine& engine) const {
+#if DNNL_VERSION_MAJOR >= 3
     return {engine,        dnnl::prop_kind::forward_training,
             direct,        src,
             weights,       bias,
             dst,           strides,
             dilations,     padding_before,
             padding_after, with_callers_scratch({})};
-  }
-  /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
-  BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine,
-            direct,
-            src,
-            weights,
-            dst,
-            strides,
-            dilations,
-            padding_before,
-            padding_after,
-            hint,
-            with_callers_scratch({})};
-  }
-  BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine,
-            direct,
-            src,
-            weights,
-            dst,
-            strides,
-            dilations,
-            padding_before,
-            padding_after,
-            hint,
-            with_callers_scratch({})};
-  }
 #else
-  Forward forward(const dnnl::engine& engine) const {
     return {{dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, dilations, padding_before,
              padding_after},
             with_callers_scratch({}),
             engine};
-  }
-  /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
-  BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {{direct, src, weights, dst, strides, dilations, padding_before, padding_after},
-            with_callers_scratch({}),
-            engine,
-            hint};
-  }
-  BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {{direct, src, weights, dst, strides, dilations, padding_before, padding_after},
-            with_callers_scratch({}),
-            engine,
-            hint};
-  }
 #endif
+  }
+  /// `Pass`: BackwardData or BackwardWeights. BackwardWeights omits the bias: with a narrow input, oneDNN's sum for the
+  /// bias takes as long as the gradient of the weights.
+  template <typename Pass>
+  Pass backward(const dnnl::engine& engine, const Forward& hint) const {
+#if DNNL_VERSION_MAJOR >= 3
+    return {engine,
+            direct,
+            src,
+            weights,
+            dst,
+            strides,
+            dilations,
+            padding_before,
+            padding_after,
+            hint,
+            with_callers_scratch({})};
+#else
+    return {{direct, src, weights, dst, strides, dilations, padding_before, padding_after},
+            with_callers_scratch({}),
+            engine,
+            hint};
+#endif
+  }
 };
 
 }  // namespace carillon

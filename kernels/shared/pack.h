@@ -1,4 +1,5 @@
 // Pack: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
+// PackedRows and PackedPool assign packs of a matrix or of a pooled image to threads.
 //
 // A pack of n elements starts at a multiple of its own size: n divides the extent that packs must not straddle (a row,
 // a pixel's channels), and tensors start at multiples of 16 bytes.
@@ -8,6 +9,8 @@
 #include <type_traits>
 
 #include "carillon/core/host_device.h"
+#include "kernels/shared/block_kernel.h"
+#include "kernels/shared/window.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -41,7 +44,7 @@ CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) 
   store(pack, to);
 }
 
-/// Like `load`, converts f32 or bf16 to float.
+/// Like `load`, but also converts f32 or bf16 to float.
 template <int n, typename T>
 CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   const Pack<T, n> pack = load<n>(from);
@@ -58,7 +61,7 @@ CARILLON_HOST_DEVICE inline Pack<T, n> pack_of(const Pack<float, n>& floats) {
   return pack;
 }
 
-/// Like `store`, converts float to f32 or bf16.
+/// Like `store`, but first converts float to f32 or bf16.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
   store(pack_of<T>(floats), to);
@@ -72,6 +75,76 @@ void with_pack_size(std::int64_t extent, const Body& body) {
     if (extent % n != 0) return with_pack_size<T, n / 2>(extent, body);
   }
   body(std::integral_constant<int, n>{});
+}
+
+/// Assigns to each thread a pack of columns in `rows_at_once` rows, for ForEachElement over count().
+template <int n>
+struct PackedRows {
+  static constexpr std::uint32_t rows_at_once = 4;
+
+  std::uint32_t rows = 0, packs = 0;  ///< packs: per row
+
+  std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
+  /// Calls use(element, load(element)) for each of the thread's rows, where `element` is the index of the pack's first
+  /// element. All loads are issued before the first use, because `use` may store. So the loads are in flight together.
+  template <typename Load, typename Use>
+  CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Load& load, const Use& use) const {
+    const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
+    const auto element = [&](std::uint32_t row) {
+      return (static_cast<std::int64_t>(row) * packs + index % packs) * n;
+    };
+    decltype(load(i)) loaded[rows_at_once];
+    CARILLON_UNROLL
+    for (std::uint32_t k = 0; k < rows_at_once; ++k) {
+      loaded[k] = load(element(first + k < rows ? first + k : rows - 1));  // no branch between the loads
+    }
+    CARILLON_UNROLL
+    for (std::uint32_t k = 0; k < rows_at_once; ++k) {
+      if (first + k < rows) use(element(first + k), loaded[k]);
+    }
+  }
+  /// The column of the first element of pack `i`.
+  CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
+    return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
+  }
+};
+
+/// The geometry of a pooling in 32-bit integers, because 64-bit divisions are slow.
+struct PackedPool {
+  struct Axis {
+    int input, output, window, stride, before;
+  };
+  Axis vertical, horizontal;
+  std::uint32_t packs;  ///< packs of a pixel
+
+  /// The position of a pack in a tensor.
+  struct Place {
+    std::int64_t image;
+    int row, column;
+    std::uint32_t pack;
+  };
+  CARILLON_HOST_DEVICE Place place(std::int64_t i, int height, int width) const {
+    const std::uint32_t index = static_cast<std::uint32_t>(i), pixel = index / packs;
+    const std::uint32_t line = pixel / static_cast<std::uint32_t>(width);
+    const std::uint32_t image = line / static_cast<std::uint32_t>(height);
+    return {image, static_cast<int>(line - image * static_cast<std::uint32_t>(height)),
+            static_cast<int>(pixel - line * static_cast<std::uint32_t>(width)), index - pixel * packs};
+  }
+  /// Offset of the pack's first element.
+  template <int n>
+  CARILLON_HOST_DEVICE std::int64_t offset(const Place& at, int row, int column, int height, int width) const {
+    return (((at.image * height + row) * width + column) * packs + at.pack) * n;
+  }
+};
+
+/// `Geometry`: SlidingWindows `vertical` and `horizontal`.
+template <typename Geometry>
+PackedPool packed_pool(const Geometry& geometry, std::int64_t channels, int pack_size) {
+  const auto narrow = [](const SlidingWindow& axis) {
+    return PackedPool::Axis{static_cast<int>(axis.input), static_cast<int>(axis.output), static_cast<int>(axis.window),
+                            static_cast<int>(axis.stride), static_cast<int>(axis.before)};
+  };
+  return {narrow(geometry.vertical), narrow(geometry.horizontal), static_cast<std::uint32_t>(channels / pack_size)};
 }
 
 }  // namespace carillon

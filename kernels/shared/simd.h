@@ -1,8 +1,8 @@
 // simd.h: vectors of floats with the width of the instruction set that a file is compiled for. For *_simd.cpp only.
 //
 // CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as its name. Everything that such a file defines
-// or uses is in namespace carillon::CARILLON_ISA. The file includes little else: the linker could keep an AVX-512
-// version of a shared inline function for all files.
+// or uses is in namespace carillon::CARILLON_ISA. The file includes few other headers: if other files share an inline
+// function, the linker could keep its AVX-512 version for all of them.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ CARILLON_INLINE void store(float* to, Quad values) { _mm_storeu_ps(to, (__m128)v
 using Quad = Floats;
 #endif
 
-/// `value` in every element of a vector of that type.
+/// A vector of type `Vector` with `value` in every element.
 template <typename Vector>
 CARILLON_INLINE Vector broadcast_as(float value) {
   if constexpr (sizeof(Vector) == sizeof(Quad)) {

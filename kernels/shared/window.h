@@ -5,7 +5,7 @@
 // the window. In the formulas, `window` is the span.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
-//           rounded down: the larger half of an odd padding is after (24 by window 3, stride 2: 0 before, 1 after)
+//           rounded down: the larger half of an odd padding is after (input 24, window 3, stride 2: 0 before, 1 after)
 //   valid:  output = (input - window) / stride + 1, no padding
 //   symmetric(p):  output = (input + 2 p - window) / stride + 1, p before and after
 //   pads:   output = (input + before + after - window) / stride + 1

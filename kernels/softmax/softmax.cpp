@@ -6,7 +6,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/float_type.h"
 #include "kernels/softmax/softmax_kernels.h"
 
 namespace carillon {

@@ -1,5 +1,5 @@
-// The arithmetic of softmax, on CPU and GPU, and the kernels on a GPU: 32 neighbouring threads process a row. Each adds
-// the elements of its lane, and then all 32 add the sums of the lanes in the same order.
+// The arithmetic of softmax, on CPU and GPU, and the kernels on a GPU: 32 neighbouring threads process a row. Each
+// thread adds the elements of its lane. Then each of the 32 threads adds the sums of all lanes, in the same order.
 #pragma once
 
 #include <cstdint>

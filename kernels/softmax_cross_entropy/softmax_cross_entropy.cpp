@@ -1,5 +1,5 @@
-// The definition of softmax_cross_entropy, and the op on a CPU. One thread, since a batch of logits is small. The batch
-// sum has double precision.
+// The definition of softmax_cross_entropy, and the op on a CPU. It uses one thread, because a batch of logits is small.
+// The sum over the batch has double precision.
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/shared/backend.h"
-#include "kernels/shared/convert_cpu.h"
+#include "kernels/shared/rows_cpu.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
 
 namespace carillon {
@@ -105,9 +105,9 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
   /// Sums over a row of logits.
   struct WeightedRow {
-    double sum = 0.0, log_sum = 0.0;  ///< as in ClassLogit
+    double sum = 0.0, log_sum = 0.0;  ///< see ClassLogit
     double loss = 0.0;
-    double slope = 0.0;  ///< of w q h (softmax_cross_entropy.h)
+    double slope = 0.0;  ///< sum of w q h (softmax_cross_entropy.h)
   };
 
   /// q[b, j] w[j].
@@ -177,7 +177,7 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   SoftmaxCrossEntropyParams params_;
 };
 
-/// The op computes the sums only if it has few blocks, because the last block alone sums over all blocks.
+/// The op computes the sums only if it has few blocks, because only the last block sums over all blocks.
 bool sums_input_gradient(DeviceKind kind, const Shape& logits) {
   return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
 }

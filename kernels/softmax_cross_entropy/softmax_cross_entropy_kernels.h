@@ -7,8 +7,8 @@
 //   f(p) = -(1 - p)^gamma log p            p: the probability of the class
 //   h(p) = -p f'(p) = (1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p
 //
-// f and h are finite for every p that a softmax of finite logits has. At p = 1, -log p / (1 - p) is taken as its limit
-// 1, so that h exists for gamma < 1 too. At p = 0, log p comes from the logits, and p log p is 0.
+// f and h are finite for every p that a softmax of finite logits has. At p = 1, -log p / (1 - p) is replaced by its
+// limit 1, so that h also exists for gamma < 1. At p = 0, log p comes from the logits, and p log p is 0.
 #pragma once
 
 #include <bit>
@@ -75,7 +75,8 @@ struct SoftmaxKernel {
   static constexpr int threads = softmax_threads;
   static constexpr int rows_per_block = threads / lanes;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(lanes));
-  static constexpr int parts = 16;  ///< partial sums over rows or blocks, one thread each; one thread adds them
+  /// Partial sums over rows or blocks. One thread computes each of them, and one thread adds them.
+  static constexpr int parts = 16;
   // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
@@ -88,7 +89,7 @@ struct SoftmaxKernel {
   static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< loss of a row at its first thread; earlier, with label smoothing, sums of z
+    double losses[threads];  ///< loss of a row at its first thread; before that, sums of z (label smoothing)
     float largest[threads], sums[threads];
     // With weighs_classes: sums of exponentials, instead of `sums`, and sums of w q h (softmax_cross_entropy.h).
     double exact_sums[weighs_classes ? threads : 1], slopes[weighs_classes ? threads : 1];
@@ -107,7 +108,7 @@ struct SoftmaxKernel {
   MixingParams mixing = {};
   const float* weights = nullptr;  ///< [classes]; null: 1
   float gamma = 0.0f;
-  T* gradient = nullptr;           ///< [batch, classes]; null: not computed, nor are column sums
+  T* gradient = nullptr;           ///< [batch, classes]; null: neither it nor column sums are computed
   float* column_sums = nullptr;    ///< [classes], sums of the stored (rounded) gradient; null: not computed
   float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
   float* step_sums = nullptr;      ///< [step_sum_count]; null: not computed

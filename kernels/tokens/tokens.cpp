@@ -7,7 +7,7 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/shared/backend.h"
-#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/float_type.h"
 
 namespace carillon {
 namespace {

@@ -29,7 +29,7 @@ struct EmbedTokensForward {
 /// Computes, for each pack of a sample, the sums over the samples.
 template <typename T, int n>
 struct EmbedTokensSums {
-  static constexpr int samples_at_once = 16;  ///< loaded before the first is added
+  static constexpr int samples_at_once = 16;  ///< values that are loaded before the first one is added
 
   const T* dy = nullptr;                               ///< [batch, size]
   float *class_token = nullptr, *positions = nullptr;  ///< gradients; either may be null
@@ -56,7 +56,7 @@ struct EmbedTokensSums {
   }
 };
 
-/// Per pack of dx, [batch, size - channels].
+/// One thread per pack of dx, [batch, size - channels].
 template <typename T, int n>
 struct EmbedTokensBackward {
   const T* dy = nullptr;  ///< [batch, size]
@@ -69,7 +69,7 @@ struct EmbedTokensBackward {
   }
 };
 
-/// Per pack of y, [batch, channels].
+/// One thread per pack of y, [batch, channels].
 template <typename T, int n>
 struct FirstTokenForward {
   const T* x = nullptr;  ///< [batch, size]
@@ -82,7 +82,7 @@ struct FirstTokenForward {
   }
 };
 
-/// Per pack of dx, [batch, size].
+/// One thread per pack of dx, [batch, size].
 template <typename T, int n>
 struct FirstTokenBackward {
   const T* dy = nullptr;  ///< [batch, channels]

@@ -6,6 +6,7 @@
 // and the directory is synced. Loading checks length and CRC before HDF5 reads a byte.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,7 +17,6 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/version.h"
 
 namespace carillon {
 
@@ -42,7 +42,7 @@ struct CheckpointState {
 };
 
 /// The format version. Checkpoints of other versions are refused.
-inline constexpr std::int64_t checkpoint_format_version = 3;
+inline constexpr std::int64_t checkpoint_format_version = 4;
 
 /// `train_dir/model.ckpt-<global_step>.h5`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step);
@@ -50,8 +50,9 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
 /// `train_dir/best.ckpt.h5`: the state of the best evaluation of a run.
 std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
 
-/// Writes `state` to `path`, and replaces an old file atomically. Move a large state: its arrays are freed while the
-/// file grows. On an error the old file stays, and the temporary file is removed. Errors: io (path, cause).
+/// Writes `state` to `path`, and replaces an old file atomically. Move a large state, so that this function can free
+/// its arrays while the file grows. On an error the old file stays, and the temporary file is removed. Errors: io
+/// (path, cause).
 void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
@@ -98,38 +99,63 @@ struct CheckpointRetention {
   std::int64_t every = 0;   ///< also keep steps that are multiples of this; 0: none
 };
 
-/// Writes checkpoints on a background thread, one at a time.
+/// How a CheckpointWriter retries failed writes.
+struct CheckpointRetries {
+  std::int64_t max_failures = 0;       ///< failures in a row
+  std::string limit_name = "at most";  ///< name of max_failures in warnings
+  std::function<void(const std::string&)> warn = [](const std::string& /*line*/) {};  ///< receives one line per warning
+};
+
+/// Writes checkpoints on a background thread, one at a time, and retries failed writes.
+///
+/// A failed write causes a warning. The writer writes the same state again after 1 s, then 2 s, 4 s, up to a minute,
+/// unless a newer state replaces it. After more than `max_failures` failures in a row it gives up. If the state cannot
+/// be encoded as a file, each write fails for the same reason.
 class CheckpointWriter {
  public:
-  /// Writes each checkpoint to the name of its step.
-  CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention);
-  /// Writes all checkpoints to one file; each replaces the previous one.
-  explicit CheckpointWriter(std::filesystem::path file);
-  /// Waits for the write in progress. If `wait` has not thrown its error, the error is lost.
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  using Clock = std::chrono::steady_clock;
 
-  /// Waits for the previous write, then starts to write `state`. Throws the error of the previous write. Move the state
-  /// to avoid a copy.
+  /// Writes each checkpoint to the name of its step.
+  CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention,
+                   CheckpointRetries retries = {});
+  /// Writes all checkpoints to one file; each replaces the previous one.
+  explicit CheckpointWriter(std::filesystem::path file, CheckpointRetries retries = {});
+  /// Waits for the write in progress. If `finish` has not thrown its error, the error is lost.
+  ~CheckpointWriter();
+  CheckpointWriter(CheckpointWriter&&) noexcept;
+
+  /// Waits for the previous write, then starts to write `state`. Move the state to avoid a copy.
   void start(CheckpointState state);
-  /// Starts to write the last state again. Call it after `wait` has thrown. If the state itself is invalid, the write
-  /// fails again for the same reason.
-  void start_again();
-  /// True if `wait` would return or throw immediately.
-  bool is_done() const;
-  /// Returns when the checkpoint is on disk. Throws the error of the write.
-  void wait();
+  /// If the last write is done, takes its result. If a retry of a failed write is due, starts it.
+  void poll(Clock::time_point now = Clock::now());
+  /// Whether there is a write without a result yet.
+  bool is_writing() const { return is_writing_; }
+  /// The error after which the writer gave up; nullopt: it has not given up.
+  const std::optional<Error>& given_up() const { return given_up_; }
+  /// Waits until the last state is on disk, and retries a failed write after a second. Throws the error after which it
+  /// gives up.
+  void finish();
   /// Step of the newest checkpoint that this writer has completed; -1: none. Any thread and any signal handler may call
   /// this.
   std::int64_t newest_complete() const;
 
  private:
   struct Worker;
+
+  void begin_write();
+  /// Waits for the write in progress. `max_pause`: the longest time until a failed checkpoint is written again.
+  void take_result(Clock::time_point now, std::chrono::seconds max_pause);
+
+  CheckpointRetries retries_;
   std::unique_ptr<Worker> worker_;
+  bool is_writing_ = false;  ///< a write has no result yet
+  std::int64_t failures_ = 0;
+  std::optional<Error> failed_;  ///< the error of the last write, which will be retried
+  std::optional<Error> given_up_;
+  Clock::time_point retry_at_;
 };
 
 /// The version of HDF5.
-LibraryVersion checkpoint_library();
+std::string checkpoint_library();
 
 }  // namespace carillon

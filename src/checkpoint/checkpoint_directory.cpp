@@ -18,8 +18,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/checkpoint/checkpoint_bytes.h"
-#include "src/core/memory.h"
+#include "src/checkpoint/checkpoint_format.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -55,7 +55,7 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
 
 /// Lists the directory again if the list is empty: while a run replaces its only checkpoint, a listing may miss both
 /// the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is replacing
-/// checkpoints. Then waits at most one second for the next checkpoint.
+/// checkpoints. If true, waits up to one second for the next checkpoint.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir, bool changes) {
   constexpr int max_listings = 10;
   std::vector<std::int64_t> steps;
@@ -86,7 +86,7 @@ void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t
   }
 }
 
-// --- CheckpointWriter: one background write at a time, then retention.
+// CheckpointWriter: writes one checkpoint at a time in the background, and then removes old checkpoints.
 
 }  // namespace
 
@@ -120,7 +120,7 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
       throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: holds step {}: rename it to {}", path.string(), step,
                                                           checkpoint_path(train_dir, step).filename().string()));
     } catch (const RefusedCheckpoint&) {
-      throw;  // not damaged: resuming from an older one would lose work
+      throw;  // the checkpoint is not damaged, so resuming from an older one would lose work
     } catch (const Error& error) {
       // A running training has removed this checkpoint and has already written a newer one. If the next listing
       // contains this checkpoint again, it is a dangling symbolic link.
@@ -157,16 +157,17 @@ void remove_stale_temporaries(const std::filesystem::path& train_dir) {
 
 struct CheckpointWriter::Worker {
   std::function<void(std::int64_t step, std::span<const std::byte> bytes)> write_bytes;
-  std::optional<CheckpointState> state{};  ///< to be encoded
+  std::optional<CheckpointState> state{};  ///< the state to encode
   std::int64_t step = -1;
   std::vector<std::byte> bytes{};       ///< file of the last state, until it is written
-  std::exception_ptr encoding_error{};  ///< of the last state, of which no file can be made
+  std::exception_ptr encoding_error{};  ///< why the last state cannot be encoded
   std::atomic<std::int64_t> newest_complete{-1};
   std::future<void> write{};  ///< its destructor waits
 
   void start() {
     write = std::async(std::launch::async, [this] { run(); });
   }
+  bool is_done() const { return write.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
   /// Makes the file of `state` in memory. Frees the state, and also the file if it could not be written.
   void encode() {
     CheckpointState taken = std::move(*state);
@@ -189,37 +190,77 @@ struct CheckpointWriter::Worker {
   }
 };
 
-CheckpointWriter::CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention)
-    : worker_(new Worker{[train_dir, retention](std::int64_t step, std::span<const std::byte> bytes) {
+namespace {
+
+constexpr std::chrono::seconds first_pause{1}, longest_pause{60};
+
+std::chrono::seconds pause_after(std::int64_t failures, std::chrono::seconds longest) {
+  constexpr std::int64_t max_doublings = 6;  // 2^6 s is above longest_pause
+  return std::min(longest, first_pause * (1 << std::min(failures - 1, max_doublings)));
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention,
+                                   CheckpointRetries retries)
+    : retries_(std::move(retries)),
+      worker_(new Worker{[train_dir, retention](std::int64_t step, std::span<const std::byte> bytes) {
         write_file_atomically(checkpoint_path(train_dir, step), bytes);
         remove_old_checkpoints(train_dir, step, retention);
       }}) {}
 
-CheckpointWriter::CheckpointWriter(std::filesystem::path file)
-    : worker_(new Worker{[file = std::move(file)](std::int64_t /*step*/, std::span<const std::byte> bytes) {
+CheckpointWriter::CheckpointWriter(std::filesystem::path file, CheckpointRetries retries)
+    : retries_(std::move(retries)),
+      worker_(new Worker{[file = std::move(file)](std::int64_t /*step*/, std::span<const std::byte> bytes) {
         write_file_atomically(file, bytes);
       }}) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
+CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 
 void CheckpointWriter::start(CheckpointState state) {
-  wait();
+  if (is_writing_) take_result(Clock::now(), longest_pause);
   worker_->state = std::move(state);
+  begin_write();
+}
+
+void CheckpointWriter::begin_write() {
+  failed_.reset();
   worker_->start();
+  is_writing_ = true;
 }
 
-void CheckpointWriter::start_again() {
-  wait();
-  check(!worker_->bytes.empty() || worker_->encoding_error, "no checkpoint has failed");
-  worker_->start();
+void CheckpointWriter::poll(Clock::time_point now) {
+  if (is_writing_ && worker_->is_done()) take_result(now, longest_pause);
+  if (failed_ && !given_up_ && now >= retry_at_) begin_write();
 }
 
-bool CheckpointWriter::is_done() const {
-  return !worker_->write.valid() || worker_->write.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+void CheckpointWriter::take_result(Clock::time_point now, std::chrono::seconds max_pause) {
+  is_writing_ = false;
+  try {
+    worker_->write.get();
+    failures_ = 0;
+  } catch (const Error& error) {
+    failed_ = error;
+    if (++failures_ > retries_.max_failures) {
+      if (!given_up_) given_up_ = error;
+      return;
+    }
+    const std::chrono::seconds pause = pause_after(failures_, max_pause);
+    retry_at_ = now + pause;
+    retries_.warn(fmt::format("{}; next attempt in {} s (failure {} of {} {} in a row)", error.what(), pause.count(),
+                              failures_, retries_.limit_name, retries_.max_failures));
+  }
 }
 
-void CheckpointWriter::wait() {
-  if (worker_->write.valid()) worker_->write.get();
+void CheckpointWriter::finish() {
+  for (;;) {
+    if (is_writing_) take_result(Clock::now(), first_pause);  // short pause: the run waits for this write
+    if (!failed_) return;
+    if (failures_ > retries_.max_failures) throw Error(*failed_);
+    std::this_thread::sleep_for(first_pause);
+    begin_write();
+  }
 }
 
 std::int64_t CheckpointWriter::newest_complete() const { return worker_->newest_complete; }

@@ -92,7 +92,7 @@ bool DirectoryLock::lock_directory() {
 /// Returns false if files cannot be locked. Writes nothing before it holds the lock.
 bool DirectoryLock::lock_file() {
   const std::filesystem::path path = directory_ / ".lock";
-  do {  // repeat if the file was deleted before it was locked: the next job would lock another file
+  do {  // repeat if the file was deleted before it was locked, because the next job would lock a new file
     file_lock_ = open_predictable(path, O_RDWR | O_CREAT);
     if (!file_lock_ && errno == ELOOP) {
       fail(ExitCode::io, "--train-dir {}: its .lock is not a regular file", directory_.string());
@@ -120,7 +120,7 @@ std::string Heartbeat::holder(const std::filesystem::path& path, const Heartbeat
   while (!first.empty() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(times.interval / 4);
     const std::string now = content(path);
-    // If the file is gone, its process has ended. If it has no line end, it is being written.
+    // No text: the file is gone, so its process has ended. No line end: the process is writing the file.
     if (now != first && now.find('\n') != now.npos) return now.substr(0, now.find('\n'));
   }
   if (content(path) == first) remove_file(path);

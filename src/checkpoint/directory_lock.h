@@ -24,7 +24,8 @@ enum class LockState { held, free, none, absent };
 /// The state of the lock `directory/.lock`. If the lock is free, takes it for a moment to test it.
 LockState look_at_lock(const std::filesystem::path& directory);
 
-/// `limit`: a process counts as dead if its heartbeat file has not changed for this time.
+/// `interval`: time between two heartbeats. `limit`: a process counts as dead if its heartbeat file has not changed for
+/// this time.
 struct HeartbeatTimes {
   std::chrono::milliseconds interval{2000};
   std::chrono::milliseconds limit{10000};

@@ -4,18 +4,17 @@
 #include <algorithm>
 #include <new>
 
-#include "src/checkpoint/checkpoint_bounds.h"
-#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "src/checkpoint/hdf5_support.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 
 namespace carillon {
 namespace {
 
 using hdf5::Id;
 
-/// The chunk shape. The trailing dimensions that fit are whole, the next dimension is divided evenly, and all earlier
-/// dimensions are 1.
+/// The shape of a chunk. Whole trailing dimensions, as long as they fit; the next dimension is divided evenly; all
+/// earlier dimensions are 1.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);
   hsize_t elements = 1;
@@ -53,7 +52,7 @@ struct FileMemory {
   FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
     try {
       bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
-    } catch (const std::bad_alloc&) {  // HDF5 will ask for memory, and report that there is none
+    } catch (const std::bad_alloc&) {  // HDF5 will request the memory, and report the error
     }
   }
 
@@ -113,7 +112,7 @@ class Builder {
       freed_bytes_ += array.values.size() * sizeof(float);
       free_memory(array.values);
       if (freed_bytes_ < bytes_to_trim) continue;
-      malloc_trim(0);  // else the freed arrays stay in the process beside the growing file
+      malloc_trim(0);  // otherwise the process would keep the memory of the freed arrays
       freed_bytes_ = 0;
     }
   }
@@ -123,7 +122,7 @@ class Builder {
     check_.done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot flush");
     const auto bytes = H5Fget_file_image(file_.get(), nullptr, 0);
     if (bytes <= 0) check_.refuse("no image");
-    file_ = {};  // HDF5 writes to the memory until then
+    file_ = {};  // closes the file: until then, HDF5 writes to the memory
     memory_.bytes.resize(memory_.front_bytes + static_cast<std::size_t>(bytes));
     return std::move(memory_.bytes);
   }
@@ -170,7 +169,7 @@ class Builder {
   static constexpr std::size_t bytes_to_trim = std::size_t{16} << 20;
 
   FileMemory memory_;
-  std::size_t freed_bytes_ = 0;  // not yet trimmed
+  std::size_t freed_bytes_ = 0;  // bytes that malloc_trim has not yet returned
   Id links_;                     // link creation properties: creates intermediate groups
   Id file_;
 };
@@ -203,11 +202,11 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   return builder.take();
 }
 
-LibraryVersion checkpoint_library() {
-  const hdf5::Session session;  // before the first call of HDF5
+std::string checkpoint_library() {
+  const hdf5::Session session;  // must exist before the first call of HDF5
   unsigned major = 0, minor = 0, patch = 0;
   H5get_libversion(&major, &minor, &patch);
-  return {"HDF5", dotted(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(patch))};
+  return fmt::format("HDF5 {}.{}.{}", major, minor, patch);
 }
 
 }  // namespace carillon

@@ -5,8 +5,7 @@
 #include <array>
 #include <limits>
 
-#include "src/checkpoint/checkpoint_bounds.h"
-#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "src/checkpoint/hdf5_support.h"
 
 namespace carillon {
@@ -41,7 +40,7 @@ class Parser {
         bounds_(ExitCode::data, subject),
         unread_bytes_(image.size()) {
     const auto access = hdf5::memory_file_access(check_, 1 << 16);
-    // HDF5 copies the buffer; its interface lacks the const.
+    // HDF5 only copies the buffer; its declaration lacks the const.
     check_.done(H5Pset_file_image(access.get(), const_cast<std::byte*>(image.data()), image.size()), "no image");
     file_ = check_.id(H5Fopen("checkpoint", H5F_ACC_RDONLY, access.get()), "not an HDF5 image");
   }
@@ -125,7 +124,8 @@ class Parser {
     return result;
   }
 
-  /// Opens the object of a hard link. Refuses an object with two names: a group could then contain itself.
+  /// Opens the object of a hard link. Refuses an object with two names, because a group with two names could contain
+  /// itself.
   Id open_object(hid_t parent, const std::string& member, const std::string& name) const {
     auto object = check_.id(H5Oopen(parent, member.c_str(), H5P_DEFAULT), name);
     H5O_info_t info{};

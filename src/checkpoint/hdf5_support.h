@@ -1,7 +1,7 @@
 // RAII for HDF5: IDs with one owner, a lock around all calls, and failures as one-line errors.
 #pragma once
 
-#define H5_USE_110_API  // newer HDF5 versions then keep the API of version 1.10
+#define H5_USE_110_API  // makes newer HDF5 versions keep the API of version 1.10
 #include <hdf5.h>
 
 #include <mutex>
@@ -22,7 +22,7 @@ using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 class Session {
  public:
   Session() : lock_(library_mutex()) {
-    [[maybe_unused]] static const herr_t no_handler = H5dont_atexit();  // only before all other calls
+    [[maybe_unused]] static const herr_t no_handler = H5dont_atexit();  // has an effect only before all other calls
     H5Eget_auto2(H5E_DEFAULT, &old_function_, &old_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
@@ -64,7 +64,7 @@ inline bool is_out_of_memory() {
 }
 
 /// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)". If memory is exhausted, the code is
-/// `failed`: the file is not to blame.
+/// `failed`, because the file is not the cause.
 class Checker {
  public:
   Checker(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}

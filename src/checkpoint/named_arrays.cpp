@@ -37,7 +37,8 @@ std::string difference(const NamedArray& first, const NamedArray& second) {
   return fmt::format("{} of {} values, by {:.3g} at most{}", count, first.values.size(), largest, share);
 }
 
-/// Adds `more` to `sums`. Requires the same arrays in both; otherwise the error names the array that differs.
+/// Adds the values of `more` to `sums`. Errors: data (`more` has other arrays than `like`; names the array that
+/// differs).
 void add(const std::vector<NamedArray>& more, const std::vector<NamedArray>& like, const std::filesystem::path& path,
          std::vector<std::vector<double>>& sums) {
   sums.resize(like.size());

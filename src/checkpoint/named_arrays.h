@@ -34,7 +34,7 @@ std::vector<ListedArray> list_arrays(const CheckpointState& state);
 /// "784 x 500", or "scalar".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-/// Statistics of the finite values of an array, in float64. All 0 if there are none.
+/// Statistics of the finite values of an array, in float64. All 0 if no value is finite.
 struct ArraySummary {
   double mean = 0.0, norm = 0.0;  ///< norm: square root of the sum of squares
   double smallest = 0.0, largest = 0.0;

@@ -1,4 +1,4 @@
-#include "src/checkpoint/npz.h"
+#include "src/checkpoint/array_files.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -71,7 +71,7 @@ void add_entry(archive* writer, const ListedArray& listed, const std::filesystem
   }
 }
 
-/// Reads one file of numpy's dictionaries and arrays. Errors: data, which start with `subject`.
+/// Parses a .npy file: a dictionary and the values of an array. Errors: data, starting with `subject`.
 class NpyParser {
  public:
   NpyParser(std::string_view file, std::string subject) : file_(file), subject_(std::move(subject)) {}
@@ -207,7 +207,7 @@ class NpzReader {
   }
 
   std::filesystem::path path_;
-  std::uint64_t left_;  ///< bytes that may still come
+  std::uint64_t left_;  ///< bytes that the file may still contain
   Descriptor descriptor_;
   Reader reader_;
 };

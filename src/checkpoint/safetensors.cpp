@@ -1,4 +1,4 @@
-#include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/array_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,7 +46,7 @@ float float_of_half(std::uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
 }
 
-/// Looks for deep nesting and for two arrays of one name. (Json::parse with a callback would take quadratic time.)
+/// Finds deep nesting, and two arrays with the same name. (Json::parse with a callback would take quadratic time.)
 class HeaderCheck : public nlohmann::json_sax<Json> {
  public:
   bool is_deep = false;
@@ -68,7 +68,7 @@ class HeaderCheck : public nlohmann::json_sax<Json> {
     return !twice;
   }
   bool parse_error(std::size_t /*place*/, const std::string& /*token*/, const Json::exception& /*error*/) override {
-    return false;  // Json::parse reports it
+    return false;  // Json::parse reports the error
   }
 
  private:
@@ -86,7 +86,7 @@ class HeaderCheck : public nlohmann::json_sax<Json> {
   std::unordered_set<std::string> names_;
 };
 
-/// Parses a header. Errors: data, which start with the path.
+/// Parses a header. Errors: data, starting with the path.
 class HeaderParser {
  public:
   HeaderParser(const std::filesystem::path& path, std::string_view header, std::uint64_t data_bytes)
@@ -167,7 +167,7 @@ class HeaderParser {
     return entry;
   }
 
-  /// Sorts the entries by place.
+  /// Sorts the entries by position, and checks that they fill the data.
   void check_places(std::vector<SafetensorsEntry>& entries) const {
     std::ranges::sort(entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -188,7 +188,7 @@ class HeaderParser {
   std::uint64_t data_bytes_;
 };
 
-/// Reads exactly `bytes` at `offset`. Errors: data (the file ends before), io.
+/// Fills `bytes` from the file at `offset`. Errors: data (the file ends too early), io.
 void read_at(const Descriptor& file, const std::filesystem::path& path, std::uint64_t offset,
              std::span<std::byte> bytes) {
   std::size_t count = 0;
@@ -255,7 +255,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     at = end;
   }
   std::string text = header.dump();
-  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' ');  // the data is aligned
+  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' ');  // spaces align the data
   if (text.size() > max_safetensors_header_bytes) {
     fail(ExitCode::usage, "{}: a header of {} bytes; the limit is {}", path.string(), text.size(),
          max_safetensors_header_bytes);

@@ -9,7 +9,7 @@ target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:
   $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 disables it for nvcc, and then fails to compile as C++20
 target_compile_features(carillon_settings INTERFACE cxx_std_20)
 target_compile_options(carillon_settings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # lets square roots vectorise; no code reads errno after them
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # lets square roots vectorise; no code reads their errno
 
 # Warnings for the project's own targets. Users of the libraries do not inherit them.
 add_library(carillon_warnings INTERFACE)
@@ -25,9 +25,9 @@ if(CARILLON_SANITIZE)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 
-# A precompiled header of the standard library and fmt saves a third of the processor time. ccache cannot keep objects
-# that use it, so it is off with a compiler launcher. The tests build with ccache: they show that each file includes what
-# it needs.
+# A precompiled header of the standard library and fmt saves a third of the processor time. ccache cannot cache objects
+# that use it, so it is off if there is a compiler launcher. The tests build with ccache, and so without the precompiled
+# header: they show that each file includes what it needs.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(use_precompiled_header OFF)
 else()
@@ -44,8 +44,8 @@ if(CARILLON_PRECOMPILED_HEADER)
 endif()
 
 # carillon_sources(VARIABLE directory...): sets VARIABLE to the *.cpp and *.cu of the directories, which are relative to
-# the project's root. Files named *_cuda.cpp, cuda_* or nccl_* are only in builds with CUDA, no_cuda.cpp only in builds
-# without CUDA. *_simd.cpp are excluded (see carillon_simd).
+# the project's root. Files named *_cuda.cpp, cuda_* or nccl_* are only in builds with CUDA. Files named *_simd.cpp are
+# excluded (see carillon_simd).
 function(carillon_sources variable)
   set(sources "")
   foreach(directory IN LISTS ARGN)
@@ -53,12 +53,8 @@ function(carillon_sources variable)
     list(APPEND sources ${found})
   endforeach()
   list(FILTER sources EXCLUDE REGEX "_simd\\.cpp$")
-  set(stand_ins ${sources})
-  list(FILTER stand_ins INCLUDE REGEX "/no_cuda\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$")
   if(NOT CARILLON_HAS_CUDA)
     list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$|/(cuda|nccl)_[^/]*\\.cpp$|\\.cu$")
-    list(APPEND sources ${stand_ins})
   endif()
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
@@ -73,7 +69,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Otherwise GCC moves arithmetic past the checks for an image's edges and spills its operands to the stack.
+  # Without this option, GCC moves arithmetic past the checks for the edges of an image and spills the operands to the
+  # stack.
   set(CARILLON_SIMD_OPTIONS -fno-tree-sink)
 endif()
 
@@ -119,7 +116,7 @@ function(carillon_library name)
 endfunction()
 
 # carillon_protobuf(NAME FILE): adds the library carillon_NAME_proto with the messages in FILE, a path relative to src.
-# Sources include it as "<folder>/<stem>.pb.h"; public headers must not.
+# Sources include the messages as "<folder>/<stem>.pb.h". Public headers must not include them.
 function(carillon_protobuf name file)
   add_library(carillon_${name}_proto STATIC ${file})
   protobuf_generate(TARGET carillon_${name}_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR}

@@ -1,6 +1,6 @@
-# Finds the compiler and libraries of the GPU tower, as CARILLON_CUDA requests, and sets CARILLON_HAS_CUDA. Targets: those
-# of CarillonCudaLibraries.cmake, and carillon_cudnn_frontend. The latter's headers are required by the build only;
-# jobs/install_deps.sh --cuda installs them in /usr/local/include or ~/.local/include.
+# Finds the compiler and libraries of the GPU tower if CARILLON_CUDA requests them, and sets CARILLON_HAS_CUDA. Defines
+# the targets of CarillonCudaLibraries.cmake, and carillon_cudnn_frontend. Only the build requires the headers of
+# cudnn-frontend; jobs/install_deps.sh --cuda installs them in /usr/local/include or ~/.local/include.
 
 set(CARILLON_HAS_CUDA FALSE)
 if(CARILLON_CUDA STREQUAL "OFF")
@@ -34,7 +34,7 @@ endif()
 set(CARILLON_HAS_CUDA TRUE)
 carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} carillon_cudnn)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  # 90a: code that may use instructions of Hopper only; 90: machine code, and PTX for later GPUs.
+  # 90a: code with instructions that only Hopper has. 90: machine code, and PTX for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
 enable_language(CUDA)

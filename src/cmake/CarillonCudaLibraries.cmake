@@ -1,6 +1,6 @@
 # Finds the libraries of the GPU tower, for Carillon's own build and for programs that use its installed libraries. Sets
 # CARILLON_CUDA_MISSING to the names of missing libraries. If the list is empty, the targets carillon_cudnn and
-# carillon_nccl exist. Both libraries are searched in the CUDA toolkit's and in the system's directories.
+# carillon_nccl exist. CMake searches both libraries in the directories of the CUDA toolkit and of the system.
 
 set(CARILLON_CUDA_MISSING "")
 find_package(CUDAToolkit 12.8 QUIET)
@@ -31,7 +31,8 @@ if(CARILLON_CUDA_MISSING)
   return()
 endif()
 
-# The targets are imported, so that the installed files contain their names and not paths of the build machine.
+# The targets are imported targets. The installed CMake files therefore contain their names, and no paths of the build
+# machine.
 function(carillon_imported name include library)
   if(TARGET ${name})
     return()

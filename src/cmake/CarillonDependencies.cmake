@@ -1,6 +1,6 @@
-# Finds all libraries that Carillon depends on, except the GPU's. Used by Carillon's own build and by programs that use
-# its installed libraries. The including file defines `carillon_find(PACKAGE ...)`, and
-# `carillon_find_module(PREFIX MODULE)` for pkg-config.
+# Finds all libraries that Carillon depends on, except the libraries for GPUs. Carillon's own build and programs that
+# use its installed libraries include this file. The including file defines `carillon_find(PACKAGE ...)`, and
+# `carillon_find_module(PREFIX MODULE)`, which uses pkg-config.
 carillon_find(Boost COMPONENTS program_options)
 carillon_find(CURL 7.85)
 carillon_find(dnnl CONFIG)

@@ -13,14 +13,14 @@ include(GNUInstallDirs)
 get_property(links GLOBAL PROPERTY CARILLON_LINKS)
 get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
 
-# The target that users link, as Carillon::carillon. The target `carillon` is the program.
+# Users link this target as Carillon::carillon. The target `carillon` is the program.
 add_library(carillon_api INTERFACE)
 target_link_libraries(carillon_api INTERFACE carillon_cli)
 set_target_properties(carillon_api PROPERTIES EXPORT_NAME carillon)
 
 install(TARGETS carillon RUNTIME COMPONENT programs)
 list(TRANSFORM links PREPEND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/ OUTPUT_VARIABLE links)
-install(PROGRAMS ${links} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)  # they stay links
+install(PROGRAMS ${links} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)  # the links are installed as links
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
   DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/carillon/jobs COMPONENT programs USE_SOURCE_PERMISSIONS
@@ -34,7 +34,7 @@ install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATAD
 
 install(TARGETS carillon_api carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
-# The public headers of the ops, kernels/<op>/<op>.h, and the shared headers that they include.
+# The public headers of the ops, kernels/<folder>/<folder>.h, and the shared headers that they include.
 set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h)
 get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
 foreach(folder IN LISTS op_folders)

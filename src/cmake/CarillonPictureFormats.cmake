@@ -1,5 +1,5 @@
-# Finds libtiff, libwebp and giflib, as CARILLON_PICTURE_FORMATS requests, and sets CARILLON_HAS_PICTURE_FORMATS. Only
-# tfrecord_convert and carillon_predict use them.
+# Finds libtiff, libwebp and giflib if CARILLON_PICTURE_FORMATS requests them, and sets CARILLON_HAS_PICTURE_FORMATS.
+# Only tfrecord_convert and carillon_predict use them.
 set(CARILLON_HAS_PICTURE_FORMATS FALSE)
 if(CARILLON_PICTURE_FORMATS STREQUAL "OFF")
   return()

@@ -1,11 +1,12 @@
-# Runs in cpack, between the collection of the files and the packages. Adds what Debian's policy requires of a package:
-# the maintainer, changelog, copyright, compressed man pages, and no run path. For other generators than DEB it does
-# nothing.
+# cpack runs this file after it has collected the files and before it makes the packages. Debian's policy requires some
+# additions and changes: maintainer, changelog, copyright, compressed man pages, and no run path. With other generators
+# than DEB, this file does nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
 
-# git_log(VARIABLE FORMAT): a fact about the packaged commit; empty if the sources are not a repository's root.
+# git_log(VARIABLE FORMAT): sets VARIABLE to a fact about the packaged commit, or to an empty text if the sources are
+# not the root of a repository.
 function(git_log variable format)
   set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE git -C "${CPACK_CARILLON_SOURCE}")
   set(text "")
@@ -34,7 +35,7 @@ set(version "Version ${CPACK_PACKAGE_VERSION}")
 if(commit)
   string(APPEND version ", commit ${commit}")
 else()
-  string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # or SOURCE_DATE_EPOCH
+  string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # the present time, or SOURCE_DATE_EPOCH
 endif()
 
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
@@ -45,7 +46,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   file(COPY "${CPACK_CARILLON_SOURCE}/jobs/install/copyright" DESTINATION "${documents}")
   file(WRITE "${documents}/changelog" "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
     "  * ${version}.\n    docs/CHANGELOG.md of the package carillon lists the changes.\n\n -- ${maintainer}  ${date}\n")
-  # The directories of Debian's own libraries are known to the loader.
+  # The programs need no run path: the loader knows the directories of Debian's libraries.
   file(GLOB programs "${root}/bin/*")
   foreach(program IN LISTS programs)
     if(NOT IS_SYMLINK "${program}")

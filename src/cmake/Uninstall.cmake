@@ -1,7 +1,7 @@
 # The target uninstall: removes the files that `cmake --install` of this build folder has written, in every prefix, and
 # the directories that become empty. -DRECORD: the list that RecordInstallation.cmake.in writes.
 #
-# A directory stays if others may use it (PREFIX/bin), unless the prefix has nothing else.
+# A directory that other software may use, such as PREFIX/bin, is kept unless the prefix contains no other files.
 cmake_minimum_required(VERSION 3.24)
 if(NOT EXISTS "${RECORD}")
   message(FATAL_ERROR "uninstall: nothing is installed from this build folder; ${RECORD} does not exist")
@@ -33,9 +33,9 @@ function(uninstall_from prefix)
       cmake_path(GET directory PARENT_PATH directory)
     endwhile()
   endforeach()
-  list(SORT directories ORDER DESCENDING)  # a directory comes after those that it contains
+  list(SORT directories ORDER DESCENDING)  # a directory follows the directories that it contains
 
-  # Directories of Carillon only: those that are named after it, and what they contain.
+  # Removes Carillon's own directories: directories that are named after Carillon, and the directories in them.
   foreach(directory IN LISTS directories)
     cmake_path(RELATIVE_PATH directory BASE_DIRECTORY "${prefix}" OUTPUT_VARIABLE relative)
     if("/${relative}" MATCHES "/[Cc]arillon")
@@ -64,7 +64,7 @@ function(uninstall_from prefix)
   endif()
 endfunction()
 
-# Files by prefix.
+# Collects the files of each prefix.
 set(prefixes "")
 foreach(line IN LISTS lines)
   if(line MATCHES "^prefix (.+)$")

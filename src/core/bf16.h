@@ -31,7 +31,8 @@ CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof(bits));
   const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
-  return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};  // no branch: vectorised
+  // Without a branch, so that loops vectorise.
+  return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
 #endif
 }
 

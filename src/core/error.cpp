@@ -9,7 +9,6 @@
 #include <new>
 #include <system_error>
 
-#include "carillon/core/single_process_main.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
 
@@ -46,8 +45,9 @@ int single_process_main(std::string_view name, const std::function<int()>& body)
     return report(name, error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(name, ExitCode::failed, "out of memory");
-  } catch (const std::system_error& error) {  // a long output that cannot be written, above all
-    if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;  // as the signal, which programs with MPI ignore
+  } catch (const std::system_error& error) {  // for example, stdout cannot be written
+    // The exit code that SIGPIPE would cause. Programs with MPI ignore SIGPIPE.
+    if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;
     return report(name, ExitCode::io, error.what());
   } catch (const std::exception& error) {
     return report(name, ExitCode::failed, error.what());

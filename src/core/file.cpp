@@ -31,7 +31,7 @@ Descriptor open_plain_file(const std::filesystem::path& path, const std::string&
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) fail(ExitCode::no_input, "{}: no such file", subject);
   struct stat status {};
-  // ENXIO: a socket.
+  // open() of a socket fails with ENXIO.
   const bool known =
       descriptor ? ::fstat(descriptor.get(), &status) == 0 : errno == ENXIO && ::stat(path.c_str(), &status) == 0;
   if (!known) fail(ExitCode::io, "{}: cannot be opened: {}", subject, errno_text(errno));
@@ -107,7 +107,7 @@ void sync_directory(const std::filesystem::path& directory) {
   const Descriptor descriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor) fail(ExitCode::io, "cannot open directory {}: {}", name.string(), errno_text(errno));
   const int result = retry_interrupted([&] { return ::fsync(descriptor.get()); });
-  // Some network file systems have no fsync of a directory: they order renames themselves.
+  // Some network file systems cannot sync a directory, because they order renames themselves.
   if (result != 0 && errno != EINVAL && errno != ENOTSUP) {
     fail(ExitCode::io, "cannot sync directory {}: {}", name.string(), errno_text(errno));
   }
@@ -117,14 +117,14 @@ std::filesystem::path output_target(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto refuse = [&](std::string_view cause) { fail(ExitCode::io, "{}: {}", path.string(), cause); };
   std::error_code error;
-  const fs::file_type type = fs::status(path, error).type();  // follows links, also those of /proc/self/fd
+  const fs::file_type type = fs::status(path, error).type();  // follows links, even links of /proc/self/fd
   if (type == fs::file_type::none) refuse(error.message());
   if (type == fs::file_type::directory) refuse("is a directory");
   if (type != fs::file_type::regular && type != fs::file_type::not_found) {
     refuse("is not a regular file, and is not replaced");
   }
   fs::path target = path;
-  while (fs::is_symlink(fs::symlink_status(target, error))) {  // ends: `status` would have reported a cycle
+  while (fs::is_symlink(fs::symlink_status(target, error))) {  // no endless loop: `status` reports cycles
     const fs::path next = fs::read_symlink(target, error);
     if (error) refuse(error.message());
     target = target.parent_path() / next;
@@ -161,13 +161,12 @@ void NewFile::set_time(std::int64_t changed_nanoseconds) {
 
 void NewFile::finish() {
   if (retry_interrupted([&] { return ::fsync(descriptor_.get()); }) != 0) fail_to("sync", errno);
-  // NFS reports a full disk or quota in close() at the latest. After EINTR, Linux has closed the descriptor
-  // nevertheless.
+  // NFS reports a full disk or quota in close() at the latest. On Linux, the descriptor is closed even after EINTR.
   if (::close(descriptor_.release()) != 0 && errno != EINTR) fail_to("close", errno);
 }
 
 void NewFile::publish() {
-  static_cast<void>(output_target(path_));  // a device node may have been made meanwhile
+  static_cast<void>(output_target(path_));  // throws if the target is now a device node
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail_to("replace", errno);
   temporary_.clear();
 }

@@ -18,6 +18,22 @@ LockOutcome try_lock(int descriptor, bool exclusive) {
   return errno == EWOULDBLOCK ? LockOutcome::held : LockOutcome::none;
 }
 
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);  // a failure is reported below
+  const std::filesystem::path path = folder / ".carillon.lock";
+  file_ = open_predictable(path, O_RDWR | O_CREAT, path.string());
+  if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // child processes inherit the lock
+    fail(ExitCode::io, "{}: cannot be kept open: {}", path.string(), errno_text(errno));
+  }
+}
+
+void FolderLock::unlock() const { static_cast<void>(flock(file_.get(), LOCK_UN)); }
+
+bool FolderLock::try_lock(Kind kind) const {
+  return carillon::try_lock(file_.get(), kind == Kind::exclusive) != LockOutcome::held;
+}
+
 bool same_file(int descriptor, const std::filesystem::path& path) {
   struct stat opened {
   }, named{};
@@ -33,7 +49,7 @@ Descriptor open_predictable(const std::filesystem::path& path, int flags) {
     return file;
   }
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
-  file = {};  // before errno is set
+  file = {};  // first, because closing may change errno
   errno = ELOOP;
   return {};
 }
@@ -101,7 +117,7 @@ std::vector<std::string> glob_matches(const std::string& pattern) {
   if (result == GLOB_NOMATCH) fail(ExitCode::no_input, "{}: no file matches", pattern);
   if (result != 0) fail(ExitCode::io, "{}: cannot list the files that match the pattern", pattern);
   std::vector<std::string> files(matches.found.gl_pathv, matches.found.gl_pathv + matches.found.gl_pathc);
-  std::ranges::sort(files);  // by bytes: the same order in every locale
+  std::ranges::sort(files);  // sorts by bytes, so the order is the same in every locale
   return files;
 }
 

@@ -21,15 +21,33 @@ enum class LockOutcome { locked, held, none };
 /// Tries an exclusive lock, or a shared one, without waiting. The lock ends with the last copy of the descriptor.
 LockOutcome try_lock(int descriptor, bool exclusive = true);
 
+/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. If `carillon`
+/// is killed, the lock therefore stays until its training has saved its state and exited.
+class FolderLock {
+ public:
+  enum class Kind { exclusive, shared };
+
+  /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Locks nothing yet. Errors: io.
+  explicit FolderLock(const std::filesystem::path& folder);
+
+  /// Takes the lock, or changes its kind. Returns false if another process holds a conflicting lock; this process may
+  /// then have lost its earlier lock. Returns true if the file system has no locks.
+  bool try_lock(Kind kind) const;
+  void unlock() const;
+
+ private:
+  Descriptor file_;
+};
+
 /// Whether `path` names the open file. A link is not followed.
 bool same_file(int descriptor, const std::filesystem::path& path);
 
-/// Opens a regular file with a predictable name, such as a lock: another user may have put anything else there before.
-/// Never follows a symbolic link, and never waits for a FIFO. `flags`: as open(2). Returns no descriptor if it fails,
-/// and sets errno; ELOOP: the name belongs to something that is not a regular file.
+/// Opens a regular file with a predictable name, such as a lock. Another user may have created something else with this
+/// name. Never follows a symbolic link, and never waits for a FIFO. `flags`: as open(2). Returns no descriptor if it
+/// fails, and sets errno; ELOOP: the name belongs to something that is not a regular file.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// The same, for files that are required. Errors: io, starting with `subject`.
+/// As above, for files that are required. Errors: io, starting with `subject`.
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
@@ -51,14 +69,14 @@ class RemovedAtEnd {
 /// size of the file. A caller that needs only the last lines reads only the last blocks.
 class LinesFromEnd {
  public:
-  /// For longer lines, `next` returns no text. Carillon's logs have no such lines.
+  /// If a line is longer, `next` returns no text. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
   /// Opens a regular file. Errors of all members: as open_plain_file.
   explicit LinesFromEnd(const std::filesystem::path& path);
 
   struct Line {
-    std::string text;            ///< without its newline
+    std::string text;            ///< the line without its newline
     std::uint64_t end_byte = 0;  ///< offset of the byte after its newline
   };
   /// Returns the line before the last returned line. The first call returns the last complete line of the file. Returns
@@ -71,9 +89,9 @@ class LinesFromEnd {
 
   std::string name_;
   Descriptor file_;
-  std::uint64_t end_byte_ = 0;  ///< the lines from here on have been returned
+  std::uint64_t end_byte_ = 0;  ///< the lines after this offset have been returned
   std::uint64_t block_begin_ = 0;
-  std::string block_;  ///< the bytes from block_begin_ on, for the search of newlines
+  std::string block_;  ///< the bytes from block_begin_ on, in which `next` searches newlines
 };
 
 /// A pattern that matches only the path `path`.

@@ -9,12 +9,13 @@
 #include <span>
 #include <string_view>
 
+#include "carillon_sources.h"
 #include "src/core/text.h"
 
 namespace carillon {
 namespace {
 
-/// `text` with the characters escaped that man macros interpret.
+/// Returns `text`, and escapes the characters that man macros interpret.
 std::string plain(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -66,7 +67,7 @@ std::string words_of(const std::vector<std::string>& words) {
   return shell_quoted(fmt::format("{}", fmt::join(words, " ")));
 }
 
-/// `text` for a cell of a table in Markdown. Code between backticks stays.
+/// Escapes `text` for a cell of a Markdown table. Code between backticks does not change.
 std::string cell(std::string_view text) {
   std::string escaped;
   bool is_code = false;
@@ -122,11 +123,11 @@ std::string wrapped(const std::string& text, std::size_t width, std::size_t inde
   return lines;
 }
 
-/// Lines of the options, with texts from column `head_width` on.
+/// Lines of the options. The help texts begin at column `head_width`.
 std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
   std::string lines;
   for (const ManualOption& option : options) {
-    constexpr std::size_t page_width = 120, text_width = 60;  // text_width: minimum
+    constexpr std::size_t page_width = 120, text_width = 60;  // text_width is the minimum width
     const std::size_t indent = head_width + 2;
     const std::string text = fmt::format(
         "{}{}{}", option.text, option.choices.empty() ? "" : fmt::format(" [{}]", fmt::join(option.choices, "|")),
@@ -166,7 +167,7 @@ std::string man_page(const Manual& manual) {
   for (const std::string& synopsis : manual.synopses) page += plain(synopsis) + "\n";
   page += ".fi\n";
   if (!manual.description.empty()) page += fmt::format(".SH DESCRIPTION\n.nf\n{}\n.fi\n", plain(manual.description));
-  page += ".SH OPTIONS\n.ad l\n";  // a line of choices has no spaces to adjust
+  page += ".SH OPTIONS\n.ad l\n";  // left-aligned: lists of choices have no spaces to stretch
   for (const ManualGroup& group : manual.groups) {
     if (group.options.empty()) continue;
     if (!group.heading.empty()) page += fmt::format(".SS {}\n", plain(group.heading));
@@ -243,6 +244,11 @@ bool print_document(int argc, const char* const* argv, const std::function<Manua
   if (document == nullptr) return false;
   std::fputs(document(manual()).c_str(), stdout);
   return true;
+}
+
+std::string version_line(std::string_view program) {
+  constexpr std::string_view sources = CARILLON_SOURCES;
+  return fmt::format("{} (Carillon) {}{}{}", program, CARILLON_VERSION, sources.empty() ? "" : ", commit ", sources);
 }
 
 }  // namespace carillon

@@ -1,15 +1,16 @@
-// Manual: the description of a program as data. --help, the man page, the bash completion and the option reference are
-// made from it.
+// Manual: the description of a program as data. This file makes --help, the man page, the bash completion and the
+// option reference from it. It also makes the line of --version.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace carillon {
 
 struct ManualOption {
-  std::string name;                       ///< without its dashes
+  std::string name;                       ///< name without dashes
   std::string value;                      ///< placeholder of its value, "N"; empty: the option takes no value
   std::string text;                       ///< help text
   std::string default_value;              ///< empty: not shown
@@ -30,7 +31,7 @@ struct Manual {
   std::string program;
   std::string purpose;                ///< one line: "Trains a network on MNIST"
   std::vector<std::string> synopses;  ///< one line each
-  std::string description;            ///< line breaks are kept
+  std::string description;            ///< text in which line breaks are kept
   std::vector<ManualGroup> groups;
   std::vector<std::string> words = {};  ///< permitted first arguments: commands, formats
   std::vector<ExitStatus> exit_statuses;
@@ -40,7 +41,7 @@ struct Manual {
 std::string help_text(const Manual& manual);
 /// The man page of section 1, in man macros (man 7 man).
 std::string man_page(const Manual& manual);
-/// A bash completion of option names, of the values of options with choices, and otherwise of file names.
+/// A script for bash. It completes option names and the values of options with choices; elsewhere, file names.
 std::string bash_completion(const Manual& manual);
 
 /// Markdown: purpose, usage and description, a table of the options of each group, and a table of the exit codes.
@@ -49,5 +50,8 @@ std::string markdown_page(const Manual& manual);
 /// If the command line is `PROGRAM --document man`, `--document bash` or `--document markdown`, prints that document to
 /// stdout and returns true. The installation and tests/structure/check_option_reference.py use it.
 bool print_document(int argc, const char* const* argv, const std::function<Manual()>& manual);
+
+/// The first line of --version: "mnist_train (Carillon) 0.1.0, commit 2a2e21a123".
+std::string version_line(std::string_view program);
 
 }  // namespace carillon

@@ -1,15 +1,18 @@
 #include "src/core/process.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +50,8 @@ void keep_signals_from_computation() {
 
 namespace {
 
-/// The words of this program's command line, each with its NUL. A caller's argv may lack words that it has read.
+/// The words of this program's command line, each with its NUL. The argv of a caller may lack words that the caller has
+/// already parsed.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -70,10 +74,10 @@ void bound_spinning() {
 
 void flush_denormals() {
 #if defined(__x86_64__)
-  constexpr unsigned flush_results = 1u << 15, operands_are_zero = 1u << 6;  // of MXCSR
+  constexpr unsigned flush_results = 1u << 15, operands_are_zero = 1u << 6;  // bits of the register MXCSR
   _mm_setcsr(_mm_getcsr() | flush_results | operands_are_zero);
 #elif defined(__aarch64__)
-  constexpr std::uint64_t flush_both = std::uint64_t{1} << 24;  // of FPCR
+  constexpr std::uint64_t flush_both = std::uint64_t{1} << 24;  // bit of the register FPCR
   std::uint64_t control = 0;
   asm volatile("mrs %0, fpcr" : "=r"(control));
   asm volatile("msr fpcr, %0" : : "r"(control | flush_both));
@@ -91,7 +95,7 @@ namespace {
 struct ProcessState {
   char letter = '\0';  ///< 0: unknown
   int threads = 0;
-  std::string start;  ///< time of the start, since the boot of the host
+  std::string start;  ///< start time, counted from the boot of the host
 };
 
 ProcessState state_of(int process) {
@@ -122,6 +126,53 @@ bool process_has_ended(int process) {
   return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;  // other threads may end later
 }
 
+namespace {
+
+/// The signal for the main thread itself. SIGUSR2 is sent to the process, so any of its threads may receive it.
+int stack_signal() { return SIGRTMIN; }
+
+int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill, process, process, stack_signal())); }
+
+constexpr int max_frames = 64;
+
+/// The stack of the handler. Within a matrix product of oneDNN the stack pointer may be at the start of a heap block
+/// (keep_signals_from_computation).
+alignas(64) std::array<std::byte, 64 << 10> handler_stack;
+
+void print_stack(int) {
+  const int error = errno;
+  std::array<void*, max_frames> frames{};
+  backtrace_symbols_fd(frames.data(), backtrace(frames.data(), max_frames), STDERR_FILENO);
+  errno = error;
+}
+
+void pass_on(int) {
+  const int error = errno;
+  send_stack_signal(getpid());
+  errno = error;
+}
+
+}  // namespace
+
+void catch_stack_signal() {
+  std::array<void*, 1> frame{};
+  backtrace(frame.data(), 1);  // loads a library now, because a signal handler must not load it
+  const stack_t stack{.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
+  sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_handler = print_stack;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(stack_signal(), &action, nullptr);
+  action.sa_handler = pass_on;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR2, &action, nullptr);
+}
+
+void request_stack(int process) {
+  if (process == 0 || is_stopped(process) || send_stack_signal(process) != 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
 int running_children(int process) {
   int count = 0;
   std::error_code ended;
@@ -134,7 +185,7 @@ int running_children(int process) {
 
 namespace {
 
-/// Text that is equal for all processes that use the same process numbers: ":NAMESPACE:BOOT".
+/// Text that is equal for all processes in which a process ID means the same process: ":NAMESPACE:BOOT".
 std::string process_space() {
   struct stat status {};
   if (stat("/proc/self/ns/pid", &status) != 0) return {};

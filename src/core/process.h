@@ -1,4 +1,5 @@
-// Process: setup at the start of a program, and queries about the host, the terminal and other processes.
+// Process: setup at the start of a program, and queries about the host, the terminal, and other processes and their
+// stacks.
 #pragma once
 
 #include <cstdlib>
@@ -38,33 +39,44 @@ void flush_stdout();
 
 /// True if the process is stopped (SIGSTOP, a debugger).
 bool is_stopped(int process);
-/// True if all threads of the process have ended, even if its parent has not yet fetched its exit code.
+/// True if all threads of the process have ended, even if the parent process has not yet fetched the exit code.
 bool process_has_ended(int process);
+
+/// Makes this process write the stack of its main thread to stderr on SIGUSR2. Call it on the main thread.
+void catch_stack_signal();
+/// Makes the main thread of `process` write its stack, and waits until it has had time to do so. `process` must have
+/// called catch_stack_signal. If `process` is 0, does nothing.
+void request_stack(int process);
 
 /// The number of child processes of `process` that have not ended.
 int running_children(int process);
 
-/// Text that identifies a running process, also if its number is used again later: number, start time, PID namespace
-/// and boot of the host. Empty if there is no such process.
+/// Text that identifies a running process even if its process ID is used again later. It contains the process ID, the
+/// start time, the PID namespace and the boot of the host. Empty if there is no such process.
 std::string process_identity(int process);
 /// Whether the process with this identity has ended. False if unknown: the text is empty, or the process belongs to
 /// another host or container.
 bool identified_process_has_ended(const std::string& identity);
 
-/// Ends this process with `code` after `seconds`, if it still runs then. For calls of an error path that may not
-/// return.
+/// Ends this process with `code` after `seconds`, if it still runs then. Use it if later calls in an error path may
+/// never return.
 void exit_after(double seconds, int code);
 
-/// Makes a write above the file size limit (ulimit -f) an error in place of a signal. Every program calls it.
+/// Makes a write above the file size limit (ulimit -f) fail with an error instead of a signal. Every program calls it.
 void ignore_file_size_signal();
 
 /// The result of gethostname, or "localhost" if it fails.
 std::string host_name();
 
-/// Whether the terminal can only append text: TERM is "dumb", empty or not set. Then progress lines are not redrawn.
+/// Whether the terminal can only append text: TERM is "dumb", empty or not set. In this case, progress lines are not
+/// redrawn.
 inline bool is_dumb_terminal() {
   const char* const type = std::getenv("TERM");
   return type == nullptr || *type == '\0' || type == std::string_view("dumb");
 }
+
+/// A launcher sets this environment variable to its own process_identity, for the processes that it starts and their
+/// children.
+inline constexpr const char* launcher_variable_name = "CARILLON_LAUNCHER";
 
 }  // namespace carillon

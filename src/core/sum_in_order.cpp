@@ -11,7 +11,8 @@ typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), vectors = 4;
 constexpr std::size_t max_depth = 32;  // depth of a tree over at most 2^31 parts
 
-/// Sums elements [begin, end) of the parts to out[0], out[1], ... The sum of a vector stays in a register.
+/// Sums elements [begin, end) of the parts and writes the sums to out[0], out[1], ... Each vector of sums stays in a
+/// register.
 CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t begin, std::size_t end, float factor,
                              float* out) {
   std::size_t at = begin;
@@ -30,8 +31,8 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
   }
 }
 
-/// sum_range as a tree, with a stack of block sums, the largest at the bottom. Part i merges one block for each
-/// trailing one bit of i.
+/// Like sum_range, but sums in the order of a tree. Keeps a stack of block sums, with the largest block at the bottom.
+/// Part i merges one block for each trailing one bit of i.
 CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::size_t begin, std::size_t end,
                                      float factor, float* out) {
   std::size_t at = begin;
@@ -52,7 +53,7 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
     for (std::size_t v = 0; v < vectors; ++v) reinterpret_cast<Lanes*>(out)[v] = stack[0][v] * factor;
   }
   for (; at < end; ++at, ++out) {
-    float stack[max_depth] = {};  // GCC 14 does not see that the first is written
+    float stack[max_depth] = {};  // initialised only because GCC 14 would warn
     std::size_t height = 0;
     for (std::size_t part = 0; part < parts.size(); ++part, ++height) {
       stack[height] = parts[part][at];

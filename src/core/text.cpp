@@ -16,9 +16,9 @@ struct Range {
   char32_t first, last;
 };
 
-// Characters without a width that change the order or the place of others, or make two texts look equal. Source:
-// Default_Ignorable_Code_Point of Unicode 15.0 (DerivedCoreProperties.txt), the line and paragraph separators, and the
-// interlinear annotations. U+FFFE and U+FFFF are no characters, and XML forbids them.
+// Characters without a width that change the order or the position of other characters, or make two different texts
+// look equal. Source: Default_Ignorable_Code_Point of Unicode 15.0 (DerivedCoreProperties.txt), the line and paragraph
+// separators, and the interlinear annotations. U+FFFE and U+FFFF are not characters, and XML forbids them.
 constexpr std::array<Range, 18> hidden{{{0x00AD, 0x00AD},
                                         {0x034F, 0x034F},
                                         {0x061C, 0x061C},
@@ -159,7 +159,7 @@ std::optional<double> number_of(std::string_view text) {
   double number = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  // std::from_chars does not tell too large numbers from too small ones.
+  // std::from_chars does not distinguish too large numbers from too small ones.
   if (error == std::errc::result_out_of_range) number = std::strtod(std::string(text).c_str(), nullptr);
   return number;
 }

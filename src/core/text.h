@@ -36,7 +36,7 @@ bool is_line(std::string_view text);
 /// Whether `printable` escapes nothing in the text.
 bool is_printable(std::string_view text);
 
-/// The text as valid UTF-8: \xNN for each other byte. All other characters stay.
+/// The text as valid UTF-8. Replaces each byte that is not valid UTF-8 by \xNN.
 std::string valid_utf8(std::string_view text);
 
 /// As `printable`, without a length limit, and with a backslash before each of the ASCII characters in `escaped`.
@@ -46,7 +46,7 @@ std::string printable_with(std::string_view escaped, std::string_view text);
 /// because such characters occur only in strings.
 std::string printable_json(std::string_view json);
 
-/// A number with its noun: "1 file", "3 files". `noun`: in the singular; its plural ends in s.
+/// A number with its noun: "1 file", "3 files". `noun`: the singular; the plural must end in s.
 std::string count_text(std::integral auto count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -54,8 +54,8 @@ std::string count_text(std::integral auto count, std::string_view noun) {
 /// A size in a suitable unit: "1.59 MB", "38.0 GB".
 std::string size_text(double bytes);
 
-/// The number that is the whole text. A number that a double cannot represent becomes infinite or 0. "inf" and "nan"
-/// are numbers.
+/// Converts the whole text to a number; nullopt if the text is not a number. A number that a double cannot represent
+/// becomes infinite or 0. "inf" and "nan" are numbers.
 std::optional<double> number_of(std::string_view text);
 
 /// `text` in single quotes, for a shell (POSIX).

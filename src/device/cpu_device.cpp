@@ -35,7 +35,8 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
 #pragma omp parallel for schedule(static, 1) num_threads(count)
   for (int worker = 0; worker < count; ++worker) {
     omp_set_num_threads(1);
-    // In its own parallel region the worker is thread 0 of 1, as ops that divide their work expect.
+    // Ops divide their work among the threads of the current parallel region. In this region the worker is the only
+    // thread.
 #pragma omp parallel num_threads(1)
     try {
       body(worker);
@@ -49,13 +50,13 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
 
 void CpuDevice::reserve_workspace(std::size_t bytes) {
   if (bytes <= workspace_.bytes()) return;
-  workspace_ = {};  // free the old one first: its contents are not kept
+  workspace_ = {};  // frees the old memory first, because its contents are not needed
   workspace_ = allocate(bytes);
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
   // Activations are read from end to end, megabytes at a time. Huge pages avoid most address translations
-  // (docs/lab-notes/2026-11-20-huge-pages.md has the gain).
+  // (docs/lab-notes/2026-11-20-huge-pages.md shows the gain).
   constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : tensor_alignment_bytes;
   const std::size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);

@@ -20,10 +20,11 @@ class CpuDevice final : public Device {
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   void copy(const void* from, void* to, std::size_t bytes) override { upload(from, to, bytes); }
-  /// One device per thread, each with one thread and its own workspace. Each of these devices has one worker of its
-  /// own, so it can run a whole network.
+  /// One device per thread, each with one thread and its own workspace. Each of these devices also has one worker, so
+  /// it can run a whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
-  /// A left tile of bf16 products (kernels/shared/bf16_tiles.h) has one row for each of 16 samples.
+  /// For bf16 products, the left matrix is divided into tiles of 16 rows, one row per sample
+  /// (kernels/shared/bf16_tiles.h).
   std::int64_t min_samples(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::bf16 ? 16 : 1; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
 
@@ -41,7 +42,7 @@ class CpuDevice final : public Device {
   void* workspace() const { return workspace_.data(); }
 
  private:
-  /// A worker of `whole` with `levels` levels of workers below it.
+  /// A worker of `whole`. The worker has `levels` levels of workers below it.
   CpuDevice(const CpuDevice& whole, int levels);
 
   class ImmediateStream final : public Stream {

@@ -1,10 +1,15 @@
-// Entry points of the CUDA backend. no_cuda.cpp replaces them in builds without CUDA.
+// The CUDA backend without CUDA's headers: its entry points, and the helpers that tests run without a GPU.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "carillon/device/device.h"
@@ -15,12 +20,17 @@ namespace carillon {
 struct CudaGpus {
   std::vector<int> ordinals;  ///< CUDA's numbers, ascending, not always consecutive: GPUs that are too old are omitted
   std::string why_none;       ///< reason if `ordinals` is empty
-  bool hidden = false;        ///< GPUs may exist but cannot be used: worth a warning
+  bool hidden = false;        ///< GPUs may exist but cannot be used, which is worth a warning
 };
+/// None in builds without CUDA.
+CudaGpus find_gpus();
+
+// Only in builds with CUDA:
+
 CudaGpus find_cuda_gpus();
 
-/// Versions of CUDA, cuDNN and cuBLAS at build time.
-std::vector<LibraryVersion> cuda_libraries();
+/// Names and versions of CUDA, cuDNN and cuBLAS at build time: "CUDA 12.4".
+std::vector<std::string> cuda_libraries();
 
 /// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, indices start again at 0.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
@@ -42,5 +52,63 @@ bool is_switched_off(std::string_view name);
 /// This implementation is off because cuBLASLt does not document the summation order of its epilogue, and no test on a
 /// GPU has shown yet that two runs give equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
+
+/// Owner of objects that several ops use, such as plans that a library takes long to make. Each object has a type and a
+/// key. Used by the main thread only.
+class SharedObjects {
+ public:
+  /// The object with this type and key. The first request calls `make`; later requests return the same object. If
+  /// `make` returns null, later requests return null, too.
+  template <typename T>
+  const T* get(const std::string& key, const std::function<std::unique_ptr<T>()>& make) {
+    const std::pair name{std::type_index(typeid(T)), key};
+    const auto found = objects_.find(name);
+    if (found != objects_.end()) return static_cast<const T*>(found->second.get());
+    std::shared_ptr<T> made = make();
+    objects_.emplace(name, made);
+    return made.get();
+  }
+
+  std::size_t count() const { return objects_.size(); }
+
+ private:
+  std::map<std::pair<std::type_index, std::string>, std::shared_ptr<void>> objects_;
+};
+
+/// Orders a second (side) stream and the compute stream by events.
+///
+///   compute  --gradients of bucket 0--ready---gradients of bucket 1--ready----------wait--update
+///   side                                 wait--reduce bucket 0--------  wait--reduce bucket 1--done
+///
+/// An event is recorded again for each bucket. A wait refers to the record that was the latest when the wait was
+/// enqueued. In a stream capture, these waits are the fork and the join that make the side stream part of the graph.
+///
+/// `Stream`: a handle of an in-order queue. `Event` must have record(stream) and make_wait(stream), like CudaEvent.
+template <typename Event, typename Stream>
+class SideWork {
+ public:
+  /// `side` outlives this.
+  explicit SideWork(const Stream& side) : side_(side) {}
+
+  const Stream& side() const { return side_; }
+  /// Work enqueued on `side` from now on waits for all work on `compute` so far.
+  void fork(const Stream& compute) {
+    ready_.record(compute);
+    ready_.make_wait(side_);
+    forked_ = true;
+  }
+  /// Work enqueued on `compute` from now on waits for all work on `side` so far.
+  void join(const Stream& compute) {
+    if (!forked_) return;  // a side stream that never waited is not part of the capture
+    done_.record(side_);
+    done_.make_wait(compute);
+    forked_ = false;
+  }
+
+ private:
+  const Stream& side_;
+  Event ready_, done_;
+  bool forked_ = false;
+};
 
 }  // namespace carillon

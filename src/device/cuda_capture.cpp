@@ -1,4 +1,4 @@
-#include "src/device/cuda_capture.h"
+#include "src/device/cuda_device.h"
 
 #include <cuda.h>
 #include <cxxabi.h>
@@ -14,7 +14,7 @@ namespace {
 /// True if a call succeeded. A failure does not end the run, because the names are informative only.
 bool took(cudaError_t status) {
   if (status == cudaSuccess) return true;
-  static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+  static_cast<void>(cudaGetLastError());  // clears the error, so that the next call does not report it
   return false;
 }
 
@@ -22,7 +22,7 @@ bool took(cudaError_t status) {
 /// GPU.
 template <typename Function>
 Function* driver_function(const char* name) {
-  constexpr unsigned since = 12030;  // version of cuFuncGetName
+  constexpr unsigned since = 12030;  // the CUDA version that introduced cuFuncGetName
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   const bool is_known = took(cudaGetDriverEntryPointByVersion(name, &found, since, cudaEnableDefault, &result));
@@ -92,7 +92,7 @@ CapturedGraph captured(const CudaStream& stream, const std::function<void()>& en
   cudaGraph_t raw = nullptr;
   try {
     enqueue();
-  } catch (...) {  // end the capture: all later calls would fail
+  } catch (...) {  // end the capture; otherwise all later calls would fail
     static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
     const CapturedGraph unfinished(raw);
     static_cast<void>(cudaGetLastError());

@@ -37,7 +37,7 @@ std::size_t workspace_bytes() {
 /// True if a query reports completion. Errors: failed (an error of the work itself).
 bool is_over(cudaError_t status) {
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // not an error: the check of the next launch must not find it
+    static_cast<void>(cudaGetLastError());  // clears the status, so that the next check does not report it
     return false;
   }
   check_cuda(status);
@@ -52,10 +52,10 @@ cudaDeviceProp properties_of(int ordinal) {
 
 }  // namespace
 
-std::vector<LibraryVersion> cuda_libraries() {
-  return {{"CUDA", fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10)},
-          {"cuDNN", dotted(CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL)},
-          {"cuBLAS", dotted(CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH)}};
+std::vector<std::string> cuda_libraries() {
+  return {fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10),
+          fmt::format("cuDNN {}.{}.{}", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL),
+          fmt::format("cuBLAS {}.{}.{}", CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH)};
 }
 
 void check_cuda(cudaError_t status, const std::source_location& where) {
@@ -79,7 +79,7 @@ CudaStream::CudaStream(const std::function<void()>* check) : check_(check) {
 void CudaStream::synchronize() {
   if (check_ == nullptr || !*check_) return check_cuda(cudaStreamSynchronize(get()));
   poll_until([&] { return is_over(cudaStreamQuery(get())); }, *check_);
-  (*check_)();  // work that a lost peer has cut short is over, too
+  (*check_)();  // throws if a peer is lost: the stream also becomes idle if its work was cut short
 }
 
 CudaEvent::CudaEvent() {
@@ -117,7 +117,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, size);
   if (status == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+    static_cast<void>(cudaGetLastError());  // clears the error, so that the next call does not report it
     fail(ExitCode::failed, "out of GPU memory on {}: {} bytes requested, {} free", name(), size, free_bytes());
   }
   check_cuda(status);
@@ -127,7 +127,8 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
-// A copy of pageable memory waits inside CUDA, without polling. Therefore first wait for the earlier work with polling.
+// A copy of pageable memory waits inside CUDA, without polling. Therefore this function first waits for the earlier
+// work, with polling.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
   make_current(ordinal_);  // any thread may call this
   compute_.synchronize();
@@ -188,8 +189,7 @@ void check_cudnn_version(std::size_t loaded) {
   constexpr std::size_t built = CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL, patches = 100;
   if (loaded / patches >= built / patches) return;
   const auto text = [](std::size_t version) {
-    return dotted(static_cast<int>(version / 10000), static_cast<int>(version / 100 % 100),
-                  static_cast<int>(version % 100));
+    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
   };
   fail(ExitCode::no_device,
        "cuDNN {} is loaded, but this program was built with {}: install that version or a later one", text(loaded),
@@ -222,7 +222,7 @@ CudaGpus find_cuda_gpus() {
     return {.why_none = fmt::format("no GPU can be used: {}", cudaGetErrorString(status)), .hidden = true};
   }
   std::vector<int> usable;
-  std::string too_old;  // of the first GPU that is
+  std::string too_old;  // message about the first GPU that is too old
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const cudaDeviceProp properties = properties_of(ordinal);
     if (properties.major >= 8) {

@@ -1,4 +1,4 @@
-// CudaDevice: one NVIDIA GPU with its streams and library handles. CUDA builds only.
+// CudaDevice: one NVIDIA GPU with its streams and library handles, and graphs of captured work. CUDA builds only.
 //
 // `stream()` computes; `side_stream()` moves data and gradients concurrently. Events order the two streams.
 // Every call of CUDA, cuBLAS and cuDNN is checked. Errors: failed, with the library's text and the call.
@@ -12,10 +12,13 @@
 #include <functional>
 #include <source_location>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "carillon/core/handle.h"
 #include "carillon/device/device.h"
-#include "src/device/shared_objects.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 
@@ -24,7 +27,7 @@ void check_cuda(cudaError_t status, const std::source_location& where = std::sou
 void check_cublas(cublasStatus_t status, const std::source_location& where = std::source_location::current());
 void check_cudnn(cudnnStatus_t status, const std::source_location& where = std::source_location::current());
 
-/// Errors: no_device if the loaded cuDNN is older than the one of the build (patch level ignored).
+/// Errors: no_device if the loaded cuDNN is older than the cuDNN of the build (patch level ignored).
 void check_cudnn_version(std::size_t loaded);
 
 class CudaStream final : public Stream {
@@ -88,7 +91,7 @@ class CudaDevice final : public Device {
   Buffer allocate_pinned(std::size_t bytes);
   /// Bytes of free device memory.
   std::size_t free_bytes() const;
-  /// "GPU-" and the UUID, as in nvidia-smi. All MIG slices of a GPU have its PCI address instead: "GPU 0000:1b:00.0".
+  /// "GPU-" and the UUID, as in nvidia-smi. For a MIG slice, the PCI address of its GPU: "GPU 0000:1b:00.0".
   std::string unique_id() const;
 
  private:
@@ -98,7 +101,7 @@ class CudaDevice final : public Device {
   Handle<cublasLtHandle_t, cublasLtDestroy> cublas_;
   Handle<cudnnHandle_t, cudnnDestroy> cudnn_;
   Buffer workspace_;
-  SharedObjects shared_;  ///< after the handles: destroyed before them
+  SharedObjects shared_;  ///< declared after the handles, so it is destroyed before them
 };
 
 /// Waits for a GPU by polling: returns when `done()` is true. `check` is called every 1024 polls and may throw.
@@ -113,5 +116,34 @@ bool launches_early();
 CudaDevice& as_cuda(Device& device);
 /// Casts `stream` to CudaStream. Errors: failed if it is another kind.
 const CudaStream& as_cuda(Stream& stream);
+
+using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// Captures the work that `enqueue` puts on `stream`, and on streams that it forks and joins. `what`: the work's name
+/// in an error ("a step"). `nodes`: receives the names of the graph's nodes; may be null. Errors: the errors of
+/// `enqueue`, with advice added.
+ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& enqueue, const char* what,
+                        std::vector<std::string>* nodes = nullptr);
+
+/// The node names in the order in which CUDA lists them. This is the order of capture, although CUDA does not guarantee
+/// it. "UpdateKernel<Sgd>" for a BlockKernel, the function name for other kernels, "copy", "memset", and "node" for
+/// other kinds. "kernel" if CUDA does not report a name; empty if it does not list nodes.
+std::vector<std::string> node_names(cudaGraph_t graph);
+
+/// The node name for a mangled function name, "_ZN8carillon12block_kernelI...".
+std::string kernel_title(std::string_view mangled);
+
+/// The GPU for which cuDNN makes a plan: the GPU of `handle`, or a GPU that need not be present, described in JSON (the
+/// device property descriptor of cuDNN 9.8). A plan for a GPU that is not present cannot run.
+struct CudnnTarget {
+  cudnnHandle_t handle = nullptr;
+  std::string_view device_json = {};
+};
+
+/// The model of a GPU.
+struct GpuModel {
+  int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+};
 
 }  // namespace carillon

@@ -7,15 +7,19 @@
 //
 //   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
-// Tiles depend only on the shapes and on Device::min_samples, so the results are the same, bit for bit, for any number
-// of threads.
+// plan_tiling divides a graph into sections, and TiledOps runs a section. Tiles depend only on the shapes and on
+// Device::min_samples, so the results are the same, bit for bit, for any number of threads.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "carillon/graph/graph.h"
+#include "carillon/graph/op.h"
 
 namespace carillon {
 
@@ -38,5 +42,47 @@ struct TiledSection {
 /// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: no tiling.
 /// `min_samples`: the size of each tile, except the last one, is a multiple of this number (Device::min_samples).
 std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t min_samples = 1);
+
+/// Bytes of the largest tile of a tensor of `bytes`, rounded up to the alignment of the next worker's tile.
+std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section);
+
+/// The tile that one instance of an op processes. If the section is not tiled, the tile is the whole batch.
+struct BatchTile {
+  int index = 0, worker = 0;
+  Device* device = nullptr;
+  const float* gradients = nullptr;  ///< the section's part of the flat gradient array
+  float* own_gradients = nullptr;    ///< the tile's array of the same layout; null: the op writes `gradients`
+};
+
+/// The part of a tensor of the whole batch that belongs to `tile`. `per_worker`: the tensor has memory for one tile per
+/// worker (Lifetime::per_worker).
+Tensor tile_of(const Tensor& whole, bool per_worker, const TiledSection& section, const BatchTile& tile);
+
+class TiledOps {
+ public:
+  using MakeOp = std::function<std::unique_ptr<Op>(int op, const BatchTile& tile)>;
+  /// `gradients`: the section's part of the flat gradient array; empty: no parameters, or no training. Several threads
+  /// call `make_op` at once. `device` outlives this object.
+  TiledOps(const TiledSection& section, Device& device, std::span<float> gradients, const MakeOp& make_op);
+
+  void forward(Stream& stream);
+  /// `runs`: for each op of the section, whether its backward runs.
+  void backward(Stream& stream, const std::vector<bool>& runs);
+
+ private:
+  /// Calls body(ops of the tile) for all tiles; each worker processes its tiles in order.
+  template <typename Body>
+  void for_tiles(const Body& body);
+  float* gradients_of(int tile) const {
+    return static_cast<float*>(tile_gradients_.data()) + static_cast<std::size_t>(tile) * gradient_stride();
+  }
+  std::size_t gradient_stride() const { return aligned_float_count(gradients_.size()); }
+
+  TiledSection section_;
+  Device& device_;
+  std::span<float> gradients_;
+  Buffer tile_gradients_;                              // [tiles, gradient_stride()]
+  std::vector<std::vector<std::unique_ptr<Op>>> ops_;  // ops by tile
+};
 
 }  // namespace carillon

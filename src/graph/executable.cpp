@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/graph/tiled_ops.h"
+#include "src/graph/batch_tiling.h"
 
 namespace carillon {
 namespace {
@@ -96,7 +96,7 @@ void Executable::order_parameters(const Graph& graph, const std::vector<TiledSec
   }
   std::size_t section = last;
   for (const int parameter : layout.order()) {
-    section = std::min(section, section_of[parameter]);  // the order of the layout
+    section = std::min(section, section_of[parameter]);  // keeps the order of the layout
     backward_[section].parameters.push_back(parameter);
   }
 }

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "carillon/graph/buffers.h"
 #include "carillon/graph/graph.h"
 #include "carillon/graph/op.h"
+#include "carillon/graph/parameters.h"
 #include "src/graph/memory_plan.h"
 
 namespace carillon {
@@ -23,7 +23,7 @@ struct ExecutableContext {
   const ParameterStore& parameters;
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< InputStage::inputs
-  TowerLink* towers = nullptr;  ///< to the other ranks; null: one rank alone
+  TowerLink* towers = nullptr;  ///< link to the other ranks; null: the rank computes alone
   Value loss = {};              ///< training adds it to the step sums; no value: no step sums
   /// Outside training: the ops read the compute copies of `parameters`. These must be current and have the formats that
   /// the ops of the graph read.
@@ -57,7 +57,7 @@ class Executable {
   /// gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
-  /// The tensor of a value. It has no data if only one tiled section reads the value and the value is no result.
+  /// The tensor of a value. It has no data if only one tiled section reads the value and the value is not a result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
   /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
   /// gradient, or if only one tiled section uses it.
@@ -76,8 +76,8 @@ class Executable {
     bool per_worker = false;  ///< its memory holds one tile per worker
   };
   struct Backward {
-    std::vector<bool> runs;       ///< by op of the section
-    std::vector<int> parameters;  ///< in the order of `parameter_done`
+    std::vector<bool> runs;       ///< for each op of the section, whether its backward runs
+    std::vector<int> parameters;  ///< parameters in the order of `parameter_done`
   };
 
   void check_observable(const OpDone& op_done) const;
@@ -93,9 +93,9 @@ class Executable {
   Tiling tiling_;
   bool writes_step_sums_ = false;
   Buffer memory_;
-  std::vector<Place> values_, gradients_;  ///< by value index
+  std::vector<Place> values_, gradients_;  ///< places by value index
   std::vector<std::unique_ptr<TiledOps>> sections_;
-  std::vector<Backward> backward_;  ///< by section
+  std::vector<Backward> backward_;  ///< backward of each section
 };
 
 }  // namespace carillon

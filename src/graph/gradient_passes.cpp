@@ -1,4 +1,4 @@
-#include "src/graph/gradient_passes.h"
+#include "src/graph/passes.h"
 
 #include <algorithm>
 
@@ -7,7 +7,8 @@
 namespace carillon {
 namespace {
 
-/// A `fork` of the value `output`. The value's readers, in `nodes`, read its outputs instead.
+/// Returns a node of the op `fork` that reads the value `output`. Changes the readers of this value in `nodes`: each
+/// reads an output of the fork instead.
 Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Graph::NewOp& fork, int output) {
   const Graph::ValueInfo value = graph.values()[output];
   Graph::Node node{.name = value.name + "/fork",
@@ -108,7 +109,8 @@ void share_gradients(Graph& graph) {
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
   std::vector<int> first_op(graph.parameters().size(), -1);
-  std::vector<std::vector<int>> gradients(graph.parameters().size());  // values of the later ops, by parameter
+  // By parameter: the gradient values of all ops except the first.
+  std::vector<std::vector<int>> gradients(graph.parameters().size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {
       const int parameter = nodes[i].parameters[k];

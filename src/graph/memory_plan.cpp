@@ -8,10 +8,6 @@ namespace {
 
 bool overlap_in_time(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
-}
-
 bool is_used(const Lifetime& life) { return life.first <= life.last; }
 
 bool has_backward(const Graph& graph, int op) {
@@ -24,7 +20,7 @@ int representative(const std::vector<Lifetime>& lifetimes, int item) {
   return item;
 }
 
-/// Gives two used tensors one place, under the earlier index, with a lifetime that covers both.
+/// Gives two used tensors the same memory. The entry with the lower index then has a lifetime that covers both.
 void join(std::vector<Lifetime>& lifetimes, int a, int b) {
   if (!is_used(lifetimes[a]) || !is_used(lifetimes[b])) return;
   const int one = representative(lifetimes, a), other = representative(lifetimes, b);
@@ -64,10 +60,6 @@ void keep_one_tile(Lifetime& life, const TiledSection& section) {
 
 }  // namespace
 
-std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section) {
-  return aligned(bytes / static_cast<std::size_t>(section.batch) * static_cast<std::size_t>(section.max_samples()));
-}
-
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> by_size(lifetimes.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
@@ -75,18 +67,18 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
                    [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size(), 0), 0};
-  std::vector<std::size_t> placed;  // by ascending offset
+  std::vector<std::size_t> placed;  // lifetimes by ascending offset
   for (const std::size_t item : by_size) {
     const Lifetime& life = lifetimes[item];
     if (life.last < life.first || life.bytes == 0 || life.same_as >= 0) continue;
     std::size_t offset = 0;  // offset of the lowest sufficient gap between tensors that overlap in time
     for (const std::size_t other : placed) {
       if (!overlap_in_time(life, lifetimes[other])) continue;
-      if (offset + aligned(life.bytes) <= plan.offsets[other]) break;
-      offset = std::max(offset, plan.offsets[other] + aligned(lifetimes[other].bytes));
+      if (offset + aligned_bytes(life.bytes) <= plan.offsets[other]) break;
+      offset = std::max(offset, plan.offsets[other] + aligned_bytes(lifetimes[other].bytes));
     }
     plan.offsets[item] = offset;
-    plan.peak_bytes = std::max(plan.peak_bytes, offset + aligned(life.bytes));
+    plan.peak_bytes = std::max(plan.peak_bytes, offset + aligned_bytes(life.bytes));
     placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
                                    [&](std::size_t at, std::size_t other) { return at < plan.offsets[other]; }),
                   item);
@@ -114,7 +106,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
       gradients.push_back({bytes});
       continue;
     }
-    if (value.gradient_of >= 0) {  // its reader writes the gradient, even if the parameter does not train
+    if (value.gradient_of >= 0) {  // backward of the reader writes the gradient, even if the parameter does not train
       const int reader = value.readers.front();
       values.push_back({bytes});
       gradients.push_back({bytes});

@@ -29,9 +29,6 @@ struct MemoryPlan {
   std::size_t peak_bytes = 0;
 };
 
-/// Bytes of the largest tile of a tensor of `bytes`, rounded up to the alignment of the next worker's tile.
-std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section);
-
 /// Places every lifetime. Two lifetimes that overlap in time share no byte, except lifetimes with `same_as`.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 

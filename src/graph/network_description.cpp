@@ -12,10 +12,10 @@
 namespace carillon {
 namespace {
 
-using Json = nlohmann::json;                 // sorts members, so that it finds them in logarithmic time
-using OrderedJson = nlohmann::ordered_json;  // for texts
+using Json = nlohmann::json;                 // sorts members, so it finds a member in logarithmic time
+using OrderedJson = nlohmann::ordered_json;  // keeps the order of members, for texts
 
-// Bounds of what is written and read.
+// Limits of descriptions, for writing and for reading.
 constexpr std::size_t max_ops = 10'000, max_attributes = 100, max_name_bytes = 500;
 constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
 
@@ -55,7 +55,7 @@ void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
 
-/// Refuses more elements than any memory holds, so that sizes in bytes do not overflow. Errors: data.
+/// Refuses more elements than any memory can hold, so that sizes in bytes do not overflow. Errors: data.
 void check_size(const Shape& shape, const std::string& name) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
   std::int64_t count = 1;
@@ -103,7 +103,7 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
   for (const Value output : outputs) {
     std::vector<std::int64_t> sample = graph.shape(output).extents();
     if (sample.empty()) fail(ExitCode::data, "the op '{}' of type {} computes a scalar", op.name, op.type->name);
-    sample.erase(sample.begin());  // users choose the batch size
+    sample.erase(sample.begin());  // removes the batch size, which users choose
     check_size(Shape(std::move(sample)), op.name);
   }
   for (std::size_t i = first; i < graph.parameters().size(); ++i) {
@@ -112,8 +112,8 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
   return outputs;
 }
 
-/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the shortest text
-/// of the largest float is larger than the float, which float_in refuses.
+/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the largest float.
+/// Its shortest text is a larger number, and float_in would refuse this number.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));
@@ -258,7 +258,7 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
               rebuilt.parameters()[i].shape == graph.parameters()[i].shape,
           "the network has other variables when it is built from its description");
   }
-  description_text(network);  // names and values have a text
+  description_text(network);  // throws if a name or a value cannot be written as text
   return network;
 }
 

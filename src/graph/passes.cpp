@@ -24,7 +24,7 @@ OpTraits::Definition with_activation(const Graph::Node& node, ActivationKind act
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
 
-/// Whether a pass may replace the outputs of the op: it has one.
+/// Passes may replace the outputs of an op only if it has one output.
 bool has_one_output(const Graph::Node& node) { return node.outputs.size() == 1; }
 
 bool have_parameters(std::span<const Graph::Node> nodes) {
@@ -32,7 +32,8 @@ bool have_parameters(std::span<const Graph::Node> nodes) {
 }
 
 /// Moves the op that produces an operand of the addition `nodes[sum]` to the place of the addition, if this op can add
-/// the other operand to its output. `nodes` are the nodes of the graph, some already changed or without a definition.
+/// the other operand to its output. `nodes`: the nodes of the graph, some of them changed by earlier fusions. A node
+/// that was fused into another node has no definition.
 void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t sum,
                    std::span<const Value> results) {
   for (const std::size_t operand : {0u, 1u}) {
@@ -54,8 +55,8 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
   }
 }
 
-/// Fuses the activation `nodes[fused]` into a neighbouring op. Returns false if no neighbour can apply it. `nodes` are
-/// the nodes of the graph, some already changed or without a definition.
+/// Fuses the activation `nodes[fused]` into a neighbouring op. Returns false if no neighbour can apply it. `nodes`: as
+/// in fuse_addition.
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
   const ActivationKind activation = nodes[fused].traits.activation;
   const int before = nodes[fused].inputs.front(), after = nodes[fused].outputs.front();
@@ -77,8 +78,8 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
   return true;
 }
 
-/// Returns `value` and the values from which it is computed, back to the first op. Returns an empty vector if an op
-/// between cannot pad channels.
+/// Returns `value` and the values from which it is computed, back to the first op. Returns an empty vector if one of
+/// their ops cannot pad channels.
 std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
   while (true) {

@@ -1,6 +1,24 @@
-// Passes over a graph: they prepare the graph that a network's function built for the device. They read the traits of
-// the ops (carillon/graph/op_traits.h). Values keep their indices. `results` are values that are read from outside; a
-// pass keeps them.
+// Passes over a graph: they prepare a graph for the device. They read the traits of the ops (carillon/graph/op.h).
+// Values keep their indices. `results`: values that are read from outside; passes keep these values.
+//
+// passes.cpp fuses ops, replaces ops by forms for the device or the run, and inserts ops.
+//
+// gradient_passes.cpp handles the gradients of values with several readers. The gradient of such a value is the sum of
+// its readers' gradients. But backward runs op by op, and each op overwrites the gradients of its inputs.
+// give_values_one_reader calls these passes in this order. Each pass handles the cases that the earlier passes left:
+//
+//   accumulate_input_gradients   The first reader adds its gradient to the gradient of the others: layer_norm and
+//                                depthwise_conv2d on a GPU, conv2d in bf16 on a CPU.
+//   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers (the batch_norm
+//                                at the end of a residual block on a GPU).
+//   insert_forks                 A fork adds the gradients. This is always possible, and costs a pass over memory.
+//   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU, one
+//                                memory holds this gradient, so that the addition copies nothing.
+//   sum_parameter_gradients      Several ops share a parameter. Each op has its own gradient of the parameter, and an
+//                                op adds the gradients.
+//
+// If the switch shared_gradients (src/device/cuda_backend.h) is off, only insert_forks and sum_parameter_gradients
+// run on a GPU.
 #pragma once
 
 #include <functional>
@@ -43,5 +61,39 @@ int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& 
 /// Inserts an op between `x` and the readers of `x`. `y` is the output of this op, and the op reads only `x`. All other
 /// readers of `x` then read `y`. Moves the op directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
+
+/// The ops that the passes insert. Their names and inputs are ignored.
+struct GradientOps {
+  Graph::NewOp fork, gradient_fork, parameter_sum;  ///< each op is explained at its pass below
+};
+
+/// For training: gives each value that wants a gradient one reader, and each op its own gradients of parameters. Call
+/// it after all passes that fuse ops: they assume one output.
+void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& ops);
+
+/// If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets another output:
+/// the value, in the same memory. All later readers read that output. Backward runs the first reader last: the
+/// gradients of the later readers are then complete, and the first reader adds its own.
+void accumulate_input_gradients(Graph& graph, DeviceKind device);
+
+/// If a value wants a gradient and has two readers, and its producer has OpTraits::summing_gradients, the producer gets
+/// another output. It is a value without memory accesses; its gradient is the gradient of the second reader. A
+/// `gradient_fork`, which computes nothing, gives each reader its own value.
+void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork);
+
+/// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
+/// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
+/// ignored.
+void insert_forks(Graph& graph, const Graph::NewOp& fork);
+
+/// If several ops share a parameter, the first op writes the parameter's gradient, and the others get values for their
+/// gradients (Node::gradient_values). A `parameter_sum` before the first op produces these values. In backward it runs
+/// after all ops of the parameter, and adds the gradients of the values to the parameter's gradient.
+void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum);
+
+/// Lets additions share their gradient with both inputs (OpTraits::sharing_gradients). Backward runs the producer of
+/// the later input first. Sharing is safe if that producer leaves the gradient unchanged
+/// (OpTraits::keeps_output_gradient), because the other producer may then overwrite it.
+void share_gradients(Graph& graph);
 
 }  // namespace carillon

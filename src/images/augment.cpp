@@ -1,4 +1,4 @@
-#include "carillon/images/augment.h"
+#include "carillon/images/view.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,13 +26,11 @@ double strength(float end, std::int64_t magnitude) {
   return static_cast<double>(std::fma(-step, static_cast<float>(max_augment_magnitude - magnitude), end));
 }
 
-std::span<std::uint8_t> plane_of(const AugmentedImage& image, std::size_t channel) {
-  const std::size_t pixels = image.planes.size() / 3;
-  return image.planes.subspan(channel * pixels, pixels);
-}
+std::size_t pixel_count(const AugmentedImage& image) { return image.pixels.size() / 3; }
 
-void map(const Table& table, std::span<std::uint8_t> values) {
-  for (std::uint8_t& value : values) value = table[value];
+/// Maps the values of one channel.
+void map(const Table& table, std::size_t channel, const AugmentedImage& image) {
+  for (std::size_t i = channel; i < image.pixels.size(); i += 3) image.pixels[i] = table[image.pixels[i]];
 }
 
 std::uint8_t clipped(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
@@ -42,22 +40,19 @@ void transform(const Affine& from, const AugmentedImage& image) {
   const auto fixed = [](double value) { return static_cast<std::int64_t>(std::floor(value * 65536.0 + 0.5)); };
   const std::int64_t a = fixed(from.a), b = fixed(from.b), d = fixed(from.d), e = fixed(from.e);
   std::int64_t row_x = fixed(from.c + from.a * 0.5 + from.b * 0.5), row_y = fixed(from.f + from.d * 0.5 + from.e * 0.5);
-  const std::int64_t height = image.height, width = image.width, pixels = height * width;
-  image.scratch.assign(image.planes.size(), 0);
+  const std::int64_t height = image.height, width = image.width;
+  image.scratch.assign(image.pixels.size(), 0);
   for (std::int64_t y = 0; y < height; ++y, row_x += b, row_y += e) {
     for (std::int64_t x = 0, at_x = row_x, at_y = row_y; x < width; ++x, at_x += a, at_y += d) {
       const std::int64_t column = at_x >> 16, row = at_y >> 16;
       if (column < 0 || column >= width || row < 0 || row >= height) continue;
-      for (std::int64_t channel = 0; channel < 3; ++channel) {
-        image.scratch[static_cast<std::size_t>(channel * pixels + y * width + x)] =
-            image.planes[static_cast<std::size_t>(channel * pixels + row * width + column)];
-      }
+      std::copy_n(image.pixels.data() + 3 * (row * width + column), 3, image.scratch.data() + 3 * (y * width + x));
     }
   }
-  std::ranges::copy(image.scratch, image.planes.begin());
+  std::ranges::copy(image.scratch, image.pixels.begin());
 }
 
-/// Image.rotate about the centre, counter-clockwise.
+/// Pillow's Image.rotate: turns about the centre, counter-clockwise.
 Affine rotation(double degrees, const AugmentedImage& image) {
   const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
   const double angle = -(degrees < 0.0 ? degrees + 360.0 : degrees) * std::numbers::pi / 180.0;
@@ -66,7 +61,7 @@ Affine rotation(double degrees, const AugmentedImage& image) {
   return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
 }
 
-/// Pillow's Image.blend: the way from `first` to `second`, or beyond it, with single precision.
+/// Pillow's Image.blend in single precision: first + factor * (second - first). The result may be beyond `second`.
 class Blend {
  public:
   explicit Blend(double factor) {
@@ -85,18 +80,15 @@ class Blend {
   std::array<float, 511> way_{};
 };
 
-/// Pillow's luma: ITU-R 601-2 with 16 bits of fraction.
+/// Pillow's luma of pixel `i`: ITU-R 601-2 with 16 bits of fraction.
 std::uint8_t luma(const AugmentedImage& image, std::size_t i) {
-  const std::uint32_t sum =
-      plane_of(image, 0)[i] * 19595u + plane_of(image, 1)[i] * 38470u + plane_of(image, 2)[i] * 7471u + 0x8000u;
-  return static_cast<std::uint8_t>(sum >> 16);
+  const std::uint8_t* const pixel = image.pixels.data() + 3 * i;
+  return static_cast<std::uint8_t>((pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16);
 }
-
-std::size_t pixel_count(const AugmentedImage& image) { return image.planes.size() / 3; }
 
 void brightness(double factor, const AugmentedImage& image) {
   const Blend blend(factor);
-  for (std::uint8_t& value : image.planes) value = blend(0, value);
+  for (std::uint8_t& value : image.pixels) value = blend(0, value);
 }
 
 void color(double factor, const AugmentedImage& image) {
@@ -104,7 +96,7 @@ void color(double factor, const AugmentedImage& image) {
   for (std::size_t i = 0; i < pixel_count(image); ++i) {
     const std::uint8_t grey = luma(image, i);
     for (std::size_t channel = 0; channel < 3; ++channel) {
-      std::uint8_t& value = plane_of(image, channel)[i];
+      std::uint8_t& value = image.pixels[3 * i + channel];
       value = blend(grey, value);
     }
   }
@@ -116,26 +108,23 @@ void contrast(double factor, const AugmentedImage& image) {
   const double mean = static_cast<double>(sum) / static_cast<double>(pixel_count(image));
   const auto grey = static_cast<std::uint8_t>(mean + 0.5);
   const Blend blend(factor);
-  for (std::uint8_t& value : image.planes) value = blend(grey, value);
+  for (std::uint8_t& value : image.pixels) value = blend(grey, value);
 }
 
-/// Blends with Pillow's filter SMOOTH: 3 x 3 with weights 1, and 5 in the middle. Pixels at the border stay.
+/// Blends with the result of Pillow's filter SMOOTH: 3 x 3 with weights 1, and 5 in the middle. Pixels at the border do
+/// not change.
 void sharpness(double factor, const AugmentedImage& image) {
   const Blend blend(factor);
-  image.scratch.assign(image.planes.begin(), image.planes.end());
-  const std::int64_t height = image.height, width = image.width;
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    const std::uint8_t* const source = image.scratch.data() + channel * pixel_count(image);
-    std::uint8_t* const target = plane_of(image, channel).data();
-    for (std::int64_t y = 1; y + 1 < height; ++y) {
-      for (std::int64_t x = 1; x + 1 < width; ++x) {
-        int sum = 4 * source[y * width + x];
-        for (std::int64_t row = y - 1; row <= y + 1; ++row) {
-          for (std::int64_t column = x - 1; column <= x + 1; ++column) sum += source[row * width + column];
-        }
-        const auto smooth = static_cast<std::uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded; there are no ties
-        target[y * width + x] = blend(smooth, source[y * width + x]);
-      }
+  image.scratch.assign(image.pixels.begin(), image.pixels.end());
+  const std::int64_t row = 3 * image.width;
+  for (std::int64_t y = 1; y + 1 < image.height; ++y) {
+    for (std::int64_t at = y * row + 3; at < (y + 1) * row - 3; ++at) {
+      const std::uint8_t* const source = image.scratch.data() + at;
+      int sum = 4 * source[0];
+      for (const std::int64_t line : {-row, std::int64_t{0}, row})
+        sum += source[line - 3] + source[line] + source[line + 3];
+      const auto smooth = static_cast<std::uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded; there are no ties
+      image.pixels[static_cast<std::size_t>(at)] = blend(smooth, source[0]);
     }
   }
 }
@@ -143,37 +132,40 @@ void sharpness(double factor, const AugmentedImage& image) {
 void posterize(std::int64_t magnitude, const AugmentedImage& image) {
   const auto bits = 8 - std::lrint(static_cast<double>(magnitude) / 7.5);
   const auto mask = static_cast<std::uint8_t>(~((1 << (8 - bits)) - 1));
-  for (std::uint8_t& value : image.planes) value &= mask;
+  for (std::uint8_t& value : image.pixels) value &= mask;
 }
 
 void solarize(std::int64_t magnitude, const AugmentedImage& image) {
   const double threshold = 255.0 - 8.5 * static_cast<double>(magnitude);
-  for (std::uint8_t& value : image.planes) {
+  for (std::uint8_t& value : image.pixels) {
     if (static_cast<double>(value) >= threshold) value = static_cast<std::uint8_t>(255 - value);
   }
 }
 
-Histogram histogram(std::span<const std::uint8_t> plane) {
+Histogram histogram(std::size_t channel, const AugmentedImage& image) {
   Histogram counts{};
-  for (const std::uint8_t value : plane) ++counts[value];
+  for (std::size_t i = channel; i < image.pixels.size(); i += 3) ++counts[image.pixels[i]];
   return counts;
 }
 
-/// ImageOps.autocontrast without a cutoff.
-void auto_contrast(std::span<std::uint8_t> plane) {
-  const auto [lowest, highest] = std::ranges::minmax(plane);
+/// ImageOps.autocontrast of one channel, without a cutoff.
+void auto_contrast(std::size_t channel, const AugmentedImage& image) {
+  const Histogram counts = histogram(channel, image);
+  const auto is_used = [](std::int64_t count) { return count > 0; };
+  const auto lowest = std::find_if(counts.begin(), counts.end(), is_used) - counts.begin();
+  const auto highest = counts.rend() - std::find_if(counts.rbegin(), counts.rend(), is_used) - 1;
   if (lowest == highest) return;
-  const double scale = 255.0 / (highest - lowest), offset = -lowest * scale;
+  const double scale = 255.0 / static_cast<double>(highest - lowest), offset = -static_cast<double>(lowest) * scale;
   Table table{};
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = clipped(static_cast<double>(i) * scale + offset);
-  map(table, plane);
+  map(table, channel, image);
 }
 
-/// ImageOps.equalize.
-void equalize(std::span<std::uint8_t> plane) {
-  const Histogram counts = histogram(plane);
+/// ImageOps.equalize of one channel.
+void equalize(std::size_t channel, const AugmentedImage& image) {
+  const Histogram counts = histogram(channel, image);
   const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::int64_t count) { return count > 0; });
-  const std::int64_t step = (std::ssize(plane) - *last) / 255;
+  const std::int64_t step = (static_cast<std::int64_t>(pixel_count(image)) - *last) / 255;
   if (step == 0) return;
   Table table{};
   std::int64_t below = step / 2;
@@ -181,7 +173,7 @@ void equalize(std::span<std::uint8_t> plane) {
     table[i] = static_cast<std::uint8_t>(std::min<std::int64_t>(below / step, 255));
     below += counts[i];
   }
-  map(table, plane);
+  map(table, channel, image);
 }
 
 bool has_direction(AugmentOp op) { return op >= AugmentOp::shear_x && op <= AugmentOp::sharpness; }
@@ -192,7 +184,7 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
   check(magnitude >= 0 && magnitude <= max_augment_magnitude, "the magnitude of an augmentation is out of range");
   const double sign = negative ? -1.0 : 1.0;
   const double factor = 1.0 + sign * strength(0.9f, magnitude);
-  // The largest translations of AutoAugment's authors: 150 of 331 pixels.
+  // The authors of AutoAugment translate by at most 150 of 331 pixels.
   const auto shift = [&](std::int64_t side) {
     const auto most = static_cast<float>(150.0 / 331.0 * static_cast<double>(side));
     return std::trunc(sign * strength(most, magnitude));
@@ -223,10 +215,10 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
     case AugmentOp::solarize:
       return solarize(magnitude, image);
     case AugmentOp::auto_contrast:
-      for (std::size_t channel = 0; channel < 3; ++channel) auto_contrast(plane_of(image, channel));
+      for (std::size_t channel = 0; channel < 3; ++channel) auto_contrast(channel, image);
       return;
     case AugmentOp::equalize:
-      for (std::size_t channel = 0; channel < 3; ++channel) equalize(plane_of(image, channel));
+      for (std::size_t channel = 0; channel < 3; ++channel) equalize(channel, image);
       return;
   }
 }
@@ -245,18 +237,13 @@ void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const Augmen
   const std::int64_t height = image.height, width = image.width;
   check(quarters == 0 || height == width, "a quarter turn requires a square image");
   if (!flipped && quarters == 0) return;
-  image.scratch.assign(image.planes.begin(), image.planes.end());
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    const std::span<const std::uint8_t> from =
-        std::span(image.scratch).subspan(channel * pixel_count(image), pixel_count(image));
-    const std::span<std::uint8_t> to = plane_of(image, channel);
-    for (std::int64_t y = 0; y < height; ++y) {
-      for (std::int64_t x = 0; x < width; ++x) {
-        std::int64_t row = y, column = x;
-        for (std::uint32_t i = 0; i < quarters; ++i) row = std::exchange(column, height - 1 - row);
-        if (flipped) row = height - 1 - row;
-        to[static_cast<std::size_t>(y * width + x)] = from[static_cast<std::size_t>(row * width + column)];
-      }
+  image.scratch.assign(image.pixels.begin(), image.pixels.end());
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      std::int64_t row = y, column = x;
+      for (std::uint32_t i = 0; i < quarters; ++i) row = std::exchange(column, height - 1 - row);
+      if (flipped) row = height - 1 - row;
+      std::copy_n(image.scratch.data() + 3 * (row * width + column), 3, image.pixels.data() + 3 * (y * width + x));
     }
   }
 }
@@ -286,13 +273,9 @@ void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, 
   if (draws.uniform(0.0, 1.0) >= probability) return;
   const PictureBox box = erased_box(image.height, image.width, draws);
   const std::array values{fill.red, fill.green, fill.blue};
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    const auto plane = plane_of(image, channel);
-    for (std::int64_t row = box.row; row < box.row + box.height; ++row) {
-      std::ranges::fill(
-          plane.subspan(static_cast<std::size_t>(row * image.width + box.column), static_cast<std::size_t>(box.width)),
-          values[channel]);
-    }
+  for (std::int64_t row = box.row; row < box.row + box.height; ++row) {
+    std::uint8_t* const pixels = image.pixels.data() + 3 * (row * image.width + box.column);
+    for (std::int64_t i = 0; i < 3 * box.width; ++i) pixels[i] = values[static_cast<std::size_t>(i % 3)];
   }
 }
 

@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "carillon/core/error.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -38,14 +38,15 @@ bool starts_with(std::span<const std::uint8_t> file, std::string_view magic) {
   return text_of(file).starts_with(magic);
 }
 
-/// "BM" also begins words: the size of the second header, which follows 14 bytes, must be that of a known version.
+/// "BM" can also begin a text. Therefore the size of the second header, at byte 14, must be the size of a known
+/// version.
 bool is_bmp(std::span<const std::uint8_t> file) {
   constexpr std::array<std::uint8_t, 8> sizes{12, 16, 40, 52, 56, 64, 108, 124};
   return starts_with(file, "BM"sv) && file.size() >= 18 && std::ranges::find(sizes, file[14]) != sizes.end() &&
          starts_with(file.subspan(15), "\0\0\0"sv);
 }
 
-/// Netpbm: P1 to P6, white space, then a number or a comment.
+/// Whether the file is a Netpbm file: P1 to P6, white space, then a number or a comment.
 bool is_pnm(std::span<const std::uint8_t> file) {
   constexpr std::string_view white = " \t\n\v\f\r";
   const std::string_view text = text_of(file);

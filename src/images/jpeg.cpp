@@ -9,7 +9,6 @@
 #include <jerror.h>
 
 #include "carillon/core/error.h"
-#include "src/images/formats.h"
 #include "src/images/picture.h"
 
 namespace carillon {
@@ -48,7 +47,7 @@ void on_message(j_common_ptr codec, int level) {
     case JWRN_MUST_RESYNC:
       leave(codec);
     default:
-      break;  // junk between markers, unknown versions: other decoders ignore it, too
+      break;  // extra bytes between markers, unknown versions: other decoders also ignore them
   }
 }
 
@@ -108,8 +107,8 @@ class JpegReader {
     std::longjmp(errors->jump, 1);
   }
 
-  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. It does not if a component has another
-  /// scaled size than the smallest one and must still be upsampled, as 4:1:0 at half size.
+  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. It fails if a component's scaled size is
+  /// not the smallest and the component must still be upsampled, for example 4:1:0 at half size.
   bool may_crop() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {
       const jpeg_component_info& component = jpeg_.comp_info[i];
@@ -203,7 +202,7 @@ std::string encode_jpeg(const Picture& picture, int quality) {
   struct Release {
     jpeg_compress_struct& jpeg;
     unsigned char*& memory;
-    bool owns_memory = false;  ///< otherwise libjpeg has failed and may have freed it
+    bool owns_memory = false;  ///< false: libjpeg has failed and may have freed the memory
     ~Release() {
       jpeg_destroy_compress(&jpeg);
       if (owns_memory) std::free(memory);

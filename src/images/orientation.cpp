@@ -1,4 +1,4 @@
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 #include <algorithm>
 #include <string_view>
@@ -16,7 +16,7 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
 /// Pixel (y, x) of the picture as shown is stored in row y and column x, or in row x and column y if the sides are
 /// swapped. A reversed side counts from its end.
 struct Turn {
-  bool swaps_sides, reverses_rows, reverses_columns;  // rows and columns: stored ones
+  bool swaps_sides, reverses_rows, reverses_columns;  // rows and columns of the stored picture
 };
 constexpr Turn turns[] = {{false, false, false}, {false, false, true}, {false, true, true}, {false, true, false},
                           {true, false, false},  {true, true, false},  {true, true, true},  {true, false, true}};
@@ -80,7 +80,7 @@ int exif_orientation(std::span<const std::uint8_t> file) {
   for (std::size_t at = 2; at + 4 <= file.size() && file[at] == 0xFF;) {
     const std::uint8_t marker = file[at + 1];
     if (marker == start_of_scan || marker == end_of_image) break;
-    if (marker == 0xFF) {  // padding
+    if (marker == 0xFF) {  // extra 0xFF bytes are padding
       ++at;
       continue;
     }
@@ -88,7 +88,7 @@ int exif_orientation(std::span<const std::uint8_t> file) {
       at += 2;
       continue;
     }
-    const std::size_t length = std::size_t{file[at + 2]} << 8 | file[at + 3];  // includes its own two bytes
+    const std::size_t length = std::size_t{file[at + 2]} << 8 | file[at + 3];  // the length includes its own two bytes
     if (length < 2 || length > file.size() - at - 2) break;
     const std::span<const std::uint8_t> segment = file.subspan(at + 4, length - 2);
     if (marker == app1 && starts_with(segment, exif)) return tiff_orientation(segment.subspan(exif.size()));
@@ -115,8 +115,8 @@ PictureBox stored_box(const PictureBox& shown, const PictureInfo& info) {
 void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std::int64_t stored_width) {
   if (orientation == 1) return;
   const Turn turn = turn_of(orientation);
-  const std::int64_t height = part.height, width = part.width;  // of the stored part
-  // Stored pixel of the shown pixel (y, x): first + y * down + x * right.
+  const std::int64_t height = part.height, width = part.width;  // size of the stored part
+  // The pixel that is shown at (y, x) is stored at first + y * down + x * right.
   const std::int64_t first = (turn.reverses_rows ? (height - 1) * width : 0) + (turn.reverses_columns ? width - 1 : 0);
   std::int64_t down = turn.reverses_rows ? -width : width, right = turn.reverses_columns ? -1 : 1;
   const auto reverse = [&part](std::int64_t& begin, std::int64_t length, std::int64_t side, std::int64_t& padding) {
@@ -133,7 +133,7 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
     std::swap(part.row_padding, part.column_padding);
   }
   std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width) * 4);
-  constexpr std::int64_t rows_at_once = 16;  // a column of so many pixels fills whole cache lines of the stored rows
+  constexpr std::int64_t rows_at_once = 16;  // reads whole cache lines of the stored rows, if the sides are swapped
   for (std::int64_t top = 0; top < part.height; top += rows_at_once) {
     const std::int64_t bottom = std::min(top + rows_at_once, part.height);
     for (std::int64_t x = 0; x < part.width; ++x) {

@@ -1,12 +1,17 @@
-// Picture: pixels in memory, encoders to PNG and JPEG, thumbnails, and sheets of small pictures with text.
+// Pictures: encoders and decoders of the image formats, orientation, resizing, thumbnails, and sheets of small pictures
+// with text.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/core/sample.h"
+#include "carillon/images/decode.h"
+#include "carillon/images/view.h"
 
 namespace carillon {
 
@@ -23,10 +28,10 @@ std::string encode_png(const Picture& picture);
 /// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
-/// `image`: planes [channels][height][width]; 3 channels are red, green and blue, of another number the first is grey.
-/// An image that is larger than `side` is reduced until its longer side has `side` pixels, with antialiasing. A smaller
-/// one is enlarged by the largest whole factor that fits, so that its pixels stay squares. Requires `image` to have the
-/// size of `shape`.
+/// `image`: [height][width][channels]. 3 channels are red, green and blue; for any other number of channels, the first
+/// channel is shown as grey. An image that is larger than `side` is reduced until its longer side has `side` pixels,
+/// with antialiasing. A smaller image is enlarged by the largest whole factor that fits, so that its pixels stay
+/// squares. Requires `image` to have the size of `shape`.
 Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> image, std::int64_t side);
 
 /// A picture of a sheet: RGB, [height][width][3], at most `sheet_tile_side` pixels per side.
@@ -41,5 +46,102 @@ inline constexpr std::int64_t sheet_tile_side = 112;
 /// Draws the tiles row by row on grey, with about as many columns as rows. Requires at least one tile. Errors: no_input
 /// (the font is not installed).
 Picture make_sheet(const std::vector<SheetTile>& tiles);
+
+// The decoders of the image formats, and their common functions.
+
+PictureInfo jpeg_info(std::span<const std::uint8_t> file);
+void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
+
+PictureInfo png_info(std::span<const std::uint8_t> file);
+void decode_png(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
+
+/// The 16-bit samples of a picture. A pixel has 1 sample (grey) or 3 samples (RGB).
+struct DeepPixels {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint16_t> samples;  ///< [height][width][1 or 3]
+};
+
+/// The samples of a PNG file with 16 bits per sample and without transparency; nullopt for any other file. Errors: data
+/// (damage); TooLargePicture.
+std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file);
+
+/// The number of first bytes of a file that determine its kind.
+inline constexpr std::size_t picture_kind_bytes = 64;
+
+/// The kind of a picture file that is neither JPEG nor PNG, by its first bytes: TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF,
+/// JPEG XL or JPEG 2000. Empty if the kind is unknown.
+std::string_view other_picture_kind(std::span<const std::uint8_t> file);
+
+/// Whether the first bytes show that the file is a JPEG file, a PNG file or a file of one of the other kinds.
+bool begins_as_picture(std::span<const std::uint8_t> file);
+
+/// Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` or `max_picture_side`).
+void check_size(std::int64_t height, std::int64_t width);
+
+/// Errors: failed (not 1 or 3 channels, or a wrong number of pixels).
+void check_pixels(const Picture& picture);
+
+/// Blends `count` pixels of red, green, blue and alpha with the background: alpha c + (1 - alpha) background, rounded.
+/// Pillow ignores the gamma of the file; the compositing in libpng would apply it.
+void composite(std::uint8_t* pixels, std::int64_t count, const Colour& background);
+
+/// Sets the position, size and reduction of `part`, and makes its memory large enough for `box`.
+void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction);
+
+// Orientation: how the stored pixels of a picture are rotated and mirrored to be shown (tag 0x0112 of EXIF and TIFF).
+
+/// The orientation that the EXIF block of a JPEG file states, 1 to 8; 1 if the block is absent or malformed. Reads only
+/// within `file`.
+int exif_orientation(std::span<const std::uint8_t> file);
+
+/// The orientation in a block that starts with a TIFF header, as in EXIF; 1 if the block states no orientation or is
+/// malformed.
+int tiff_orientation(std::span<const std::uint8_t> block);
+
+/// True for 5 to 8: stored rows are shown as columns.
+bool swaps_sides(int orientation);
+
+/// The rectangle of the stored picture that is shown as `shown`, a rectangle of the picture described by `info`.
+PictureBox stored_box(const PictureBox& shown, const PictureInfo& info);
+
+/// Rotates and mirrors the pixels of `part`, a part of the stored picture. Changes the position of `part` to its
+/// position in the picture as it is shown. `stored_height`, `stored_width`: size of the whole stored picture before its
+/// reduction.
+void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std::int64_t stored_width);
+
+// Resize: each output pixel is a weighted sum of source pixels. Vertical pass first, then horizontal.
+//
+// Weights and intermediate values are integers that are exact in float32. So all processors give equal bits, with and
+// without fused multiply-add.
+
+/// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
+struct ResizeAxis {
+  static constexpr int weight_bits = 11;  ///< fixed-point weights: 1 is 2^weight_bits
+
+  std::vector<std::int32_t> first;
+  std::vector<float> weights;  ///< integers >= 0; the weights of a pixel sum to 2^weight_bits
+  int taps = 0;
+
+  std::int64_t begin() const;  ///< first source pixel that is read
+  std::int64_t end() const;
+};
+
+/// Parameters of an axis, in source pixels.
+struct AxisRequest {
+  double begin = 0.0, length = 0.0;    ///< the range that is resized
+  std::int64_t lowest = 0, limit = 0;  ///< pixels [lowest, limit) may be read
+  std::int64_t resized = 0;            ///< number of output pixels for `length`
+  std::int64_t first = 0, count = 0;   ///< output pixels [first, first + count) are computed
+};
+
+ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
+
+/// The axis in reverse order (mirrored).
+void mirror(ResizeAxis& axis);
+
+/// Resizes `part` to rows.first.size() x columns.first.size() pixels. The source indices of the axes refer to the
+/// reduced picture of the part. `out`: [rows][row_bytes], each row with [columns][3] bytes at its beginning.
+void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
+            std::int64_t row_bytes, std::span<std::uint8_t> out);
 
 }  // namespace carillon

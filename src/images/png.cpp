@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "carillon/core/error.h"
-#include "src/images/formats.h"
 #include "src/images/picture.h"
 
 namespace carillon {
@@ -75,7 +74,7 @@ class PngReader {
            png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
   }
 
-  /// The fourth byte is alpha, or unused if the file has none.
+  /// Makes libpng write four bytes per pixel. The fourth byte is alpha, or unused if the file has no transparency.
   void ask_for_four_bytes() {
     const png_byte type = png_get_color_type(png_, info_);
     png_set_expand(png_);  // expands palettes, grey below 8 bits, and transparent colours to an alpha channel

@@ -1,7 +1,6 @@
-#include "src/images/resize.h"
+#include "src/images/picture.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "carillon/core/error.h"
@@ -13,7 +12,7 @@ namespace {
 constexpr int row_bits = 4;  ///< fraction bits of the values between the two passes
 static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
 
-/// The weights of one pixel as floats: the last `count` appended ones, for source pixels from `first` on.
+/// The weights of one pixel: the last `count` weights that were appended, for the source pixels from `first` on.
 struct Taps {
   std::int64_t first = 0;
   std::size_t count = 0;
@@ -54,7 +53,8 @@ void round_weights(std::span<const double> exact, std::span<float> weights) {
   *std::ranges::max_element(weights) += static_cast<float>(left);
 }
 
-// A constant `taps` needs no loop. Inlined, so that it is compiled for each instruction set of its caller.
+// If `taps` is a constant, the loop over taps is unrolled. These functions are inlined, so that they are compiled for
+// each instruction set of the caller.
 
 template <int taps>
 [[gnu::always_inline]] inline void sum_few_rows(const std::uint8_t* first_row, std::size_t stride,
@@ -101,11 +101,11 @@ CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, c
   }
 }
 
-static_assert(std::endian::native == std::endian::little, "four pixels of a plane are stored as one word");
 using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
+using FourBytes = std::uint8_t __attribute__((vector_size(4)));
 
-/// `fixed`: `taps` as a constant, or 0 for any value.
+/// `fixed`: the value of `taps` as a constant; 0: `taps` may have any value.
 template <int fixed>
 [[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {
   constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
@@ -120,43 +120,31 @@ template <int fixed>
 
 template <int fixed>
 [[gnu::always_inline]] inline void sum_columns_of(const float* row, const std::int32_t* first, const float* weights,
-                                                  int taps, std::int64_t count, const PixelLayout& layout,
-                                                  std::uint8_t* out) {
-  const auto values_of = [&](std::int64_t i) __attribute__((always_inline)) {
-    return sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps);
+                                                  int taps, std::int64_t count, std::uint8_t* out) {
+  const auto pixel_of = [&](std::int64_t i) __attribute__((always_inline)) {
+    return __builtin_convertvector(sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps),
+                                   FourBytes);
   };
-  std::int64_t i = 0;
-  if (layout.pixel == 1) {  // stores four pixels of a plane as one little-endian word
-    for (; i + 4 <= count; i += 4) {
-      const FourInts a = values_of(i), b = values_of(i + 1), c = values_of(i + 2), d = values_of(i + 3);
-      const FourInts pixels = a | b << 8 | c << 16 | d << 24;
-      for (int channel = 0; channel < 3; ++channel) {
-        const std::int32_t together = pixels[channel];
-        __builtin_memcpy(out + i + channel * layout.plane, &together, sizeof together);
-      }
-    }
+  for (std::int64_t i = 0; i + 1 < count; ++i) {  // the next pixel overwrites the fourth byte
+    const FourBytes pixel = pixel_of(i);
+    __builtin_memcpy(out + 3 * i, &pixel, 4);
   }
-  for (; i < count; ++i) {
-    const FourInts values = values_of(i);
-    std::uint8_t* to = out + i * layout.pixel;
-    for (int channel = 0; channel < 3; ++channel) {
-      to[channel * layout.plane] = static_cast<std::uint8_t>(values[channel]);
-    }
-  }
+  const FourBytes last = pixel_of(count - 1);
+  __builtin_memcpy(out + 3 * (count - 1), &last, 3);
 }
 
 /// Horizontal pass of one row.
 CARILLON_SIMD void sum_columns(const float* row, const std::int32_t* first, const float* weights, int taps,
-                               std::int64_t count, const PixelLayout& layout, std::uint8_t* out) {
+                               std::int64_t count, std::uint8_t* out) {
   switch (taps) {
     case 2:
-      return sum_columns_of<2>(row, first, weights, taps, count, layout, out);
+      return sum_columns_of<2>(row, first, weights, taps, count, out);
     case 3:
-      return sum_columns_of<3>(row, first, weights, taps, count, layout, out);
+      return sum_columns_of<3>(row, first, weights, taps, count, out);
     case 4:
-      return sum_columns_of<4>(row, first, weights, taps, count, layout, out);
+      return sum_columns_of<4>(row, first, weights, taps, count, out);
     default:
-      return sum_columns_of<0>(row, first, weights, taps, count, layout, out);
+      return sum_columns_of<0>(row, first, weights, taps, count, out);
   }
 }
 
@@ -183,7 +171,7 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   axis.weights.resize(all.size() * most);
   const double* weights = exact.data();
   for (std::size_t i = 0; i < all.size(); weights += all[i++].count) {
-    // Near the limit, taps of weight 0 come first, so that no tap is beyond it.
+    // Near the limit, taps of weight 0 precede the others, so that no tap is beyond the limit.
     const std::int64_t first = std::max(std::min(all[i].first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
     axis.first.push_back(static_cast<std::int32_t>(first));
     const std::size_t behind = i * most + static_cast<std::size_t>(all[i].first - first);
@@ -202,7 +190,7 @@ void mirror(ResizeAxis& axis) {
 }
 
 void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
-            const PixelLayout& layout, std::span<std::uint8_t> out) {
+            std::int64_t row_bytes, std::span<std::uint8_t> out) {
   const std::int64_t height = std::ssize(rows.first), width = std::ssize(columns.first);
   const std::size_t stride = static_cast<std::size_t>(part.width) * 4;
   const std::int64_t read_from = columns.begin() - part.column, read_to = columns.end() - part.column;
@@ -212,8 +200,7 @@ void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& c
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* first_row = part.row_at(rows.first[static_cast<std::size_t>(y)] - part.row) + read_from * 4;
     sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.row.data());
-    sum_columns(shifted, columns.first.data(), columns.weights.data(), columns.taps, width, layout,
-                out.data() + y * layout.row);
+    sum_columns(shifted, columns.first.data(), columns.weights.data(), columns.taps, width, out.data() + y * row_bytes);
   }
 }
 

@@ -10,20 +10,19 @@
 #include "carillon/core/error.h"
 #include "src/core/text.h"
 #include "src/images/picture.h"
-#include "src/images/resize.h"
 
 namespace carillon {
 namespace {
 
-/// Each pixel as a square of `factor` x `factor` pixels.
+/// Enlarges each pixel to a square of `factor` x `factor` pixels.
 Picture enlarged(const ImageShape& shape, std::span<const std::uint8_t> image, std::int64_t factor) {
   Picture picture{.height = shape.height * factor, .width = shape.width * factor, .channels = 3, .pixels = {}};
-  const std::int64_t plane = shape.height * shape.width;
   for (std::int64_t y = 0; y < picture.height; ++y) {
     for (std::int64_t x = 0; x < picture.width; ++x) {
       const std::int64_t pixel = y / factor * shape.width + x / factor;
       for (std::int64_t c = 0; c < 3; ++c) {
-        picture.pixels.push_back(image[static_cast<std::size_t>((shape.channels == 3 ? c * plane : 0) + pixel)]);
+        const std::int64_t at = pixel * shape.channels + (shape.channels == 3 ? c : 0);
+        picture.pixels.push_back(image[static_cast<std::size_t>(at)]);
       }
     }
   }
@@ -45,8 +44,7 @@ Picture reduced(const Picture& picture, std::int64_t height, std::int64_t width)
   Picture small{.height = height, .width = width, .channels = 3, .pixels = {}};
   small.pixels.resize(static_cast<std::size_t>(height * width * 3));
   ViewMemory memory;
-  resize(part, axis(picture.height, height), axis(picture.width, width), memory,
-         {.plane = 1, .row = width * 3, .pixel = 3}, small.pixels);
+  resize(part, axis(picture.height, height), axis(picture.width, width), memory, width * 3, small.pixels);
   return small;
 }
 
@@ -85,11 +83,11 @@ class Font {
     FT_Done_FreeType(library_);
     fail(ExitCode::no_input, "the sheet needs the font DejaVu Sans: install the package fonts-dejavu-core");
   }
-  ~Font() { FT_Done_FreeType(library_); }  // and its faces
+  ~Font() { FT_Done_FreeType(library_); }  // also frees the faces
   Font(const Font&) = delete;
   Font& operator=(const Font&) = delete;
 
-  /// Writes a line, whose end is replaced by an ellipsis if it is longer than a tile.
+  /// Writes a line. If the line is longer than a tile, an ellipsis replaces its end.
   void write(Picture& sheet, std::int64_t top, std::int64_t left, std::string_view line) const {
     std::u32string characters;
     for (std::size_t bytes = 0; !line.empty(); line.remove_prefix(bytes)) {
@@ -113,7 +111,7 @@ class Font {
   void load(char32_t character, FT_Int32 flags) const {
     check(FT_Load_Char(face_, character, flags) == 0, "the font is damaged");
   }
-  /// In pixels, of the loaded character.
+  /// The advance of the loaded character, in pixels.
   std::int64_t advance() const { return face_->glyph->advance.x / 64; }
   std::int64_t width_of(const std::u32string& characters) const {
     std::int64_t width = 0;

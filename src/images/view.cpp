@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "carillon/core/error.h"
-#include "src/core/memory.h"
-#include "src/images/resize.h"
+#include "src/core/resources.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -98,8 +98,8 @@ AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding,
 
 /// The pixels along one side of an image that show the resized part.
 struct Shown {
-  std::int64_t before = 0;            ///< pixels of padding before them
-  std::int64_t first = 0, count = 0;  ///< in the resized part
+  std::int64_t before = 0;            ///< pixels of padding before the shown pixels
+  std::int64_t first = 0, count = 0;  ///< position in the resized part
 };
 
 /// `begin`: position of the image in the resized part.
@@ -109,59 +109,20 @@ Shown shown(std::int64_t begin, std::int64_t length, std::int64_t resized) {
   return {.before = first - begin, .first = first, .count = end - first};
 }
 
-void fill(const Colour& colour, const PictureView& view, const PixelLayout& layout, std::span<std::uint8_t> out) {
+void fill(const Colour& colour, std::span<std::uint8_t> pixels) {
   const std::array levels{colour.red, colour.green, colour.blue};
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    for (std::int64_t x = 0; x < view.width; ++x) {
-      for (std::int64_t channel = 0; channel < 3; ++channel) {
-        const std::int64_t at = channel * layout.plane + y * layout.row + x * layout.pixel;
-        out[static_cast<std::size_t>(at)] = levels[static_cast<std::size_t>(channel)];
-      }
-    }
-  }
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = levels[i % 3];
 }
 
-void render(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
-            const PixelLayout& layout, std::span<std::uint8_t> out) {
-  const Shown down = shown(view.row, view.height, view.resized_height),
-              across = shown(view.column, view.width, view.resized_width);
-  if (down.count < view.height || across.count < view.width) fill(view.padding, view, layout, out);
-  AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, down.first, down.count);
-  AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, across.first, across.count);
-  ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
-  PartRequest request{
-      .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
-      .background = view.background};
-  if (resampling == Resampling::antialiased) {  // the other resampling skips pixels and uses full-size ones
-    request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
-    request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
-  }
-  DecodedPart& part = memory.part;
-  decode_part(file, request, part);
-  if (part.reduction > 1) {
-    vertical = reduced(vertical, part.reduction, part.row_padding, part.row + part.height);
-    vertical.lowest = std::max(vertical.lowest, part.row);
-    horizontal = reduced(horizontal, part.reduction, part.column_padding, part.column + part.width);
-    horizontal.lowest = std::max(horizontal.lowest, part.column);
-    rows = make_axis(vertical, resampling);
-    columns = make_axis(horizontal, resampling);
-  }
-  if (view.mirrored) mirror(columns);
-  const std::int64_t before = view.mirrored ? view.width - across.before - across.count : across.before;
-  resize(part, rows, columns, memory, layout,
-         out.subspan(static_cast<std::size_t>(down.before * layout.row + before * layout.pixel)));
-  free_if_large(part.pixels);
-}
-
-/// One side of a padded part: which pixels of the picture it shows, and where in the image.
+/// One side of a padded part: the pixels of the picture that it shows, and their position in the image.
 struct PaddedSide {
-  std::int64_t first = 0, count = 0;  ///< in the picture
+  std::int64_t first = 0, count = 0;  ///< position in the picture
   std::int64_t begin = 0;             ///< position of the image in the resized pixels, at most 0
   std::int64_t resized = 0;
 };
 
-/// The part of `length` pixels from `begin` on, which may extend beyond the picture's `size` pixels, as `pixels` pixels
-/// of the image. Moves the part until it shows as much of the picture as it can.
+/// Shows a part of the picture as `pixels` pixels of the image. The part has `length` pixels from `begin` on, and may
+/// extend beyond the `size` pixels of the picture. Moves the part until it shows as much of the picture as possible.
 PaddedSide padded(std::int64_t begin, std::int64_t length, std::int64_t size, std::int64_t pixels) {
   begin = std::clamp(begin, std::min<std::int64_t>(0, size - length), std::max<std::int64_t>(0, size - length));
   const double scale = static_cast<double>(pixels) / static_cast<double>(length);
@@ -205,7 +166,8 @@ std::pair<std::int64_t, std::int64_t> scaled(std::int64_t begin, std::int64_t le
   return {std::min((begin * to + size / 2) / size, to - count), count};
 }
 
-/// Half of the margin; of two equal places, the even one, as torchvision's CenterCrop.
+/// Half of the margin. If two positions are equally near the centre, returns the even one, as torchvision's CenterCrop
+/// does.
 std::int64_t first_of_centre(std::int64_t margin) { return margin / 2 + (margin % 4 == 3 ? 1 : 0); }
 
 }  // namespace
@@ -263,13 +225,35 @@ PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rul
 }
 
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
-                 std::span<std::uint8_t> planes) {
-  render(file, view, resampling, memory, {.plane = view.height * view.width, .row = view.width, .pixel = 1}, planes);
-}
-
-void render_pixels(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling,
-                   ViewMemory& memory, std::span<std::uint8_t> pixels) {
-  render(file, view, resampling, memory, {.plane = 1, .row = 3 * view.width, .pixel = 3}, pixels);
+                 std::span<std::uint8_t> pixels) {
+  const Shown down = shown(view.row, view.height, view.resized_height),
+              across = shown(view.column, view.width, view.resized_width);
+  if (down.count < view.height || across.count < view.width) fill(view.padding, pixels);
+  AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, down.first, down.count);
+  AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, across.first, across.count);
+  ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
+  PartRequest request{
+      .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
+      .background = view.background};
+  if (resampling == Resampling::antialiased) {  // the other resampling uses single pixels of the picture at full size
+    request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
+    request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
+  }
+  DecodedPart& part = memory.part;
+  decode_part(file, request, part);
+  if (part.reduction > 1) {
+    vertical = reduced(vertical, part.reduction, part.row_padding, part.row + part.height);
+    vertical.lowest = std::max(vertical.lowest, part.row);
+    horizontal = reduced(horizontal, part.reduction, part.column_padding, part.column + part.width);
+    horizontal.lowest = std::max(horizontal.lowest, part.column);
+    rows = make_axis(vertical, resampling);
+    columns = make_axis(horizontal, resampling);
+  }
+  if (view.mirrored) mirror(columns);
+  const std::int64_t before = view.mirrored ? view.width - across.before - across.count : across.before;
+  resize(part, rows, columns, memory, 3 * view.width,
+         pixels.subspan(static_cast<std::size_t>(3 * (down.before * view.width + before))));
+  free_if_large(part.pixels);
 }
 
 }  // namespace carillon

@@ -13,9 +13,8 @@
 #include "carillon/models/network.h"
 #include "carillon/models/networks.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/max_pool/max_pool.h"
+#include "kernels/pool/pool.h"
 #include "src/models/layers.h"
-#include "src/models/whitening.h"
 
 namespace carillon {
 namespace {
@@ -23,7 +22,7 @@ namespace {
 /// The differences between the airbench networks.
 struct AirbenchParams {
   std::string name;
-  std::int64_t padding = 0, cutout = 0;  ///< pixels (kernels/normalize_images)
+  std::int64_t padding = 0, cutout = 0;  ///< pixels (kernels/image_input)
   std::array<std::int64_t, 3> filters = {};
   /// Adds the layers of group `name`.
   std::function<Value(Graph& graph, const std::string& name, Value x, std::int64_t filters)> group;
@@ -32,7 +31,7 @@ struct AirbenchParams {
 /// The whitening filters are computed from this many records.
 constexpr std::int64_t whitening_records = 5000;
 
-NormalizeImagesParams input_form(const AirbenchParams& params) {
+ImageInputParams input_form(const AirbenchParams& params) {
   return {.mean = cifar10_mean,
           .deviation = cifar10_deviation,
           .padding = params.padding,
@@ -48,8 +47,7 @@ Value whiten(Graph& graph, Value x) {
   return gelu(graph, "whiten/gelu", x);
 }
 
-ValuesOfData whitening_values(NormalizeImagesParams input, const ImageShape& image) {
-  input.source = {image.channels, image.height, image.width};
+ValuesOfData whitening_values(const ImageInputParams& input) {
   const WhiteningParams params{.input = input, .kernel = 2, .epsilon = 5e-4};
   return {.variable = "whiten/weights", .max_records = whitening_records, .compute = [params](const auto& images) {
             return whitening_filters(patch_covariance(images, params), params.epsilon);
@@ -78,7 +76,7 @@ void check_takes_images(const std::string& network, const NetworkSettings& setti
 /// Requires square images with 3 channels and 12 to 128 rows. Errors: usage (other images).
 Network airbench_network(const AirbenchParams& params, const NetworkSettings& settings) {
   const auto layers = [params, settings](Graph& graph) {
-    Value x = normalized_input(graph, input_form(params), settings);
+    Value x = image_input(graph, "input", normalized_images(input_form(params), settings));
     x = whiten(graph, x);
     x = params.group(graph, "group1", x, params.filters[0]);
     x = params.group(graph, "group2", x, params.filters[1]);
@@ -87,7 +85,7 @@ Network airbench_network(const AirbenchParams& params, const NetworkSettings& se
   };
   check_takes_images(params.name, settings);
   Network network = make_network(params.name, settings, layers);
-  network.values_of_data = {whitening_values(with_normalization(input_form(params), settings), settings.image)};
+  network.values_of_data = {whitening_values(normalized_images(input_form(params), settings))};
   return network;
 }
 
@@ -111,7 +109,7 @@ Value shifting_norm(Graph& graph, const std::string& name, Value x, float moment
   return batch_norm(graph, name, x, {.epsilon = 1e-12f, .momentum = momentum, .trains_scale = false});
 }
 
-/// Max pooling over windows without overlap. Incomplete windows at the end are ignored.
+/// Max pooling over windows without overlap. Incomplete windows at the bottom and right edges are ignored.
 Value pool(Graph& graph, const std::string& name, Value x, std::int64_t window) {
   return max_pool(graph, name, x, {.window = window, .stride = window, .padding = Padding::valid});
 }

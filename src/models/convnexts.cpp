@@ -11,8 +11,9 @@
 //   average, average/norm 8w
 //   logits                classes, with biases
 //
-// A block of f channels is x + scale(project(GELU(expand(norm(depthwise(x)))))): depthwise is 7x7, expand has 4f
-// outputs per position, project f; all have biases. scale is a trained factor of each channel, initially 10^-6.
+// A block of f channels is x + scale(project(GELU(expand(norm(depthwise(x)))))): depthwise is a 7x7 convolution, expand
+// has 4f outputs per position, and project has f outputs. All three have biases. scale multiplies each channel by a
+// trained factor, initially 10^-6.
 //
 //           w     blocks of the stages   parameters for 1000 classes   GMAC at 224x224
 //   tiny     96   3, 3,  9, 3            28,589,128                     4.456
@@ -27,12 +28,12 @@
 #include <string_view>
 
 #include "carillon/models/networks.h"
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "src/models/imagenet_resnet.h"
-#include "src/models/torch_names.h"
+#include "src/models/layers.h"
+#include "src/models/pretrained.h"
 
 namespace carillon {
 namespace {
@@ -47,7 +48,7 @@ struct ConvNextForm {
 
 Value norm(Graph& graph, const std::string& name, Value x) { return layer_norm(graph, name, x, {.epsilon = epsilon}); }
 
-/// A convolution over areas that do not overlap: the stride equals the size of the filters.
+/// Adds a convolution over areas that do not overlap: the stride equals the size of the filters.
 Value area_conv(Graph& graph, const std::string& name, Value x, std::int64_t filters, std::int64_t side,
                 const NetworkSettings& settings) {
   return conv2d(graph, name, x,

@@ -3,8 +3,7 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/pool/pool.h"
 #include "src/models/layers.h"
 
 namespace carillon {
@@ -19,10 +18,8 @@ Network mnist_network(const NetworkSettings& settings) {
     const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.0f};
     const float l2 = settings.regularization;
-    const ImageShape& image = settings.image;
 
-    Value x = scale_input(graph, "input",
-                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    Value x = image_input(graph, "input", scaled_images(settings));
     x = dense(
         graph, "layer1", x,
         {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2, .input_density = settings.density});
@@ -49,10 +46,8 @@ Network lenet_network(const NetworkSettings& settings) {
     const auto small = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.04f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.1f};
     const float l2 = settings.regularization;
-    const ImageShape& image = settings.image;
 
-    Value x = scale_input(graph, "input",
-                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    Value x = image_input(graph, "input", scaled_images(settings));
     x = conv2d(graph, "conv1", x, {.filters = 32, .kernel = 5, .weights = weights, .biases = biases});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 2, .stride = 2});
@@ -82,15 +77,13 @@ Network lenet_network(const NetworkSettings& settings) {
 // A batch norm and a ReLU follow each convolution.
 Network vgg7_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph) {
-    const ImageShape& image = settings.image;
     const auto conv = [&](const std::string& name, Value x, std::int64_t filters) {
       return conv_norm_relu(graph, name, x, {.filters = filters, .l2_factor = settings.regularization});
     };
     const auto pool = [&](const std::string& name, Value x, std::int64_t window) {
       return max_pool(graph, name, x, {.window = window, .stride = window, .padding = Padding::valid});
     };
-    Value x = scale_input(graph, "input",
-                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    Value x = image_input(graph, "input", scaled_images(settings));
     x = pool("pool2", conv("conv2", conv("conv1", x, 32), 32), 2);
     x = pool("pool4", conv("conv4", conv("conv3", x, 64), 64), 2);
     x = conv("conv6", conv("conv5", x, 128), 128);

@@ -4,10 +4,8 @@
 
 #include "carillon/core/error.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/gradient_fork.h"
-#include "kernels/mix_images/mix_images.h"
-#include "kernels/warp_images/warp_images.h"
-#include "src/graph/gradient_passes.h"
+#include "kernels/elementwise/gradient_ops.h"
+#include "kernels/image_input/image_input.h"
 #include "src/graph/passes.h"
 
 namespace carillon {
@@ -27,7 +25,7 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
-/// The output of the op that reads the records. Errors: data (there is not exactly one such op).
+/// Returns the output of the op that reads the records. Errors: data (none or several ops read the records).
 Value images_of(const Graph& graph, const Network& network) {
   const auto reads_records = [](const Graph::Node& node) { return node.type != nullptr && node.type->reads_records; };
   const auto found = std::ranges::find_if(graph.nodes(), reads_records);
@@ -40,7 +38,8 @@ Value images_of(const Graph& graph, const Network& network) {
   return {found->outputs.front()};
 }
 
-/// The backward pass cannot start from an op with outputs that nothing reads, because they have no gradients.
+/// Checks that each op has an output that another op reads or that is a result. Otherwise the op would have no gradient
+/// from which its backward pass could start.
 void check_all_is_read(const Graph& graph, const std::vector<Value>& results) {
   const auto is_read = [&](int value) {
     const bool is_result = std::ranges::find(results, Value{value}) != results.end();
@@ -61,13 +60,10 @@ MixingParams mixing_of(const Network& network, const Shape& images) {
   return params;
 }
 
-/// Returns the warped images, or `images` if warping is disabled.
-Value warp_input(Graph& graph, Value images, const WarpSettings& warp) {
+void warp_input(Graph& graph, Value images, const Network& network) {
+  const WarpSettings& warp = network.warp;
   const WarpParams params{.rotation = warp.rotation, .zoom = warp.zoom, .shift = warp.shift, .seed = warp.seed};
-  if (!params.warps()) return images;
-  const Value warped = warp_images(graph, "warp", images, params);
-  interpose(graph, images, warped);
-  return warped;
+  if (params.warps()) warp_images(graph, images, params);
 }
 
 /// Returns the mixed images.
@@ -86,7 +82,7 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
-/// Freezes all batch norms, or only the batch norms with frozen variables.
+/// Freezes all batch norms, or only those batch norms that have frozen variables.
 void freeze_batch_norms(Graph& graph, const Network& network) {
   const auto is_frozen = [&](int parameter) {
     return matches_any(network.frozen_variables, graph.parameters()[parameter].name);
@@ -105,7 +101,7 @@ void exclude_from_l2(Graph& graph, const std::vector<std::string>& patterns) {
   }
 }
 
-/// `task`: null: no loss.
+/// `task`: if it is null, the network has no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   const GraphContext context{.image = network.image,
                              .training = settings.purpose != Purpose::evaluation,
@@ -120,7 +116,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   Graph& graph = built.graph;
   built.output = add_network(graph, network);
   built.input = images_of(graph, network);
-  if (settings.purpose != Purpose::evaluation) built.input = warp_input(graph, built.input, network.warp);
+  if (settings.purpose != Purpose::evaluation) warp_input(graph, built.input, network);
   const MixingParams mixing = mixing_of(network, graph.shape(built.input));
   if (mixing.mixes() && settings.purpose != Purpose::evaluation) built.input = mix_input(graph, built.input, mixing);
   std::vector<Value> results{built.input, built.output};

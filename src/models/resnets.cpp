@@ -8,10 +8,9 @@
 #include <string_view>
 
 #include "carillon/models/networks.h"
-#include "kernels/avg_pool/avg_pool.h"
-#include "src/models/imagenet_resnet.h"
+#include "kernels/pool/pool.h"
 #include "src/models/layers.h"
-#include "src/models/torch_names.h"
+#include "src/models/pretrained.h"
 
 namespace carillon {
 namespace {
@@ -24,9 +23,9 @@ namespace {
 ///   bottleneck   1x1 f, 3x3 f, 1x1 4f                     4f channels
 ///
 /// Stage s has f = 32 * 2^s filters. The first block of stages 2 to 4 has stride 2. A batch norm follows each
-/// convolution. A ReLU follows each batch norm except the last one, and follows the sum with the block's input. If the
-/// shapes of input and output differ, a 1x1 convolution and a batch norm project the input. Names:
-/// "stage1/block1/conv1", ...
+/// convolution. A ReLU follows each batch norm except the block's last one. The block's input is added to the result of
+/// the last batch norm, and a ReLU follows this sum. If the shapes of input and output differ, a 1x1 convolution and a
+/// batch norm project the input. Names: "stage1/block1/conv1", ...
 struct ResidualStages {
   std::array<int, 4> block_counts{};
   bool has_bottlenecks = false;
@@ -85,7 +84,7 @@ Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const
   return x;
 }
 
-/// Numbers of blocks: table 1 of the paper.
+/// The numbers of blocks. Source: table 1 of the paper.
 struct ResNetBlocks {
   std::string_view network;
   std::array<int, 4> counts;     ///< number of blocks, by stage
@@ -134,7 +133,7 @@ constexpr TorchFamily torch_family{.stage = "layer", .first_stage = 1, .block = 
 //   resnet101  44,549,160                    7.801
 //   resnet152  60,192,808                    11.514
 //
-// Initial values: src/models/imagenet_resnet.h.
+// Initial values: src/models/layers.h.
 Network imagenet_resnet(std::string_view name, const NetworkSettings& settings) {
   const ResNetBlocks& blocks = *std::ranges::find(imagenet_resnets, name, &ResNetBlocks::network);
   const ResidualStages stages{.block_counts = blocks.counts,
@@ -160,8 +159,10 @@ Network resnet152_network(const NetworkSettings& settings) { return imagenet_res
 namespace {
 
 /// pytorch-cifar's deviations: the mean over all images of the standard deviation within an image.
-const NormalizeImagesParams cifar_input{
-    .mean = cifar10_mean, .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f}, .padding = 4};
+const ImageInputParams cifar_input{.mean = cifar10_mean,
+                                   .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f},
+                                   .padding = 4,
+                                   .mirroring = ImageMirroring::random};
 
 ConvNormParams cifar_conv(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
   return {.filters = filters, .kernel = kernel, .stride = stride, .l2_factor = l2_factor};
@@ -186,7 +187,7 @@ ConvNormParams cifar_conv(std::int64_t filters, std::int64_t kernel, std::int64_
 Network resnet18_cifar_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph) {
     const float decay = settings.regularization;
-    Value x = normalized_input(graph, cifar_input, settings);
+    Value x = image_input(graph, "input", normalized_images(cifar_input, settings));
     x = conv_norm_relu(graph, "stem", x, cifar_conv(64, 3, 1, decay));
     x = residual_stages(graph, x, {.block_counts = {2, 2, 2, 2}, .conv = cifar_conv}, settings);
     x = global_avg_pool(graph, "average", x);

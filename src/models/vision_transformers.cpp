@@ -16,9 +16,9 @@
 //   small   384    6      22,050,664                     4.241
 //   base    768   12      86,567,656                    16.849
 //
-// A network's name contains the side of its patches and its usual image size. At another image size, the network has
-// another number of positions. Initial weights and positions are truncated normal with deviation 0.02, the class token
-// with deviation 10^-6. Patches have PyTorch's initial values of a convolution.
+// A network's name contains the side of its patches and its usual image size. The number of positions depends on the
+// actual image size. Initial weights and positions are truncated normal with deviation 0.02, the class token with
+// deviation 10^-6. The weights of the patches have PyTorch's initial values for a convolution.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -28,7 +28,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/tokens/tokens.h"
 #include "src/models/layers.h"
-#include "src/models/torch_names.h"
+#include "src/models/pretrained.h"
 
 namespace carillon {
 namespace {
@@ -62,9 +62,11 @@ Value transformer_block(Graph& graph, Value x, const BlockPlace& place, const Ne
 }
 
 Value patch_tokens(Graph& graph, const TransformerForm& form, const NetworkSettings& settings) {
-  const NormalizeImagesParams input_form{
-      .mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f, 1.0f}, .padding = 4};
-  Value x = normalized_input(graph, input_form, settings);
+  const ImageInputParams input{.mean = {0.5f, 0.5f, 0.5f},
+                               .deviation = {0.5f, 0.5f, 0.5f, 1.0f},
+                               .padding = 4,
+                               .mirroring = ImageMirroring::random};
+  Value x = image_input(graph, "input", normalized_images(input, settings));
   const Initializer fan_in = fan_in_uniform(form.patch_side * form.patch_side * 3);
   x = conv2d(graph, "patches", x,
              {.filters = form.width,

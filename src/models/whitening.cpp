@@ -1,4 +1,4 @@
-#include "src/models/whitening.h"
+#include "src/models/layers.h"
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "kernels/normalize_images/normalize_images_kernels.h"
+#include "kernels/image_input/image_input_kernels.h"
 
 namespace carillon {
 namespace {
@@ -34,7 +34,7 @@ class ImagePatches {
         for (std::int32_t i = 0; i < kernel_ * kernel_; ++i) {
           const std::int32_t pixel = (y + i / kernel_) * map_.width + x + i % kernel_;
           for (std::int32_t c = 0; c < map_.channels; ++c) {
-            *next++ = map_.value(c, image[c * map_.height * map_.width + pixel]);
+            *next++ = map_.fixed.value(c, image[pixel * map_.channels + c]);
           }
         }
       }
@@ -42,7 +42,7 @@ class ImagePatches {
   }
 
  private:
-  NormalizeImagesMap map_;
+  ImageInputMap map_;
   std::int32_t kernel_, rows_, columns_;
   std::vector<double> values_;  ///< [patch, component]
 };

@@ -1,4 +1,4 @@
-// ONNX's operators that compute each element alone or combine two values, and softmax.
+// Imports ONNX's operators that compute each element alone or combine two values, and softmax.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -40,7 +40,7 @@ void add_dropout(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(x, y));
 }
 
-/// A sigmoid whose only reader multiplies it by its input is a SiLU.
+/// If the only reader of a sigmoid multiplies it by the sigmoid's input, returns this reader: the two nodes are a SiLU.
 const OnnxNode* product_with_own_input(Importer& importer, const OnnxNode& node) {
   const OnnxNode* const reader = importer.sole_reader(node.output());
   if (reader == nullptr || reader->type() != "Mul") return nullptr;
@@ -103,7 +103,7 @@ void add_softmax(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(rows, softmax(importer.graph(), importer.op_name(node), rows.value)));
 }
 
-/// Both values with axes that broadcasting ops match.
+/// Two values with axes that broadcasting ops can match.
 struct Operands {
   Value a, b;
   std::vector<int> order;
@@ -123,7 +123,7 @@ Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, con
   const bool a_is_main = order_a.size() >= order_b.size();
   both.order = a_is_main ? order_a : order_b;
   const std::vector<int>& less = a_is_main ? order_b : order_a;
-  // The axes after the batch are matched from the last one.
+  // Broadcasting matches the axes after the batch, starting with the last axis.
   const auto tail = static_cast<std::ptrdiff_t>(less.size()) - 1;
   if (tail > 0 && std::equal(less.begin() + 1, less.end(), both.order.end() - tail)) return both;
   Value& other = a_is_main ? both.b : both.a;
@@ -138,14 +138,15 @@ void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Pl
   importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
 }
 
-/// The only number of a constant; nullopt: it has several elements, or it is an array of the file, which is trained.
+/// The number of a constant with one element. Nullopt if the constant has several elements, or if it is an array of the
+/// file: such arrays are trained.
 std::optional<float> single(const OnnxConstant& constant) {
   const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
   if (!is_number || !constant->name.empty()) return std::nullopt;
   return constant->floats[0];
 }
 
-/// The axis of `x` whose extent the constant has, if all other extents of the constant are 1.
+/// The axis of `x` that matches the only axis of the constant with an extent above 1. Nullopt if there is no such axis.
 std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   const std::size_t rank = constant.shape.size();
   std::optional<int> axis;
@@ -158,13 +159,13 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   return axis;
 }
 
-/// A sum or product with a constant array.
+/// Adds a sum or product of `x` and a constant array.
 template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void combine_with(Importer& importer, const OnnxNode& node, const Placed& x, const OnnxArray& values) {
   combine<builder>(importer, node, x, importer.variable(node, values, x.rank(), stored_order(x)));
 }
 
-/// The array with other values, which are computed from its own.
+/// Returns the array with `function` applied to each value.
 template <typename Function>
 OnnxArray changed(OnnxArray array, const Function& function) {
   for (float& value : array.floats) value = function(value);
@@ -221,13 +222,13 @@ void add_sub(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(b, shift(graph, importer.op_name(node), negative.value, *number)));
 }
 
-/// The node after `node` in a chain in which each value has one reader; null: it is not of this type.
+/// The only reader of the output of `node`; null if there is no single reader or if the reader has another type.
 const OnnxNode* next_in_chain(Importer& importer, const OnnxNode& node, std::string_view type) {
   const OnnxNode* const next = importer.sole_reader(node.output());
   return next != nullptr && next->type() == type ? next : nullptr;
 }
 
-/// x / sqrt(2) -> erf -> + 1 -> * x -> * 0.5 is a GELU. Returns false if the nodes after `node` compute something else.
+/// Adds a GELU if `node` begins the chain x / sqrt(2) -> erf -> + 1 -> * x -> * 0.5. Otherwise returns false.
 bool add_written_out_gelu(Importer& importer, const OnnxNode& node) {
   const OnnxNode* const erf = next_in_chain(importer, node, "Erf");
   const OnnxNode* const sum = erf == nullptr ? nullptr : next_in_chain(importer, *erf, "Add");

@@ -1,17 +1,16 @@
-// ONNX's layers: convolutions, dense layers, products of matrices, norms and pools.
+// Imports ONNX's layers: convolutions, dense layers, products of matrices, norms and pools.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layout/layout.h"
 #include "kernels/matmul/matmul.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/reshape/reshape.h"
+#include "kernels/pool/pool.h"
 #include "src/models/layers.h"
 #include "src/onnx/importer.h"
 
@@ -20,7 +19,7 @@ namespace {
 
 Initializer fan_in(std::int64_t count) { return fan_in_uniform(std::max<std::int64_t>(count, 1)); }
 
-/// The attribute pads, with auto_pad resolved; nullopt: TensorFlow's "same".
+/// The pads that the attributes pads and auto_pad set; nullopt: TensorFlow's "same".
 std::optional<Extents> pads_of(Importer& importer, const OnnxNode& node) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   if (automatic == "SAME_UPPER") return std::nullopt;
@@ -36,7 +35,7 @@ struct Windows {
   Extents window, stride, dilation;
   Extents pads;  ///< top, left, bottom, right; empty: TensorFlow's "same"
 
-  /// Whether Padding describes the pads.
+  /// Whether all pads are equal: Padding describes only equal pads.
   bool has_even_pads() const { return std::ranges::adjacent_find(pads, std::not_equal_to<>()) == pads.end(); }
   Padding padding() const { return pads.empty() ? Padding::same : Padding::symmetric(pads[0]); }
   bool suits_depthwise() const {
@@ -44,7 +43,7 @@ struct Windows {
     return dilation == Extents{1, 1} &&
            (pads.empty() || (pads_less(0) && pads_less(1) && pads_less(2) && pads_less(3)));
   }
-  /// Sets the fields of the params of an op.
+  /// Sets the window fields of an op's parameters.
   template <typename Params>
   void set(Params& params) const {
     params.stride = stride[0];
@@ -76,7 +75,7 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
   return windows;
 }
 
-/// Filters [out, in, height, width] as [height, width, in, out].
+/// Converts filters from [out, in, height, width] to [height, width, in, out].
 std::vector<float> filters_of(const OnnxArray& weights, std::int64_t out) {
   const Extents& shape = weights.shape;
   std::vector<float> values;
@@ -91,7 +90,7 @@ std::vector<float> filters_of(const OnnxArray& weights, std::int64_t out) {
   return values;
 }
 
-/// A convolution along one axis: [batch, channels, length]. It is a convolution of images of width 1.
+/// Adds a convolution along one axis of [batch, channels, length] as a convolution of images of width 1.
 void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConstant& weights) {
   const Placed& x = importer.input(node);
   if (weights->shape.size() != 3 || node.text("auto_pad", "NOTSET") != "NOTSET") {
@@ -188,7 +187,7 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
-/// [rows, columns] transposed.
+/// Transposes a matrix [rows, columns].
 std::vector<float> transposed(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
   std::vector<float> result(values.size());
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -199,7 +198,7 @@ std::vector<float> transposed(const std::vector<float>& values, std::int64_t row
   return result;
 }
 
-/// A layer of products with constant weights. `turned`: the weights are [out, in].
+/// Adds a dense layer with constant weights. `turned`: the weights are [out, in].
 void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weights, bool turned, OnnxConstant biases,
                const std::string& output) {
   const Placed x = importer.input(node);
@@ -235,7 +234,8 @@ void add_gemm(Importer& importer, const OnnxNode& node) {
   add_dense(importer, node, *importer.floats(node, 1), node.integer("transB", 0) != 0, biases, node.output());
 }
 
-/// An operand of a product: the matrices of the last two axes, transposed or not.
+/// Returns an operand of a matrix product. The last two axes are the matrices; sets `is_transposed` if they are
+/// transposed in memory.
 Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& is_transposed) {
   std::vector<int> turned = ascending(x.rank());
   std::swap(turned[x.rank() - 1], turned[x.rank() - 2]);
@@ -243,7 +243,7 @@ Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& 
   return importer.arranged(node, x, is_transposed ? turned : ascending(x.rank()));
 }
 
-/// A product of two computed values.
+/// Adds the matrix product of two computed values.
 void add_product(Importer& importer, const OnnxNode& node) {
   const Placed a = importer.input(node, 0), b = importer.input(node, 1);
   if (a.rank() != b.rank() || a.rank() < 3 || a.merges_batch != b.merges_batch ||
@@ -289,7 +289,7 @@ void add_batch_norm(Importer& importer, const OnnxNode& node) {
   }
   order.push_back(channel_axis);
   const std::string name = importer.layer_name(node, *gamma);
-  // ONNX's momentum is the share of the old value; 1 - 0.9f is not 0.1f.
+  // ONNX's momentum is the weight of the old value. The rounding turns 1 - 0.9f into 0.1.
   const double momentum = std::round((1.0 - static_cast<double>(node.number("momentum", 0.9f))) * 1e6) / 1e6;
   const Value value = batch_norm(importer.graph(), name, importer.arranged(node, x, order),
                                  {.epsilon = node.number("epsilon", 1e-5f), .momentum = static_cast<float>(momentum)});
@@ -324,7 +324,8 @@ void check_pool(Importer& importer, const OnnxNode& node) {
   if (x.rank() != 4 || x.merges_batch) importer.refuse(node, "does not slide over images");
 }
 
-/// The windows of a pool. With ceil_mode, the last windows may end outside the image: they are padded at the end.
+/// Returns the windows of a pool. With ceil_mode, the last windows may end outside the image, so the pads after the
+/// image are increased.
 Windows pool_windows(Importer& importer, const OnnxNode& node) {
   check_pool(importer, node);
   Windows windows = windows_of(importer, node, node.integers("kernel_shape"));

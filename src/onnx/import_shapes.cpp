@@ -1,14 +1,11 @@
-// ONNX's operators that change shapes, select or join parts, or reduce axes.
+// Imports ONNX's operators that change shapes, select or join parts, or reduce axes.
 #include <algorithm>
 #include <set>
 
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/broadcast/broadcast.h"
-#include "kernels/concat/concat.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/mean/mean.h"
-#include "kernels/pad/pad.h"
-#include "kernels/split/split.h"
+#include "kernels/layout/layout.h"
+#include "kernels/pool/pool.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
@@ -45,9 +42,9 @@ void add_reshape(Importer& importer, const OnnxNode& node) {
     return all / divisor;
   };
   if (unknown == 0) shape[0] = batch_mark * divided(known);
-  if (shape[0] == 1 && merged == 0 && known == all) shape[0] = batch_mark;  // exported for one sample
+  if (shape[0] == 1 && merged == 0 && known == all) shape[0] = batch_mark;  // the file was exported for a batch of one
   if (shape[0] < batch_mark || shape[0] % batch_mark != 0) importer.refuse(node, "does not keep the batch");
-  const std::int64_t windows = shape[0] / batch_mark;  // of each sample
+  const std::int64_t windows = shape[0] / batch_mark;  // per sample
   if (unknown > 0) shape[static_cast<std::size_t>(unknown)] = divided(known * windows);
   shape[0] = batch_mark;
   if (windows > 1) shape.insert(shape.begin() + 1, windows);
@@ -70,7 +67,7 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
-/// Pads with zeros or, for negative extents, crops: `before` and `after` for each ONNX axis.
+/// Pads each ONNX axis by `before` and `after` elements of `value`. Negative numbers crop.
 Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, const Extents& before,
               const Extents& after, float value) {
   Placed x = given;
@@ -118,12 +115,12 @@ void add_pad(Importer& importer, const OnnxNode& node) {
   if (reader != nullptr && reader->type() == "Conv" && reader->input(0) == node.output() && is_spatial &&
       value == 0.0f && std::ranges::all_of(pads, [](std::int64_t extent) { return extent >= 0; })) {
     importer.pads_of_reader[node.output()] = {before[2], before[3], after[2], after[3]};
-    return importer.set_output(node, x);  // the convolution pads
+    return importer.set_output(node, x);  // the convolution will pad
   }
   importer.set_output(node, padded(importer, node, x, before, after, value));
 }
 
-/// Keeps `count` elements of an axis from `first`, at distances of `step`.
+/// Keeps every `step`th element of an axis, from `first`, `count` in total.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step) {
   if (step == 1) {
@@ -168,7 +165,7 @@ void add_slice(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(x));
 }
 
-/// Reads neighbouring elements of an axis, or one element.
+/// Imports a Gather that selects one element of an axis, or neighbouring elements.
 void add_gather(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant indices = importer.constant(node, 1);
@@ -236,11 +233,11 @@ void add_concat(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, Importer::placed(y, std::move(shape), order, first.merges_batch));
 }
 
-/// Repeats a constant for each sample, such as a class token.
+/// Repeats a constant, such as a class token, for each sample.
 void add_expand(Importer& importer, const OnnxNode& node) {
   const OnnxConstant values = importer.constant(node, 0);
   const OnnxConstant shape = importer.constant(node, 1);
-  // Arithmetic repeats its inputs itself.
+  // Mul and Add broadcast their inputs, so a repetition before them needs no op.
   const OnnxNode* const reader = importer.sole_reader(node.output());
   const bool repeats = reader != nullptr && (reader->type() == "Mul" || reader->type() == "Add");
   if (repeats && importer.is_placed(node, 0) && shape != nullptr &&
@@ -293,14 +290,14 @@ void add_transpose(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
-/// The mean over the axes that the node reduces; `count`: number of elements of a mean.
+/// Adds the mean over the axes that the node reduces. Sets `count` to the number of elements in each mean.
 Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_t& count) {
   std::vector<bool> reduces(x.rank(), false);
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
   if (!axes) importer.refuse(node, "does not keep the batch");
   for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x)] = true;
   Graph& graph = importer.graph();
-  std::vector<std::int64_t> own;  // the axes in memory
+  std::vector<std::int64_t> own;  // the reduced axes in memory
   count = 1;
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (!reduces[i]) continue;
@@ -309,7 +306,7 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
     if (x.axes[i] >= 0) own.push_back(x.axes[i]);
   }
   std::ranges::sort(own);
-  const bool reduces_all = own.size() + 1 == graph.shape(x.value).rank();  // the mean keeps its axes
+  const bool reduces_all = own.size() + 1 == graph.shape(x.value).rank();  // then the mean keeps its axes
   if (!own.empty()) {
     const bool are_spatial = graph.shape(x.value).rank() == 4 && own == Extents{1, 2};
     x.value = are_spatial ? global_avg_pool(graph, importer.op_name(node), x.value)
@@ -343,7 +340,7 @@ void add_reduce_sum(Importer& importer, const OnnxNode& node) {
       node, with_value(y, scale(importer.graph(), importer.op_name(node), y.value, static_cast<float>(count))));
 }
 
-/// sqrt(sum of squares)
+/// Computes sqrt(sum of squares).
 void add_reduce_l2(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   Graph& graph = importer.graph();

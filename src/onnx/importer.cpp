@@ -7,8 +7,8 @@
 
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/scale_input/scale_input.h"
-#include "src/models/imagenet_resnet.h"
+#include "kernels/image_input/image_input.h"
+#include "src/models/layers.h"
 
 namespace carillon {
 
@@ -68,7 +68,7 @@ std::int64_t Importer::units_of(const OnnxNode& node, std::int64_t units, const 
 
 namespace {
 
-/// Whether each output of the node is one of its inputs, or a function of each element, after the last layer.
+/// Whether nodes of this type only copy, reshape or convert, so that they may follow the last layer.
 bool only_ends(std::string_view type) {
   return type == "Identity" || type == "Flatten" || type == "Reshape" || type == "Squeeze" || type == "Cast";
 }
@@ -77,7 +77,7 @@ bool turns_into_probabilities(std::string_view type) {
 }
 bool is_layer(std::string_view type) { return type == "Gemm" || type == "MatMul" || type == "Conv"; }
 
-/// Null: no op computes this operator.
+/// Returns null if no op computes this operator.
 const Operator* operator_of(std::string_view type) {
   for (const std::span<const Operator> operators : {arithmetic_operators(), layer_operators(), shape_operators()}) {
     const auto found = std::ranges::find(operators, type, &Operator::type);
@@ -124,7 +124,7 @@ void Importer::find_end() {
        source_.file.path().string(), printable(fmt::format("{}", fmt::join(layers, ", "))));
 }
 
-/// Names all nodes that depend on the images, with operators that no op computes.
+/// Checks that an op exists for each node that depends on the images. The message lists the other operators.
 void Importer::check_operators() const {
   std::set<std::string> variable{source_.file.input()};
   std::map<std::string, std::vector<std::string>> unsupported;
@@ -147,7 +147,8 @@ void Importer::check_operators() const {
        texts.size() > 1 ? "operators" : "operator", printable(fmt::format("{}", fmt::join(texts, ", "))));
 }
 
-/// Exporters for inference fold batch norms into convolutions.
+/// Adds a note if the file has convolutions but no batch norms: exports for inference fold batch norms into
+/// convolutions.
 void Importer::note_folded_norms() {
   constexpr std::int64_t many = 5;
   const std::vector<OnnxNode>& nodes = source_.file.nodes();
@@ -177,10 +178,7 @@ void Importer::place_input() {
   }
   names_.insert("input");
   const Value value =
-      image.channels == 3
-          ? imagenet_input(graph_, settings_)
-          : scale_input(graph_, "input",
-                        {.sample = {image.height, image.width, image.channels}, .scale = settings_.pixel_scale});
+      image.channels == 3 ? imagenet_input(graph_, settings_) : image_input(graph_, "input", scaled_images(settings_));
   if (channels_last) {
     placed_[source_.file.input()] =
         placed(value, {batch_mark, image.height, image.width, image.channels}, ascending(4));
@@ -203,7 +201,7 @@ void Importer::add(const OnnxNode& node) {
       refuse(node, fmt::format("reads '{}', which no node before it computes", printable(name)));
   }
   if (node.type() == "Shape" && !are_constant) {
-    // The shape is known, and the values do not matter.
+    // The node needs only the shape of its input, which is known.
     OnnxArray known{.shape = input(node).shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
     if (input(node).merges_batch) {
       const std::size_t batch = input(node).batch_axis();
@@ -235,8 +233,8 @@ void Importer::add(const OnnxNode& node) {
   }
 }
 
-/// Adds a node of a drop path: floor(kept + uniform) or uniform < kept, perhaps divided by kept, times x. Returns false
-/// for other nodes.
+/// Adds a node of a drop path. A drop path multiplies x by a mask, floor(kept + uniform) or (uniform < kept), and may
+/// divide by kept. Returns false for other nodes.
 bool Importer::add_draw(const OnnxNode& node) {
   const std::string& y = node.output();
   if (node.type() == "RandomUniformLike" || node.type() == "RandomUniform") {
@@ -297,7 +295,7 @@ Value Importer::run() {
   place_input();
   for (const OnnxNode& node : source_.file.nodes()) {
     add(node);
-    if (placed_.contains(end_)) break;  // the nodes after it turn it into probabilities
+    if (placed_.contains(end_)) break;  // later nodes compute probabilities
   }
   check_given();
   const auto output = placed_.find(end_);
@@ -309,6 +307,50 @@ Value Importer::run() {
     fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
   }
   return value;
+}
+
+namespace {
+
+/// Calls Importer::run. If it fails and the images differ in size from the images of the file, reports a usage error
+/// and not damaged data.
+Value run_for_images(const Source& source, const NetworkSettings& settings, Importer& importer) {
+  const Extents& shape = source.file.input_shape();
+  const auto differs = [&](std::size_t axis, std::int64_t extent) {
+    return axis < shape.size() && shape[axis] > 0 && shape[axis] != extent;
+  };
+  try {
+    return importer.run();
+  } catch (const Error& error) {
+    const bool has_own_size = differs(2, settings.image.height) || differs(3, settings.image.width);
+    if (error.code() != ExitCode::data || !has_own_size) throw;
+    fail(ExitCode::usage, "{} (the file is for images of {}x{}: --image-size {})", error.what(), shape[2], shape[3],
+         shape[2]);
+  }
+}
+
+}  // namespace
+
+bool is_onnx_file(const std::string& name) { return name.ends_with(".onnx"); }
+
+MakeNetwork onnx_network(const std::filesystem::path& path, const OnnxOptions& options) {
+  const auto source = std::make_shared<const Source>(path, options);
+  return [source](const NetworkSettings& settings) {
+    std::vector<GivenValues> given;
+    std::map<std::string, std::string> names;
+    std::vector<std::string> notes;
+    Network network = make_network(source->file.path().stem().string(), settings, [&](Graph& graph) {
+      Importer importer(*source, settings, graph);
+      const Value output = run_for_images(*source, settings, importer);
+      given = importer.given();
+      names = importer.original_names();
+      notes = importer.notes();
+      return output;
+    });
+    network.torch_names = std::move(names);
+    network.given = std::make_shared<const std::vector<GivenValues>>(std::move(given));
+    network.notes = std::move(notes);
+    return network;
+  };
 }
 
 }  // namespace carillon

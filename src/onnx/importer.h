@@ -1,10 +1,10 @@
 // Importer: adds the network of an ONNX file to a graph, node by node.
 //
-// A value keeps its layout in memory: it has the shape of ONNX, and a permutation of axes. So an image that a
-// convolution computes is [batch, height, width, channels] in memory and [batch, channels, height, width] in the file,
-// and a transposition of it costs nothing until an op needs another order.
+// Each value has a shape as in ONNX, and a permutation that maps its axes to the axes in memory. For example, the
+// output of a convolution is [batch, channels, height, width] in the file and [batch, height, width, channels] in
+// memory. A transposition only changes the permutation; memory is reordered only if an op needs another order.
 //
-// import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp have a function for each ONNX operator.
+// import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp have one function for each ONNX operator.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,43 +25,42 @@
 #include "carillon/models/network.h"
 #include "src/core/text.h"
 #include "src/onnx/constant_folding.h"
+#include "src/onnx/onnx.h"
 #include "src/onnx/onnx_file.h"
-#include "src/onnx/onnx_import.h"
 
 namespace carillon {
 
-using Extents = std::vector<std::int64_t>;
-
-/// A value of the network with its shape in ONNX.
+/// A value of the network, with its shape in ONNX.
 struct Placed {
   Value value;
   Extents shape;  ///< in ONNX; the extent of the batch is batch_mark
-  /// For each axis of `shape`, the axis of `value`, 0 for the batch; -1: the extent is 1 and `value` lacks the axis.
+  /// For each axis of `shape`: the axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does not have the
+  /// axis.
   std::vector<int> axes;
-  /// In the file, the batch and the next axis, for example the windows of an image, are one axis.
+  /// True if the file joins the batch and the axis after it into one axis, for example images and their windows.
   bool merges_batch = false;
 
   std::size_t rank() const { return shape.size(); }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
-  /// The axis of `shape` of an axis in the file.
+  /// Converts an axis in the file to an axis of `shape`.
   std::size_t own_axis(std::size_t in_file) const { return in_file + (merges_batch && in_file > batch_axis() ? 1 : 0); }
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
 };
 
-/// The axes of `placed` that its value has, in the order of the value.
+/// The axes of `placed` that exist in memory, in the order in memory.
 std::vector<int> stored_order(const Placed& placed);
 /// 0, 1, ..., count - 1
 std::vector<int> ascending(std::size_t count);
-/// The axes in memory of an image [batch, channels, height, width]. Channels are last.
+/// The order in memory of the axes of an image [batch, channels, height, width]: channels are last.
 inline const std::vector<int> image_order{0, 2, 3, 1};
 inline constexpr int channel_axis = 1;
-/// `value` in place of placed.value.
+/// Returns `placed` with another value.
 inline Placed with_value(Placed placed, Value value) {
   placed.value = value;
   return placed;
 }
 
-/// The file, shared by all networks that are made from it.
+/// The file. All networks that are made from it share this object.
 struct Source {
   Source(const std::filesystem::path& path, OnnxOptions given) : file(path), options(std::move(given)) {
     for (std::size_t i = 0; i < file.nodes().size(); ++i) {
@@ -71,7 +70,7 @@ struct Source {
     }
   }
 
-  /// The node that computes the value; null: none.
+  /// The node that computes the value; null if there is none.
   const OnnxNode* producer(const std::string& value) const {
     const auto found = producers.find(value);
     return found == producers.end() ? nullptr : &file.nodes()[found->second];
@@ -91,7 +90,7 @@ struct Operator {
   std::string_view type;
   AddOps add;
 };
-/// The operators of the three files.
+/// The operators that each of the three files imports.
 std::span<const Operator> arithmetic_operators();
 std::span<const Operator> layer_operators();
 std::span<const Operator> shape_operators();
@@ -121,12 +120,12 @@ class Importer {
     fail(ExitCode::data, "{}: the node '{}' ({}) {}", source_.file.path().string(), printable(node.name()),
          printable(node.type()), what);
   }
-  /// Input `i` as a constant; null: it is missing or no constant.
+  /// Input `i` as a constant; null if the input is missing or not a constant.
   OnnxConstant constant(const OnnxNode& node, int i) const {
     const auto found = constants_.find(node.input(i));
     return found == constants_.end() ? nullptr : found->second;
   }
-  /// As `constant`, also for an input whose Constant node comes later.
+  /// As `constant`, but also finds a constant if its Constant node comes later in the file.
   OnnxConstant constant_or_node(const OnnxNode& node, int i) const {
     if (OnnxConstant found = constant(node, i)) return found;
     const OnnxNode* const producer = source_.producer(node.input(i));
@@ -138,7 +137,7 @@ class Importer {
     if (found == nullptr || !found->has_floats) refuse(node, fmt::format("needs a constant array as input {}", i));
     return found;
   }
-  /// Integers from input `i` or, in earlier operator sets, from the attribute.
+  /// The integers of input `i`, or of `attribute` if the input is missing: earlier operator sets have an attribute.
   std::optional<Extents> integers(const OnnxNode& node, int i, std::string_view attribute) const {
     if (const OnnxConstant found = constant(node, i)) return found->integers;
     if (!node.input(i).empty()) refuse(node, fmt::format("needs a constant as input {}", i));
@@ -159,31 +158,31 @@ class Importer {
   }
   void set_output(const OnnxNode& node, Placed placed, int i = 0) { placed_[node.output(i)] = std::move(placed); }
   void alias(const std::string& name, Placed placed) { placed_[name] = std::move(placed); }
-  /// The axis from 0 to rank - 1.
+  /// Converts an axis that may be negative to an axis from 0 to rank - 1.
   std::size_t axis(const OnnxNode& node, std::int64_t axis, std::size_t rank) const {
     const auto count = static_cast<std::int64_t>(rank);
     if (axis < -count || axis >= count) refuse(node, "has an axis that its input lacks");
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
 
-  /// The axis of x.shape of an axis in the file.
+  /// Converts an axis in the file to an axis of x.shape.
   std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
     return x.own_axis(axis(node, number, x.rank() - (x.merges_batch ? 1 : 0)));
   }
 
-  /// The value with exactly these ONNX axes, in this order, in memory.
+  /// Returns the value with exactly these ONNX axes in memory, in this order.
   Value arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order);
   Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, ascending(placed.rank())); }
-  /// The value with the axis `last` as the last one in memory.
+  /// Returns the value with `last` as the last axis in memory.
   Placed with_last(const OnnxNode& node, const Placed& x, int last);
-  /// The value without an axis of extent 1.
+  /// Removes an axis of extent 1.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
-  /// The value with another shape in ONNX, whose first extent is the batch.
+  /// Returns the value with another ONNX shape. The first extent of `shape` is the batch.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
-  /// A constant array as a value of `rank` axes, matched from the last one, in the order of memory `order`. It is
-  /// trained if it is an array of the file.
+  /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
+  /// from the last axis. Arrays of the file are trained.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
-  /// `value` with the axes in this order.
+  /// Returns `value` with this ONNX shape; `order`: the order of the axes in memory.
   static Placed placed(Value value, Extents shape, const std::vector<int>& order, bool merges_batch = false) {
     Placed result{value, std::move(shape), {}, merges_batch};
     result.axes.assign(result.shape.size(), -1);
@@ -192,27 +191,29 @@ class Importer {
     return result;
   }
 
-  /// A name for an op that no other op has.
+  /// Returns a name that no other op has.
   std::string unique_name(std::string name);
-  /// The name of an op without variables. `part`: "/scale" if the node needs several ops.
+  /// The name of an op without variables. If a node needs several ops, `part` distinguishes their names: "/scale".
   std::string op_name(const OnnxNode& node, std::string_view part = "") {
     return unique_name(stripped(node.name(), node.type()).append(part));
   }
-  /// The name of an op whose weights are `weights`.
+  /// The name of an op that has the weights `weights`.
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
-  /// Gives a variable or buffer the values, unless they are to be drawn. `original`: its array in the file.
+  /// Sets the initial values of a variable or buffer. Does nothing to the values with OnnxOptions::fresh_weights.
+  /// `original`: the array in the file.
   void give(const std::string& variable, const OnnxArray& original, std::vector<float> values);
-  /// As `give`, with the values as they are.
+  /// As above, with the unchanged values of the array.
   void give(const std::string& variable, const OnnxArray& original) { give(variable, original, original.floats); }
 
-  /// The only node that reads the value; null: several nodes or none, or the network's output.
+  /// The only node that reads the value. Null if none or several nodes read it, or if it is the network's output.
   const OnnxNode* sole_reader(const std::string& value) const;
-  /// The node has been taken over by an earlier one.
+  /// Marks a node that an earlier node has already added.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
-  /// Pads that the only reader of a value, a convolution, adds: top, left, bottom, right.
+  /// By value: the pads of a Pad node that the next node, a convolution, adds itself: top, left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
-  /// Units of a layer with `units` in the file; sets `is_new` if the layer gets new values for another number.
+  /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the numbers differ:
+  /// the layer then gets new values.
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
 
  private:
@@ -226,11 +227,11 @@ class Importer {
   void add(const OnnxNode& node);
   bool add_draw(const OnnxNode& node);
 
-  /// A draw for each sample, of which exporters make the mask of a drop path.
+  /// A random number for each sample. Exporters compute the mask of a drop path from it.
   struct Draw {
     std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
-    bool is_mask = false;       ///< it is 0 or, if kept, 1
-    bool is_divided = false;    ///< it is 0 or, if kept, 1 / kept
+    bool is_mask = false;       ///< the value is 0 or, if kept, 1
+    bool is_divided = false;    ///< the value is 0 or, if kept, 1 / kept
   };
   std::map<std::string, Draw> draws_;
   const Source& source_;

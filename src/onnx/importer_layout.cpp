@@ -1,9 +1,8 @@
-// The layout of values of imported networks.
+// Arranges the axes of values of imported networks.
 #include <algorithm>
 
-#include "kernels/reshape/reshape.h"
-#include "kernels/transpose/transpose.h"
-#include "kernels/variable/variable.h"
+#include "kernels/layout/layout.h"
+#include "kernels/values/values.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
@@ -27,7 +26,7 @@ std::vector<int> ascending(std::size_t count) {
 
 Value Importer::arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order) {
   const std::vector<int> stored = stored_order(placed);
-  std::vector<int> wanted;  // the stored axes in the wanted order
+  std::vector<int> wanted;  // the axes in memory, in the requested order
   for (const int axis : order) {
     if (placed.axes[static_cast<std::size_t>(axis)] >= 0) wanted.push_back(axis);
   }
@@ -70,8 +69,8 @@ Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t
 
 Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
   if (!x.is_batch(0)) refuse(node, "reshapes a value whose first axis is not the batch, which is not supported");
-  // Groups of neighbouring axes whose elements are those of a group of axes of the result. Axes of extent 1 belong to
-  // no group.
+  // A group of neighbouring axes of `x` and the group of axes of the result that has the same elements. Axes of extent
+  // 1 belong to no group.
   struct Group {
     std::vector<int> from, to;
   };
@@ -113,7 +112,7 @@ Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& 
     const auto group = std::ranges::find_if(groups, [&](const Group& one) { return one.from.front() == axis; });
     if (group != groups.end()) order.insert(order.end(), group->to.begin(), group->to.end());
   }
-  if (order.size() == 1) {  // one element: a value has an axis besides the batch
+  if (order.size() == 1) {  // one element per sample: a value needs an axis after the batch
     if (shape.size() < 2) refuse(node, "has no axis besides the batch");
     order.push_back(1);
   }
@@ -161,7 +160,7 @@ Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::si
   const std::string name = layer_name(node, values);
   result.value = carillon::variable(graph_, name, {.shape = extents, .trains = !values.name.empty()});
   OnnxArray original = values;
-  original.is_derived = original.is_derived || arranged_values != values.floats;  // in another order than the file
+  original.is_derived = original.is_derived || arranged_values != values.floats;  // true if the order changed
   give(name + "/values", original, std::move(arranged_values));
   return result;
 }

@@ -1,4 +1,4 @@
-#include "src/onnx/onnx_export.h"
+#include "src/onnx/onnx.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -50,7 +50,7 @@ void add_outputs(const OnnxTarget& target, const std::string& input, const std::
   }
   std::string numbers = output;
   if (!target.scales.empty()) {
-    writer.begin(input);  // no op has this name
+    writer.begin(input);  // no op has the name of the input
     numbers = writer.add("Mul", {numbers, writer.constant({count}, deviations)});
     numbers = writer.add("Add", {numbers, writer.constant({count}, means)});
   }
@@ -127,6 +127,85 @@ std::string onnx_model(const Network& network, const OnnxTarget& target, std::sp
   }
   add_outputs(target, network.input, names.at(network_output.index), ops.shape(network_output)[1], writer);
   return bytes_of(model);
+}
+
+void OnnxWriter::begin(const std::string& op) {
+  op_ = op;
+  count_ = 0;
+}
+
+std::string OnnxWriter::next_name(std::string_view type) { return fmt::format("{}/{}{}", op_, type, count_++); }
+
+std::string OnnxWriter::add(std::string_view type, std::vector<std::string> inputs,
+                            const std::vector<OnnxAttribute>& attributes) {
+  return add_with_outputs(type, std::move(inputs), attributes, 1).front();
+}
+
+std::vector<std::string> OnnxWriter::add_with_outputs(std::string_view type, std::vector<std::string> inputs,
+                                                      const std::vector<OnnxAttribute>& attributes,
+                                                      std::size_t output_count) {
+  const std::string name = next_name(type);
+  onnx::Node& node = *graph_.add_node();
+  node.set_name(name);
+  node.set_op_type(std::string(type));
+  for (std::string& input : inputs) node.add_input(std::move(input));
+  for (std::size_t i = 0; i < output_count; ++i) node.add_output(output_name(name, i));
+  for (const OnnxAttribute& attribute : attributes) {
+    onnx::Attribute& written = *node.add_attribute();
+    written.set_name(std::string(attribute.name));
+    if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
+      written.set_type(onnx::Attribute::INT);
+      written.set_i(*integer);
+    } else if (const auto* const number = std::get_if<float>(&attribute.value)) {
+      written.set_type(onnx::Attribute::FLOAT);
+      written.set_f(*number);
+    } else {
+      written.set_type(onnx::Attribute::INTS);
+      for (const std::int64_t extent : std::get<Extents>(attribute.value)) written.add_ints(extent);
+    }
+  }
+  return {node.output().begin(), node.output().end()};
+}
+
+std::string OnnxWriter::constant(const Extents& shape, const std::vector<float>& values) {
+  onnx::Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(next_name("constant"));
+  tensor.set_data_type(onnx::Tensor::FLOAT);
+  for (const std::int64_t extent : shape) tensor.add_dims(extent);
+  tensor.set_raw_data(values.data(), values.size() * sizeof(float));
+  return tensor.name();
+}
+
+std::string OnnxWriter::constant(const Tensor& tensor) {
+  const std::span<const float> values = tensor.floats();
+  return constant(tensor.shape.extents(), std::vector<float>(values.begin(), values.end()));
+}
+
+std::string OnnxWriter::constant(const Extents& values) {
+  onnx::Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(next_name("constant"));
+  tensor.set_data_type(onnx::Tensor::INT64);
+  tensor.add_dims(static_cast<std::int64_t>(values.size()));
+  tensor.set_raw_data(values.data(), values.size() * sizeof(std::int64_t));
+  return tensor.name();
+}
+
+void OnnxWriter::name_output(std::string_view type, const std::string& from, const std::string& output,
+                             std::int64_t extent) {
+  onnx::Node& node = *graph_.add_node();
+  node.set_name(output);
+  node.set_op_type(std::string(type));
+  node.add_input(from);
+  node.add_output(output);
+  describe(output, {extent}, *graph_.add_output());
+}
+
+void OnnxWriter::describe(const std::string& name, const Extents& extents, onnx::ValueInfo& value) {
+  value.set_name(name);
+  onnx::TensorType& type = *value.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::Tensor::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_param("batch");
+  for (const std::int64_t extent : extents) type.mutable_shape()->add_dim()->set_dim_value(extent);
 }
 
 }  // namespace carillon

@@ -23,15 +23,16 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "ONNX's raw data is little-endian");
 
 constexpr std::size_t max_file_bytes = (std::size_t{1} << 31) - 1;  // protobuf's limit
-constexpr std::int64_t max_elements = std::int64_t{1} << 31;        // of all constants, with 4 or 8 bytes in memory
+constexpr std::int64_t max_elements = std::int64_t{1}
+                                      << 31;  // limit for all constants; an element has 4 or 8 bytes in memory
 constexpr int max_nodes = 200'000;
 constexpr std::int64_t least_operator_set = 9;
 
-/// Number of elements; nullopt: an extent is negative, or there are too many.
+/// The number of elements; nullopt if an extent is negative or there are too many elements.
 std::optional<std::int64_t> count_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
-    // An extent of 0 counts as 1, so that the other extents are limited, too.
+    // An extent of 0 counts as 1: otherwise it would hide that the other extents are too large.
     const std::int64_t factor = std::max<std::int64_t>(extent, 1);
     if (extent < 0 || __builtin_mul_overflow(count, factor, &count) || count > max_elements) return std::nullopt;
   }
@@ -47,7 +48,7 @@ float half_to_float(std::uint16_t half) {
   return half >> 15 != 0 ? -magnitude : magnitude;
 }
 
-/// The elements of `bytes`, as numbers of type To. `from` converts an element of type From.
+/// Converts the elements of `bytes` from type From to type To with `convert`.
 template <typename From, typename To, typename Convert>
 std::vector<To> converted(std::string_view bytes, Convert convert) {
   std::vector<To> values(bytes.size() / sizeof(From));
@@ -309,7 +310,7 @@ OnnxFile::OnnxFile(std::filesystem::path path) : path_(std::move(path)), model_(
     if (!constants_.emplace(tensor.name(), constant).second) {
       refuse(fmt::format("has two arrays named '{}'", printable(tensor.name())));
     }
-    tensor.Clear();  // `constants_` has the values
+    tensor.Clear();  // `constants_` now has the values
   }
   std::vector<const onnx::ValueInfo*> inputs;
   for (const onnx::ValueInfo& input : graph.input()) {

@@ -1,4 +1,4 @@
-// OnnxFile: an ONNX file as Carillon reads it: nodes in forward order, and constants with their values.
+// OnnxFile: reads an ONNX file: nodes in forward order, and constants with their values.
 //
 // Source: onnx.ai, "Open Neural Network Exchange: intermediate representation".
 #pragma once
@@ -21,8 +21,8 @@ struct OnnxArray {
   bool has_floats = false;  ///< true: `floats` has the values; false: `integers`
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
-  std::string name;         ///< of the initializer; empty: computed from shapes, or the value of a node
-  bool is_derived = false;  ///< computed from the initializer, with other values than its own
+  std::string name;         ///< name of the initializer; empty: the values are from a node or from shapes
+  bool is_derived = false;  ///< the values were computed from the initializer and differ from it
 
   std::int64_t element_count() const;
 };
@@ -35,9 +35,9 @@ class OnnxNode {
   explicit OnnxNode(const onnx::Node& node) : node_(&node) {}
 
   std::string_view type() const { return node_->op_type(); }
-  /// The name of the node or, if it has none, of its first output; for messages.
+  /// The node's name for messages. A node without a name has the name of its first output.
   std::string name() const;
-  /// Empty: the optional input is missing.
+  /// The name of an input; empty if the optional input is missing.
   std::string input(int number) const { return number < node_->input_size() ? node_->input(number) : std::string(); }
   int input_count() const { return node_->input_size(); }
   const std::string& output(int number = 0) const { return node_->output(number); }
@@ -48,13 +48,13 @@ class OnnxNode {
   float number(std::string_view attribute, float other) const;
   std::string text(std::string_view attribute, const std::string& other) const;
   std::vector<std::int64_t> integers(std::string_view attribute, std::vector<std::int64_t> other = {}) const;
-  /// Null: the node lacks the attribute.
+  /// Returns null if the node lacks the attribute.
   const onnx::Tensor* tensor(std::string_view attribute) const;
   const std::vector<float> numbers(std::string_view attribute) const;
 
  private:
   const onnx::Attribute* find(std::string_view attribute) const;
-  /// Null: the node lacks the attribute.
+  /// Returns null if the node lacks the attribute.
   const onnx::Attribute* find(std::string_view attribute, onnx::Attribute::Type type) const;
 
   const onnx::Node* node_;
@@ -62,9 +62,9 @@ class OnnxNode {
 
 class OnnxFile {
  public:
-  /// Reads the file and the values beside it. Errors: no_input, io; data (not an ONNX file; an operator set before 9;
-  /// several inputs or none; arrays of wrong sizes or with values that are not finite; values outside the folder of the
-  /// file; too many nodes). The message names the file.
+  /// Reads the file, and values that it stores in other files of its folder. Errors: no_input, io; data (not an ONNX
+  /// file; an operator set before 9; several inputs or none; arrays of wrong sizes or with non-finite values; values
+  /// outside the folder; too many nodes). The message names the file.
   explicit OnnxFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -73,7 +73,7 @@ class OnnxFile {
   /// The initializers, by name.
   const std::map<std::string, OnnxConstant>& constants() const { return constants_; }
   const std::string& input() const { return input_; }
-  /// The extents of the input; -1: any.
+  /// The extents of the input; -1 if any extent is allowed.
   const std::vector<std::int64_t>& input_shape() const { return input_shape_; }
   /// The name of the first output.
   const std::string& output() const { return output_; }
@@ -82,9 +82,9 @@ class OnnxFile {
   OnnxConstant read(const onnx::Tensor& tensor, const std::string& name) const;
 
  private:
-  /// Throws with the path before the message.
+  /// Throws an error: the file's path, then `what`.
   [[noreturn]] void refuse(const std::string& what) const;
-  /// The bytes of a tensor with its values in another file.
+  /// The bytes of a tensor that stores its values in another file.
   std::string external_bytes(const onnx::Tensor& tensor, const std::string& name, std::size_t bytes) const;
 
   std::filesystem::path path_;

@@ -25,7 +25,7 @@ struct Extents {
   std::int64_t rows, columns, inner;
 };
 
-/// c = alpha a b + beta c, in blocks along the longer side of c.
+/// Computes c = alpha a b + beta c in blocks along the longer side of c.
 void multiply(const Extents& extents, float alpha, const Operand& a, const Operand& b, float beta, float* c) {
   constexpr std::int64_t block = 64;
   const bool by_rows = extents.rows >= extents.columns;

@@ -6,7 +6,7 @@
 // The coefficients maximise the slope at 0, so singular values end between about 0.7 and 1.2, not at 1. A matrix with
 // more rows than columns is transposed for the iteration, with the same result. Source: Jordan and others, "Muon: an
 // optimizer for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16). On CPUs the
-// iteration is in float32; on GPUs its products follow the run's arithmetic (newton_schulz_cuda.h).
+// iteration uses float32. On GPUs its products use the run's arithmetic (newton_schulz_cuda.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct NewtonSchulzForm {
   static constexpr double epsilon = 1e-7;
 };
 
-/// A variable as a row-major matrix: [height, width, in, out] of a convolution becomes [height * width * in, out].
+/// A variable as a row-major matrix. Convolution weights [height, width, in, out] become [height * width * in, out].
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 
@@ -35,11 +35,11 @@ inline MatrixShape matrix_shape(const Shape& variable) {
   return {variable.element_count() / columns, columns};
 }
 
-/// The iteration on a CPU with all threads (for a GPU see newton_schulz_cuda.h). The matrix is divided into blocks of
+/// Runs the iteration on a CPU with all threads (on a GPU: newton_schulz_cuda.h). The matrix is divided into blocks of
 /// fixed size and one thread computes each block, so the bits do not depend on the thread count.
 class NewtonSchulz {
  public:
-  /// Orthogonalises `matrix` in place. `norm`: |matrix|.
+  /// Orthogonalises `matrix` in place. `norm`: the Frobenius norm |matrix|.
   void run(std::span<float> matrix, const MatrixShape& shape, double norm, std::int64_t steps);
 
  private:

@@ -17,7 +17,7 @@ std::size_t square_elements(const MatrixStack& stack) {
   return padded(side * side) * stack.matrices.size();
 }
 
-/// The stacks, in the order of the first matrix of each shape.
+/// Returns one stack per shape, in the order in which the shapes first occur.
 std::vector<MatrixStack> stacks_of(const std::vector<FlatMatrix>& matrices) {
   std::vector<MatrixStack> stacks;
   for (const FlatMatrix& matrix : matrices) {

@@ -1,5 +1,5 @@
-// NewtonSchulzCuda: the iteration of newton_schulz.h on a GPU, for many matrices, with products of cuBLASLt, and the
-// kernels before and after the products. CUDA builds only.
+// NewtonSchulzCuda: runs the iteration of newton_schulz.h on a GPU for many matrices. cuBLASLt computes the products;
+// the kernels in this file run before and after the products. CUDA builds only.
 //
 //   A = X X^T            B = b A + c A A            X <- a X + B X            three products per iteration
 //
@@ -19,15 +19,15 @@ namespace carillon {
 
 /// A matrix in a flat float32 array. Zeros fill the gap after the matrix, up to the next multiple of line_floats.
 struct FlatMatrix {
-  std::size_t first = 0;  ///< element; a multiple of line_floats
+  std::size_t first = 0;  ///< index of its first element; a multiple of line_floats
   MatrixShape shape;
-  std::uint32_t variable = 0;  ///< index of its factor
+  std::uint32_t variable = 0;  ///< index of the variable
 };
 
 /// Matrices of equal shape in an array of the iteration.
 struct MatrixStack {
   MatrixShape shape;
-  std::size_t first = 0;   ///< element
+  std::size_t first = 0;   ///< index of its first element
   std::size_t stride = 0;  ///< elements from one matrix to the next, a multiple of line_floats
   std::vector<FlatMatrix> matrices;
 };
@@ -36,7 +36,7 @@ struct MatrixStack {
 struct MatrixChunk {
   std::uint64_t flat = 0, stacked = 0;  ///< first element in the flat array and in the array of the iteration
   std::uint32_t count = 0;              ///< elements of the matrix in the chunk
-  std::uint32_t padded = 0;             ///< `count` and the gap, a multiple of line_floats
+  std::uint32_t padded = 0;             ///< `count` plus the gap after the matrix; a multiple of line_floats
   std::uint32_t variable = 0;
 };
 
@@ -63,7 +63,7 @@ class NewtonSchulzCuda {
 
   Iteration make_iteration(CudaDevice& device, Arithmetic arithmetic, const MatrixStack& stack) const;
   void iterate(const Iteration& stack, Stream& stream) const;
-  /// Flat matrices are in `first_`, and their stacks in `second_` before the first step.
+  /// Before the first step, `first_` holds the flat matrices and `second_` holds the stacks.
   const Buffer& stacked_memory(std::int64_t step) const { return step % 2 == 0 ? second_ : first_; }
   const Buffer& result_memory() const { return stacked_memory(steps_ + 1); }
 
@@ -74,7 +74,7 @@ class NewtonSchulzCuda {
   std::vector<Iteration> iterations_;
 };
 
-/// Factors of an orthogonalised variable from its norms, one thread per variable.
+/// Computes the factors of an orthogonalised variable from its norms. One thread per variable.
 struct MatrixOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
   const Squares* sums = nullptr;               ///< [chunk]

@@ -1,6 +1,6 @@
-// GPU kernels of norms, summed by chunks of the flat arrays. They run before UpdateKernel. For a NormedRule or a
-// MatrixRule they compute the norms of the variables and each variable's ratio. For --clip-norm they compute the norm
-// of the gradient (norms.h).
+// GPU kernels that compute norms. They run before UpdateKernel and sum squares chunk by chunk over the flat arrays. For
+// a NormedRule or a MatrixRule they compute the norms of the variables and each variable's ratio. For --clip-norm they
+// compute the norm of the gradient (GradientNorm).
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct NormChunks {
   std::vector<ChunkRange> of_variable;  ///< [variable]: indices into `chunks`
 };
 
-/// The chunks of the `wanted` variables. If `wanted` is empty: the chunks of all variables.
+/// Returns the chunks of the `wanted` variables. If `wanted` is empty, returns the chunks of all variables.
 inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<bool>& wanted = {}) {
   NormChunks all;
   all.of_variable.resize(layout.order().size());
@@ -46,8 +46,8 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
   return all;
 }
 
-/// sums[chunk] = the chunk's sums of squares, in double precision and a fixed order. Also updates the slots
-/// (Rule::direction). One block per chunk.
+/// Sets sums[chunk] to the chunk's sums of squares, in double precision and a fixed order. Rule::direction also updates
+/// the slots. One block per chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
@@ -122,7 +122,7 @@ CARILLON_HOST_DEVICE inline Squares sum_of(const ChunkRange& range, const Square
   return squares;
 }
 
-/// ratios[variable] = ratio_of the variable. One thread per variable.
+/// Sets ratios[variable] to the variable's ratio_of. One thread per variable.
 template <NormedRule Rule>
 struct RatioOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
@@ -137,8 +137,8 @@ struct RatioOfVariable {
   }
 };
 
-/// square_sums[chunk] = sum of |g + l2_factor * w|^2 over the chunk, if the step trains its variable, in double
-/// precision and a fixed order. One block per chunk.
+/// Sets square_sums[chunk] to the sum of |g + l2_factor * w|^2 over the chunk, or to 0 if the step does not train the
+/// chunk's variable. Sums in double precision and a fixed order. One block per chunk.
 struct GradientSquares {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;  // after the first phase, 2^8 threads fold in 8 phases

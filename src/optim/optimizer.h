@@ -1,16 +1,18 @@
 // Optimizer: applies L2, the update rule, the lookahead and the moving average in one pass over the flat arrays.
 //
-//   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (norms.h)
+//   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (GradientNorm)
 //   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
-//   s, w <- lookahead(s, w)                                in the steps that have one (src/optim/lookahead.h)
+//   s, w <- lookahead(s, w)                                in the steps that have one (LookaheadSettings)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
 // OptimizerSettings::rule selects one of src/optim/rules.h. The rule's state, the slow copies s and the moving averages
 // a are slots of the parameter store. *Scalars* are values that change from step to step; they are part of the step's
 // inputs. *Factors* are values that differ between variables; they come from the variable's L2 factor and group
-// (optim/parameter_group.h).
+// (ParameterGroup).
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,17 +20,21 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/host_device.h"
+#include "carillon/device/device.h"
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
+#include "carillon/graph/step_inputs.h"
 #include "carillon/optim/optimizer_settings.h"
-#include "src/graph/step_end.h"
-#include "src/optim/lookahead.h"
 #include "src/optim/update_factors.h"
 
 namespace carillon {
 
-/// The slot of the variables' moving averages. It exists if OptimizerSettings::keeps_averages.
+/// The slot of the variables' moving averages. It exists if OptimizerSettings::keeps_averages is true.
 inline constexpr std::string_view moving_average_slot = "moving_average";
+
+/// The slot of the variables' slow copies. It exists if the optimiser has a lookahead.
+inline constexpr std::string_view lookahead_slot = "lookahead";
 
 /// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
 /// rule; the message lists the rules).
@@ -51,11 +57,11 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
-  /// become means when they are multiplied by end.result_scale, which is 1 on a CPU. On a GPU the update also computes
-  /// the L2 loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
+  /// times end.result_scale are the mean gradients. The factor is 1 on a CPU. On a GPU the update also computes the L2
+  /// loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// The norm of the gradient in the last update, before clipping; 0 before the first update. Only on a CPU with
-  /// OptimizerSettings::clip_norm.
+  /// The norm of the gradient in the last update, before clipping. It is 0 before the first update, without
+  /// OptimizerSettings::clip_norm, and always on a GPU.
   virtual double gradient_norm() const { return 0.0; }
 };
 
@@ -76,9 +82,9 @@ class ElementwiseOptimizer : public Optimizer {
 /// treat variables as matrices. Errors: as optimizer_slots.
 bool is_elementwise(const OptimizerSettings& settings);
 
-/// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimiser.
-/// `arithmetic`: number format of the products of a muon rule on a GPU. All other computation is float32. Errors: as
-/// check_variables.
+/// `parameters` has the slots of these settings. `inputs` contains the scalars of each step. Both must outlive the
+/// optimiser. `arithmetic`: number format of the products of a muon rule on a GPU. All other computation is float32.
+/// Errors: as check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
@@ -102,5 +108,77 @@ std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const
 /// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule without a matrix, or with a
 /// vector; decay_exclude has a pattern that matches no variable, or a variable with the decay of a group).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
+
+// Lookahead (LookaheadSettings), on CPU and GPU. It changes all variables, including frozen variables, and all buffers
+// of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
+
+/// Returns the lookahead's factor 1 - a after `updates` updates, or a negative number if no lookahead is due. With the
+/// factor 0, the slow copies stay unchanged and the values return to the slow copies. Errors: failed (power without
+/// steps).
+double lookahead_part(const LookaheadSettings& settings, std::int64_t updates);
+
+CARILLON_HOST_DEVICE inline bool looks_ahead(const StepScalars& scalars) {
+  return scalars.at[lookahead_scalar] >= 0.0f;
+}
+
+/// Applies the lookahead to one element, in steps in which looks_ahead is true. If a value equals its slow copy,
+/// neither changes by a bit. With scalar 0 the slow copy does not change.
+CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& value, float& slow) {
+  slow = std::fma(scalars.at[lookahead_scalar], value - slow, slow);
+  value = slow;
+}
+
+/// The lookahead of a network's buffers.
+struct LookAheadElement {
+  float *values = nullptr, *slow = nullptr;
+  StepTable table;
+  StepEnd end;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const StepScalars scalars = table.header().scalars;
+    if (end.allows_update() && looks_ahead(scalars)) look_ahead(scalars, values[i], slow[i]);
+  }
+};
+
+/// The lookahead of a network's buffers. The optimiser applies the lookahead of the variables. Does nothing if the
+/// settings have no lookahead or the network has no buffers.
+class BufferLookahead {
+ public:
+  /// `buffers`, `device` and `inputs` must outlive this object.
+  BufferLookahead(const LookaheadSettings& settings, const BufferStore& buffers, Device& device,
+                  const StepInputs& inputs);
+
+  /// The slow copies. Empty without a lookahead.
+  const BufferStore& slow() const { return slow_; }
+  /// Sets the slow copies to the buffers' present values.
+  void begin();
+  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Lookaheads then do not change these
+  /// buffers either, because the buffers equal their slow copies.
+  void begin_equal();
+  /// Enqueues the step's lookahead, which runs if `end` allows the update. Call it after the forward pass and before
+  /// the step's last kernel.
+  void enqueue(const StepEnd& end);
+
+ private:
+  const BufferStore& buffers_;
+  Device& device_;
+  const StepInputs& inputs_;
+  BufferStore slow_;
+};
+
+struct ScaleElement {
+  float* values = nullptr;
+  float factor = 1.0f;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
+};
+
+/// Enqueues values[i] <- values[i] * factor on the device's stream. The factor Communicator::result_scale turns the
+/// sums of an all-reduce into means. `values`: in the device's memory.
+void enqueue_scale(std::span<float> values, float factor, Device& device);
+
+// CUDA builds only: enqueues `kernel` for `count` elements.
+void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream);
+void enqueue_scale_cuda(const ScaleElement& kernel, std::size_t count, Stream& stream);
 
 }  // namespace carillon

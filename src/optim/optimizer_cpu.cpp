@@ -7,7 +7,6 @@
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "src/optim/newton_schulz.h"
-#include "src/optim/norms.h"
 #include "src/optim/rules.h"
 #include "src/optim/update_factors.h"
 
@@ -41,7 +40,7 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   const float* __restrict gradient = arrays.gradient;
   float* __restrict value = arrays.value, * __restrict average = arrays.average, * __restrict slow = arrays.slow;
   for (std::size_t i = 0; i < arrays.count; ++i) {
-    float slots[Rule::slots.size() + 1];  // + 1: an array needs an element
+    float slots[Rule::slots.size() + 1];  // + 1: C++ has no empty arrays
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
     update_element<Rule>(scalars, factors, gradient[i], value[i], averages ? average + i : nullptr, slots,
                          ahead ? slow + i : nullptr);
@@ -52,7 +51,7 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
 /// Floats per partial sum of squares.
 constexpr std::size_t norm_block = 4096;
 
-/// Rule::direction of up to norm_block elements.
+/// Computes Rule::direction of up to norm_block elements.
 template <UpdateRule Rule>
 CARILLON_SIMD void find_directions(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
                                    const UpdateArrays<Rule::slots.size()>& arrays, float* __restrict directions) {
@@ -80,7 +79,8 @@ CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t
   }
 }
 
-/// Calls `function` with std::bool_constant: whether the arrays have moving averages, and whether the step looks ahead.
+/// Calls `function` with two std::bool_constant: whether the arrays have moving averages, and whether the step looks
+/// ahead.
 template <std::size_t slot_count, typename Function>
 void with_copies(const UpdateArrays<slot_count>& arrays, const Function& function) {
   const auto with = [&](auto averages) {
@@ -91,7 +91,7 @@ void with_copies(const UpdateArrays<slot_count>& arrays, const Function& functio
   return with(std::false_type());
 }
 
-/// The update of parts of single variables, and the data that the update uses.
+/// Updates parts of single variables.
 template <UpdateRule Rule>
 class VariableUpdate {
  public:
@@ -126,15 +126,15 @@ class VariableUpdate {
   void clip_gradients() {
     if (norm_) clip(norm_->of_gradients());
   }
-  /// The clipped gradients of `count` elements: `gradients`, or their products in `products`.
+  /// Returns the clipped gradients of `count` elements. Writes them to `products` if the factor is not 1, otherwise
+  /// returns `gradients`.
   const float* clipped_gradients(const float* gradients, std::size_t count, float* products) const {
     if (clipped_.factor == 1.0f) return gradients;
     multiply(gradients, clipped_.factor, count, products);
     return products;
   }
 
-  /// `arrays`: elements of one variable. The gradients in them are not yet clipped, or they are orthogonalised
-  /// directions.
+  /// `arrays`: elements of one variable. Its gradients are not yet clipped, or are orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {
@@ -150,7 +150,7 @@ class VariableUpdate {
     }
   }
 
-  /// The elements of the flat arrays from `begin` on, as many as `gradients` has.
+  /// Returns gradients.size() elements of the flat arrays, from `begin` on.
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
@@ -181,7 +181,7 @@ class VariableUpdate {
   std::array<int, Rule::slots.size()> rule_slots_{};
   std::optional<GradientNorm> norm_;  ///< with clip_norm only
   ClippedNorm clipped_;
-  bool is_clipped_ = true;  ///< `clipped_` was set, or nothing is clipped
+  bool is_clipped_ = true;  ///< false: `clip` must be called before the update
 };
 
 template <ElementwiseRule Rule>
@@ -214,7 +214,7 @@ class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
   VariableUpdate<Rule> variables_;
 };
 
-/// The optimiser for rules that need the norms of a variable, or the variable as a matrix.
+/// The optimiser for rules that need a variable's norms or treat the variable as a matrix.
 template <UpdateRule Rule>
 class VariableOptimizerCpu final : public Optimizer {
  public:
@@ -250,8 +250,8 @@ class VariableOptimizerCpu final : public Optimizer {
     });
   }
 
-  /// The direction that a MatrixRule's update uses instead of the gradient. The gradient itself must not change: other
-  /// ranks may still read it.
+  /// Returns the direction that a MatrixRule's update uses instead of the gradient. Does not change the gradient,
+  /// because other ranks may still read it.
   std::span<const float> orthogonalized(int parameter, const StepScalars& scalars, UpdateFactors& factors) {
     const ParameterStore& parameters = variables_.parameters();
     const MatrixShape shape = matrix_shape(parameters.specs()[static_cast<std::size_t>(parameter)].shape);
@@ -291,7 +291,7 @@ class VariableOptimizerCpu final : public Optimizer {
   VariableUpdate<Rule> variables_;
   std::int64_t muon_steps_;
   bool normalizes_;
-  NewtonSchulz newton_schulz_;  ///< of a MatrixRule
+  NewtonSchulz newton_schulz_;  ///< used by a MatrixRule
   std::vector<float> directions_;
 };
 

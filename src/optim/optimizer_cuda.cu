@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/shared/launch.cuh"
-#include "src/optim/element_kernels.h"
 #include "src/optim/newton_schulz_cuda.h"
 #include "src/optim/norm_kernels.h"
+#include "src/optim/optimizer.h"
 #include "src/optim/rules.h"
 #include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
@@ -55,7 +55,7 @@ class ClipPass {
   ClipGradient clip_;
 };
 
-/// Computes the norms of variables and directions, and from them each variable's ratio with an `OfVariable` kernel.
+/// Computes the norms of variables and directions. An `OfVariable` kernel then computes each variable's ratio.
 template <UpdateRule Rule, typename OfVariable>
 class NormPass {
  public:

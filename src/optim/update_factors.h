@@ -1,19 +1,24 @@
-// UpdateFactors: constants of each variable in the update, computed from the variable's spec and the groups of
-// OptimizerSettings. ClippedNorm: the factor of all gradients of a step.
+// The factors of an update: UpdateFactors, the constants of each variable, and ClippedNorm, the factor of all gradients
+// of a step, which GradientNorm computes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "carillon/core/host_device.h"
+#include "carillon/core/sum_in_order.h"
 #include "carillon/graph/parameters.h"
+#include "carillon/graph/step_inputs.h"
 #include "carillon/optim/optimizer_settings.h"
 
 namespace carillon {
 
-/// Constants of one variable in the update.
+/// Constants of one variable in the update, computed from the variable's spec and the groups of OptimizerSettings.
 struct UpdateFactors {
   float l2 = 0.0f;            ///< ParameterSpec::l2_factor
   float rate = 1.0f;          ///< factor of the learning rate
@@ -21,8 +26,8 @@ struct UpdateFactors {
   bool has_ratio = false;     ///< whether a NormedRule computes a ratio: variables of two or more dimensions
   bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
   float scale = 1.0f;         ///< factor of the orthogonalised direction
-  float kept = 1.0f;          ///< factor of the variable before that step (OptimizerSettings::muon_normalizes)
-  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
+  float kept = 1.0f;          ///< factor of the variable before the update (OptimizerSettings::muon_normalizes)
+  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< steps that train it
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
 };
@@ -64,5 +69,62 @@ CARILLON_HOST_DEVICE inline ClippedNorm clipped_norm(double squares, double limi
   const double norm = std::sqrt(squares), factor = limit / (norm + 1e-6);
   return {norm, std::isfinite(norm) && factor < 1.0 ? static_cast<float>(factor) : 1.0f};
 }
+
+// Norms of variables and gradients in the host's memory: the L2 loss, and GradientNorm for --clip-norm. On a GPU,
+// kernels of the update compute these norms (update_kernels.h, norm_kernels.h).
+//
+//   l2_loss = sum over variables of l2_factor * sum(w^2) / 2
+//   norm = sqrt(sum over all variables that the step trains of |g + l2_factor * w|^2)        g: mean gradient
+//
+// The norm is that of the whole loss's gradient: it includes the L2 loss and excludes weight decay. PyTorch's
+// clip_grad_norm_ uses the same gradient.
+//
+// Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary
+// tree over all blocks. Therefore the bits do not depend on the numbers of ranks, shards, buckets and threads.
+
+/// The sum of the squares of `values`, in double precision and a fixed order.
+double sum_of_squares(const float* values, std::size_t count);
+
+/// The L2 loss of the present values, in double precision and a fixed order.
+double l2_loss(const ParameterStore& parameters);
+
+/// Calls body(variable, begin, end) for the elements of each variable in [first, last) of the flat arrays, in ascending
+/// order.
+template <typename Body>
+void for_each_variable_in(const ParameterLayout& layout, std::size_t first, std::size_t last, const Body& body) {
+  const auto ends_before = [&](int variable) { return layout.offset(variable) + layout.count(variable) <= first; };
+  auto variable = std::ranges::partition_point(layout.order(), ends_before);
+  for (; variable != layout.order().end() && layout.offset(*variable) < last; ++variable) {
+    const std::size_t end = layout.offset(*variable) + layout.count(*variable);
+    body(*variable, std::max(first, layout.offset(*variable)), std::min(last, end));
+  }
+}
+
+class GradientNorm {
+ public:
+  /// The number of blocks of `count` elements.
+  static std::size_t block_count(std::size_t count) { return (count + sum_block_floats - 1) / sum_block_floats; }
+
+  /// `inputs` contains the number of the step. `parameters` and `inputs` must outlive this object. Errors: as
+  /// check_variables.
+  GradientNorm(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs);
+
+  /// The number of blocks of the flat array.
+  std::size_t block_count() const { return block_count(parameters_.layout().total()); }
+  /// The sum of squares of the block that begins at `first`, a multiple of sum_block_floats. `means`: mean gradients of
+  /// the block. Several threads may call it concurrently.
+  double square_sum(std::size_t first, std::span<const float> means) const;
+  /// Computes norm and factor from the sums of all blocks.
+  ClippedNorm of_blocks(std::span<const double> square_sums) const;
+  /// Computes norm and factor from the gradients of `parameters`, which must be means. Uses all threads.
+  ClippedNorm of_gradients();
+
+ private:
+  const ParameterStore& parameters_;
+  const StepInputs& inputs_;
+  std::vector<UpdateFactors> factors_;  ///< [variable]
+  double limit_;
+  std::vector<double> square_sums_;  ///< [block]: memory of of_gradients()
+};
 
 }  // namespace carillon

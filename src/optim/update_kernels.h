@@ -17,7 +17,7 @@ namespace carillon {
 /// Floats per line of a flat array. Tensors start at multiples of line_floats, so each line belongs to one tensor.
 inline constexpr std::size_t line_floats = tensor_alignment_bytes / sizeof(float);
 
-/// The variable of each line: [layout.total() / line_floats].
+/// Returns the variable of each line: [layout.total() / line_floats].
 inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layout) {
   std::vector<std::uint32_t> variables(layout.total() / line_floats);
   for (const int variable : layout.order()) {
@@ -36,13 +36,13 @@ struct FactorTable {
   CARILLON_HOST_DEVICE const UpdateFactors& at(std::size_t i) const { return of_variable[variables[i / line_floats]]; }
 };
 
-/// Distributes a flat array over blocks and threads: pack by pack, in turn.
+/// Distributes the packs of a flat array in turn over all threads of all blocks.
 struct FlatShare {
   static constexpr int threads = 256;
   static constexpr int pack = 4;  ///< floats
 
   std::size_t count = 0;       ///< floats, a multiple of line_floats
-  std::size_t max_blocks = 1;  ///< per launch; with a larger array a thread gets several packs
+  std::size_t max_blocks = 1;  ///< limit per launch; in a large array a thread gets several packs
 
   /// At least 1.
   CARILLON_HOST_DEVICE int blocks() const {
@@ -85,7 +85,7 @@ struct ComputeCopyIndex {
   }
 };
 
-/// [variable] The compute copy of each variable. Empty: no parameter has a compute copy.
+/// Returns the compute copy of each variable: [variable], or empty if no parameter has a compute copy.
 inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& parameters) {
   std::vector<ComputeCopyIndex> places;
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
@@ -113,7 +113,7 @@ struct UpdateKernel {
   static constexpr int parts = 16;  ///< partial sums into which the threads' sums are folded
   static constexpr int max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
-  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array needs an element
+  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< at least 1: C++ has no empty arrays
   using Values = Pack<float, FlatShare::pack>;
 
   struct Shared {
@@ -123,7 +123,7 @@ struct UpdateKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;  ///< [share.count], means up to end.result_scale
+  const float* gradients = nullptr;  ///< [share.count]; times end.result_scale: means
   float* values = nullptr;           ///< [share.count]
   float* averages = nullptr;         ///< [share.count]; null: no moving averages
   float* slots[slot_places] = {};    ///< [slot_count][share.count]
@@ -206,7 +206,7 @@ struct UpdateKernel {
 
   /// A pack of all arrays that the update changes.
   struct Elements {
-    Values value, average = {}, slow = {};  ///< without moving averages or lookahead, these two are not stored
+    Values value, average = {}, slow = {};  ///< `average` and `slow` are stored only if their arrays exist
     Values kept[slot_places];
   };
 
@@ -229,7 +229,8 @@ struct UpdateKernel {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
       float& value = elements.value.at[k];
-      // In the order of update_element. Its pointer to the slow copy may be null, which would need local memory.
+      // The same order as in update_element. A call of update_element would need local memory, because its pointer to
+      // the slow copy may be null.
       if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
       if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
       update_copies(scalars, value, &elements.average.at[k], nullptr);

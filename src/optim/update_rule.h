@@ -21,7 +21,6 @@
 #include <string_view>
 
 #include "carillon/core/host_device.h"
-#include "src/optim/element_kernels.h"
 #include "src/optim/optimizer.h"
 #include "src/optim/update_factors.h"
 
@@ -55,8 +54,8 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
-/// Whether a rule applies weight decay to matrices only, unless a group states the decay of a vector, or
-/// OptimizerSettings::decay_exclude contains no_decay_exclusion:
+/// Whether a rule applies weight decay only to matrices. A group can still set the decay of a vector, and with
+/// no_decay_exclusion in OptimizerSettings::decay_exclude the rule decays all variables. Declared as:
 ///   static constexpr bool decays_vectors = false;                     absent: it decays all variables
 template <typename R>
 inline constexpr bool decays_matrices_only = [] {
@@ -91,7 +90,7 @@ CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squ
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }
 
-/// The step's scalars for one variable: updates count from the first step that trains it.
+/// The step's scalars for one variable. Its updates are counted from the first step that trains it.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, const UpdateFactors& factors) {
   StepScalars scalars = of_step;
@@ -99,14 +98,14 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-/// Lookahead and moving average of one element. A frozen variable gets nothing else. `average`: null without moving
-/// averages. `slow`: null unless looks_ahead.
+/// Applies the lookahead and the moving average to one element. Only these two change a frozen variable. `average`:
+/// null without moving averages. `slow`: null unless looks_ahead is true.
 CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float* average, float* slow) {
   if (slow != nullptr) look_ahead(scalars, value, *slow);
   if (average != nullptr) *average = std::fma(scalars.at[average_decay_scalar] - 1.0f, *average - value, *average);
 }
 
-/// Rule, lookahead and moving average of one element.
+/// Applies the rule, the lookahead and the moving average to one element.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline void update_element(const StepScalars& scalars, const UpdateFactors& factors,
                                                 float gradient, float& value, float* average, float* slots,

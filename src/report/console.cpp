@@ -32,7 +32,7 @@ bool is_of_a_rank(pid_t process) {
   return ('\0' + variables).find(std::string("\0OMPI_COMM_WORLD_SIZE=", 22)) != std::string::npos;
 }
 
-/// 0: unknown.
+/// The parent of the process; 0: unknown.
 pid_t parent_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/status", process));
   for (std::string line; std::getline(file, line);) {
@@ -100,7 +100,7 @@ void Progress::update(std::int64_t step, std::optional<double> loss, Clock::time
 }
 
 std::string Progress::bar(std::int64_t step, std::optional<double> loss, const std::string& left) const {
-  constexpr int width = 20;  // with seven digits of steps the whole line has 80 columns at most
+  constexpr int width = 20;  // with step numbers of 7 digits, the line has at most 80 columns
   const std::int64_t filled = step * width / last_step_, percent = step * 100 / last_step_;
   return fmt::format("[{:#<{}}{:.<{}}] {:3} %  {} {}/{}{}  {}", "", filled, "", width - filled, percent, unit_, step,
                      last_step_, loss ? fmt::format("  loss {:.3f}", *loss) : "", left);

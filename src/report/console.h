@@ -31,7 +31,7 @@ class Progress {
   };
 
   /// Shows a run of the steps [first_step, last_step) that starts at `now`. The bar of a resumed run begins at
-  /// first_step / last_step. `unit`: what the output calls a step.
+  /// first_step / last_step. `unit`: the name of a step in the output.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now(),
            std::string_view unit = "step");
 
@@ -74,7 +74,7 @@ void print_warning(const std::string& line);
 /// Prints the lines of a run on stdout and stderr, and its progress between them.
 class Console {
  public:
-  /// For a run of the steps [first_step, last_step).
+  /// Shows the progress of the steps [first_step, last_step).
   Console(std::int64_t first_step, std::int64_t last_step);
   ~Console();
   Console(const Console&) = delete;

@@ -11,8 +11,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/csv.h"
 #include "src/core/text.h"
+#include "src/core/text_file.h"
 
 namespace carillon {
 
@@ -35,7 +35,7 @@ std::string line_of(const Json& json) {
   return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// The members that each report begins with.
+/// The members at the beginning of each report.
 Json json_of(const EvaluatedNetwork& network) {
   return {{"checkpoint", network.checkpoint},
           {"model", network.model},

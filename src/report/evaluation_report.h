@@ -1,5 +1,5 @@
 // Reports of an evaluation as JSON or CSV files: EvaluationReport for classifiers, TaskReport for all other tasks.
-// Fields: docs/developer-guide/file-formats.md. Pages: src/report/html_task_pages.h.
+// Fields: docs/developer-guide/file-formats.md. Pages: src/report/html_page.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "carillon/tasks/metric.h"
-#include "src/tasks/class_counts.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 

@@ -1,4 +1,4 @@
-#include "src/report/event_writer.h"
+#include "src/report/tensorboard.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
 #include "src/core/process.h"
-#include "src/report/append_log.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 namespace {
@@ -56,8 +56,8 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes the present events the beginning of the file. The beginning is written before all other events. Without
-  /// START, TensorBoard would show the events of the stopped run for the repeated steps as well.
+  /// Makes the events so far the beginning of the file: no other event is written before them. Without START,
+  /// TensorBoard would show the events of the stopped run for the repeated steps as well.
   void begin() {
     beginning.swap(buffer);
     flush();

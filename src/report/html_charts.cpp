@@ -1,11 +1,9 @@
-#include "src/report/html_charts.h"
+#include "src/report/html_page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "src/report/html_page.h"
 
 namespace carillon {
 namespace {

@@ -9,7 +9,6 @@
 #include "carillon/core/file.h"
 #include "src/core/text.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/html_charts.h"
 #include "src/report/html_style.h"
 
 namespace carillon {

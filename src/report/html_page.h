@@ -1,4 +1,4 @@
-// HTML page of an evaluation: the parts that the pages of all tasks have in common, and functions for texts and tables.
+// HTML page of an evaluation: the page of each task, the parts that all pages have in common, charts, texts and tables.
 // A page needs no other files and no network.
 //
 // A page has scores, learning curves, the sections of the task, pictures, and the description of the run. Equal input
@@ -19,8 +19,11 @@
 
 #include "carillon/tasks/metric.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/learning_curves.h"
+#include "src/report/metrics.h"
 #include "src/report/prediction_files.h"
+#include "src/tasks/classification_metric.h"
+#include "src/tasks/multilabel.h"
+#include "src/tasks/regression.h"
 
 namespace carillon {
 
@@ -93,5 +96,66 @@ std::string html_page(const PageFacts& facts, const TaskContent& content);
 
 /// Writes the whole page or nothing. Errors: io.
 void write_page(const std::filesystem::path& path, const std::string& page);
+
+// Charts: inline SVG figures (html_charts.cpp). They use the colours of the page (html_style.h). All text arguments are
+// HTML.
+
+struct ChartLine {
+  std::string name;
+  std::vector<CurvePoint> points;
+  bool is_second = false;  ///< the second colour, and a mark at each point
+};
+
+struct LineChart {
+  std::string title;
+  std::vector<ChartLine> lines;            ///< lines without points are omitted
+  std::optional<double> marked_step = {};  ///< a vertical line at this step
+  double last_step = 0.0;                  ///< the axis shows at least the steps from 0 to this step
+  bool starts_at_zero = false;
+};
+
+/// A figure; empty if no line has points.
+std::string line_chart(const LineChart& chart);
+
+/// A predicted number of a record, and its true value.
+struct PredictedNumber {
+  double truth = 0.0, predicted = 0.0;
+};
+
+/// A scatter chart of predicted numbers over true numbers, with the line on which both are equal. `name`: name of the
+/// number. Shows at most 1,500 points, evenly spaced in `numbers`.
+std::string scatter_chart(const std::string& name, std::span<const PredictedNumber> numbers);
+
+/// A chart of accuracy and number of samples as functions of confidence.
+std::string calibration_chart(const Calibration& calibration);
+
+// The page of each task: the common parts and the sections of the task (html_task_pages.cpp).
+
+/// The results that the page of a classification shows.
+struct ClassResults {
+  const std::vector<Prediction>& predictions;  ///< by record
+  const std::vector<ClassCounts>& classes;     ///< counts of the same records
+  const Calibration& calibration;
+  std::span<const std::string> names = {};  ///< class names; empty: the page shows the classes' numbers
+};
+
+/// The largest number of classes in a confusion matrix. With more classes, the matrix shows the classes of the most
+/// confused pairs.
+inline constexpr std::size_t max_matrix_classes = 25;
+
+/// The page of a classification: adds a confusion matrix with the most confused pairs, a table of the classes, and a
+/// calibration chart.
+std::string class_page(const PageFacts& facts, const ClassResults& results);
+
+/// The page of a multilabel task: adds a table of the labels. `names`: names of the labels; empty: the page shows the
+/// labels' numbers.
+std::string label_page(const PageFacts& facts, const MultilabelMetric& metric, std::span<const std::string> names);
+
+/// The largest number of charts on the page of a regression.
+inline constexpr std::size_t max_scatter_charts = 24;
+
+/// The page of a regression: adds scatter charts of predicted over true numbers, and a table of the numbers. `names`:
+/// names of the numbers; empty: the page shows "0", "1", ...
+std::string number_page(const PageFacts& facts, const RegressionMetric& metric, std::span<const std::string> names);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-#include "src/report/html_task_pages.h"
+#include "src/report/html_page.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,7 @@
 #include <set>
 
 #include "src/report/evaluation_report.h"
-#include "src/report/html_charts.h"
-#include "src/report/html_page.h"
-#include "src/tasks/class_counts.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 namespace {
@@ -70,14 +68,14 @@ class Sections {
   Confusions confusions_;
 };
 
-/// Ascending.
+/// The classes in the matrix, in ascending order.
 std::vector<std::size_t> Sections::matrix_classes() const {
   std::vector<std::size_t> all(results_.classes.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (all.size() <= max_matrix_classes) return all;
   std::vector<std::size_t> candidates;
   for (const ConfusedPair& pair : confusions_.pairs) candidates.insert(candidates.end(), {pair.truth, pair.predicted});
-  candidates.insert(candidates.end(), all.begin(), all.end());  // if few are confused
+  candidates.insert(candidates.end(), all.begin(), all.end());  // if too few classes are confused
   std::set<std::size_t> shown;
   for (auto label = candidates.begin(); shown.size() < max_matrix_classes; ++label) shown.insert(*label);
   return {shown.begin(), shown.end()};

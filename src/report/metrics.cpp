@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/file_tools.h"
 #include "src/core/text.h"
-#include "src/report/append_log.h"
 
 namespace carillon {
 namespace {
@@ -44,9 +47,9 @@ std::optional<std::int64_t> count_in(const nlohmann::json& object, const std::st
   return found != object.end() && found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
 }
 
-double number_or(const nlohmann::json& object, const char* name, double other) {
+std::optional<double> number_in(const nlohmann::json& object, std::string_view name) {
   const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : other;
+  return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
 }  // namespace
@@ -79,13 +82,56 @@ std::string counts_text(const Score& score) {
   return score.ratio ? fmt::format("{}/{}", score.ratio->part, score.ratio->whole) : "";
 }
 
+AppendLog::AppendLog(std::filesystem::path path, std::function<void(const std::string&)> warn)
+    : path_(std::move(path)), warn_(std::move(warn)) {}
+
+int AppendLog::open(bool exclusive) {
+  // O_NONBLOCK: opening a FIFO must not wait for a reader.
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (exclusive ? O_EXCL : 0);
+  descriptor_ = Descriptor(::open(path_.c_str(), flags, 0666));
+  struct stat status {};
+  const bool is_known = descriptor_ && ::fstat(descriptor_.get(), &status) == 0;
+  const int error = is_known ? 0 : errno;
+  const bool is_file = is_known && S_ISREG(status.st_mode);
+  if (is_file || error == EEXIST) return error;
+  descriptor_ = Descriptor();
+  if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO without a reader
+    warn(fmt::format("{}: is not a regular file", path_.string()));
+  } else {
+    warn("open", error);
+  }
+  return error != 0 ? error : EINVAL;
+}
+
+bool AppendLog::append(std::string_view bytes) {
+  if (!descriptor_) return false;
+  struct stat before {};
+  if (::fstat(descriptor_.get(), &before) != 0) {
+    warn("write", errno);
+    return false;
+  }
+  const int error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
+  if (error == 0) return true;
+  // Readers stop at half an entry and would miss all entries after it.
+  if (::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_ = Descriptor();
+  warn("write", error);
+  return false;
+}
+
+void AppendLog::warn(const std::string& cause) {
+  if (!warned_ && warn_) warn_(cause + "; continuing without it");
+  warned_ = true;
+}
+
+void AppendLog::warn(std::string_view action, int error) {
+  warn(fmt::format("cannot {} {}: {}", action, path_.string(), errno_text(error)));
+}
+
 namespace {
 
 /// The step of a line; none if it is not an object with a step.
 std::optional<double> step_of(const nlohmann::json& record) {
-  if (!record.is_object()) return std::nullopt;
-  const auto step = record.find("step");
-  return step != record.end() && step->is_number() ? std::optional(step->get<double>()) : std::nullopt;
+  return record.is_object() ? number_in(record, "step") : std::nullopt;
 }
 
 /// The offset after the last line of a step before `first_step`.
@@ -118,25 +164,23 @@ void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                              std::function<void(const std::string&)> warn)
-    : log_(std::make_unique<AppendLog>(train_dir / "metrics.jsonl", warn)) {
+    : log_(train_dir / "metrics.jsonl", std::move(warn)) {
   try {
     drop_later_lines(train_dir / "metrics.jsonl", first_step);
   } catch (const Error& error) {
-    log_->warn(error.what());
+    log_.warn(error.what());
     return;  // the file still holds lines of the steps that follow
   }
-  log_->open(false);
+  log_.open(false);
 }
-
-MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const std::vector<Field>& fields) {
   const std::string line = json_text(fields);
   if (line.size() > LinesFromEnd::max_line_bytes) {
-    log_->warn(fmt::format("metrics.jsonl: a line of {} bytes would not be read again", line.size()));
+    log_.warn(fmt::format("metrics.jsonl: a line of {} bytes would not be read again", line.size()));
     return;
   }
-  log_->append(line + "\n");
+  log_.append(line + "\n");
 }
 
 bool logs_loss_from(const std::filesystem::path& train_dir, std::int64_t step) {
@@ -177,7 +221,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");
     while (const auto line = lines.next()) {
-      if (line->text.find(name) == std::string::npos) continue;  // most lines are of steps
+      if (line->text.find(name) == std::string::npos) continue;  // most lines describe steps, not evaluations
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       const std::optional<double> of_line = step_of(record);
       if (!of_line || *of_line < 0.0 || *of_line > static_cast<double>(last_step) || !record.contains(name)) continue;
@@ -207,8 +251,9 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       if (!record.is_object()) continue;
       const std::optional<std::int64_t> step = count_in(record, "step"), planned = count_in(record, "planned_steps");
-      const double at = number_or(record, "schedule_step", -1.0), seconds = number_or(record, "seconds_used", -1.0),
-                   budget = number_or(record, "time_budget", -1.0);
+      const double at = number_in(record, "schedule_step").value_or(-1.0),
+                   seconds = number_in(record, "seconds_used").value_or(-1.0),
+                   budget = number_in(record, "time_budget").value_or(-1.0);
       const bool is_sound =
           step && planned && *step >= 0 && *step <= *planned && at >= 0.0 && seconds >= 0.0 && budget > 0.0;
       if (!is_sound || *step > last_step) continue;
@@ -218,6 +263,83 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
   } catch (const Error&) {  // as if there were no file
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// The step of a line: a whole number that a float64 represents exactly.
+std::optional<std::int64_t> step_in(const nlohmann::json& object) {
+  constexpr double most = 9007199254740992.0;  // 2^53
+  const std::optional<double> step = number_in(object, "step");
+  if (!step || !(*step >= 0.0 && *step <= most) || *step != std::floor(*step)) return std::nullopt;
+  return static_cast<std::int64_t>(*step);
+}
+
+LearningCurves::Evaluation evaluation_in(const nlohmann::json& line, std::int64_t step) {
+  LearningCurves::Evaluation evaluation{.step = step};
+  for (const auto& [name, value] : line.items()) {
+    if (!name.starts_with(evaluation_prefix) || !value.is_number()) continue;
+    evaluation.scores[name.substr(evaluation_prefix.size())] = value.get<double>();
+  }
+  return evaluation;
+}
+
+/// The lines are read from the last to the first.
+void add(const nlohmann::json& line, std::string_view loss_name, LearningCurves& curves) {
+  const std::optional<std::int64_t> step = step_in(line);
+  if (!step) return;
+  LearningCurves::Evaluation evaluation = evaluation_in(line, *step);
+  const bool is_repeated = !curves.evaluations.empty() && curves.evaluations.back().step <= *step;
+  if (!evaluation.scores.empty() && !is_repeated) curves.evaluations.push_back(std::move(evaluation));
+  const std::optional<double> task = number_in(line, loss_name), total = number_in(line, "loss"),
+                              rate = number_in(line, "learning_rate");
+  const auto at = static_cast<double>(*step);
+  if (task || total) curves.loss.push_back({at, task ? *task : *total});
+  if (rate) curves.learning_rate.push_back({at, *rate});
+}
+
+}  // namespace
+
+std::vector<CurvePoint> LearningCurves::of_score(std::string_view logged_name) const {
+  std::vector<CurvePoint> points;
+  for (const Evaluation& evaluation : evaluations) {
+    const auto score = evaluation.scores.find(logged_name);
+    if (score != evaluation.scores.end()) points.push_back({static_cast<double>(evaluation.step), score->second});
+  }
+  return points;
+}
+
+LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std::string_view loss_name) {
+  LearningCurves curves;
+  try {
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      const nlohmann::json json = nlohmann::json::parse(line->text, nullptr, false);
+      if (json.is_object()) add(json, loss_name, curves);
+    }
+  } catch (const Error&) {  // as if there were no file
+    return {};
+  }
+  std::ranges::reverse(curves.loss);
+  std::ranges::reverse(curves.learning_rate);
+  std::ranges::reverse(curves.evaluations);
+  return curves;
+}
+
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t count) {
+  if (points.size() <= count) return points;
+  std::vector<CurvePoint> means;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t begin = i * points.size() / count, end = (i + 1) * points.size() / count;
+    CurvePoint sum;
+    for (std::size_t at = begin; at < end; ++at) {
+      sum.step += points[at].step;
+      sum.value += points[at].value;
+    }
+    const auto number = static_cast<double>(end - begin);
+    means.push_back({sum.step / number, sum.value / number});
+  }
+  return means;
 }
 
 }  // namespace carillon

@@ -1,4 +1,5 @@
-// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md.
+// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md. Learning
+// curves are read from it.
 //
 // A Field is a named value. The options that a checkpoint stores are fields, too.
 #pragma once
@@ -6,7 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "carillon/core/file.h"
 #include "carillon/tasks/metric.h"
 
 namespace carillon {
@@ -46,6 +48,32 @@ std::optional<Score> score_in(const nlohmann::json& object, const Score& form, s
 /// The counts of a score that is a ratio: "9840/10000"; empty if the score is not a ratio.
 std::string counts_text(const Score& score);
 
+/// A log file to which whole entries are appended. Its errors never stop the run. Also used for TensorBoard events.
+class AppendLog {
+ public:
+  /// `warn` is called with the first error of opening or writing.
+  AppendLog(std::filesystem::path path, std::function<void(const std::string&)> warn);
+
+  /// Opens the file, and creates it if it is missing. With `exclusive`, the file must be missing. Returns 0 or errno.
+  /// EEXIST causes no warning.
+  int open(bool exclusive);
+
+  /// Appends `bytes` in one write. Returns true if all bytes are in the file. After an error, none of the bytes remain
+  /// in the file, and the next append tries to write its own bytes.
+  bool append(std::string_view bytes);
+
+  /// The first call passes the cause to `warn`; later calls do nothing.
+  void warn(const std::string& cause);
+
+ private:
+  void warn(std::string_view action, int error);
+
+  std::filesystem::path path_;
+  std::function<void(const std::string&)> warn_;
+  bool warned_ = false;
+  Descriptor descriptor_;
+};
+
 class MetricsWriter {
  public:
   /// Appends to `train_dir/metrics.jsonl`. A resumed run first cuts the file after the last line of a step below
@@ -54,15 +82,12 @@ class MetricsWriter {
   /// does nothing.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   /// Appends one line to the file immediately. One of the fields must be "step".
   void write(const std::vector<Field>& fields);
 
  private:
-  std::unique_ptr<class AppendLog> log_;
+  AppendLog log_;
 };
 
 /// Whether `train_dir/metrics.jsonl` has the loss of `step` or of a later step. True if the file cannot be read.
@@ -96,11 +121,40 @@ struct PacePoint {
   double time_budget = 0.0;    ///< --time-budget
 };
 
-/// The fields of its line in metrics.jsonl.
+/// The fields of the point's line in metrics.jsonl.
 std::vector<Field> pace_fields(const PacePoint& point);
 
 /// Reads the last point of a pace up to `last_step` from `train_dir/metrics.jsonl`. Returns nullopt if there is none or
 /// the file cannot be read.
 std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std::int64_t last_step);
+
+// Learning curves: the losses and scores of a training by step, read from its metrics.jsonl.
+
+struct CurvePoint {
+  double step = 0.0, value = 0.0;
+};
+
+struct LearningCurves {
+  struct Evaluation {
+    std::int64_t step = 0;
+    std::map<std::string, double, std::less<>> scores = {};  ///< by their names in logs (Score::logged_as)
+  };
+
+  std::vector<CurvePoint> loss;  ///< training loss without L2, or with L2 if a line lacks the task's loss
+  std::vector<CurvePoint> learning_rate;
+  std::vector<Evaluation> evaluations;
+
+  bool is_empty() const { return loss.empty() && evaluations.empty(); }
+  /// The points of the evaluation score with this name.
+  std::vector<CurvePoint> of_score(std::string_view logged_name) const;
+};
+
+/// Reads the curves from `train_dir/metrics.jsonl`, in the order of the file. Returns empty curves if the file is
+/// missing or cannot be read. `loss_name`: Task::loss_name. Skips damaged lines and values that are not finite. If the
+/// file has several evaluations of a step, only the last one counts.
+LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std::string_view loss_name);
+
+/// Reduces a curve to at most `count` points: each new point is the mean of neighbouring points.
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, std::size_t count);
 
 }  // namespace carillon

@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/core/csv.h"
+#include "src/core/text_file.h"
 #include "src/images/picture.h"
 #include "src/report/evaluation_report.h"
 #include "src/tasks/predictions.h"

@@ -13,7 +13,6 @@
 #include "src/tasks/classification_metric.h"
 #include "src/tasks/predictions.h"
 #include "src/tasks/regression.h"
-#include "src/tasks/stored_samples.h"
 
 namespace carillon {
 

@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-constexpr double min_seconds_in_words = 120.0;  // from here on minutes are easier to read
+constexpr double min_seconds_in_words = 120.0;  // above this, minutes are easier to read
 
 std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
   return fmt::format("{:<15}{:>12}  {}", name, value, aside);
@@ -98,8 +98,8 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 }  // namespace
 
 RunLog::RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings)
-    : style_(settings.style),
-      loss_name_(settings.loss_name),
+    : loss_name_(settings.loss_name),
+      names_layers_(settings.names_layers),
       prints_l2_apart_(settings.prints_l2_apart),
       prints_gradient_norm_(settings.prints_gradient_norm),
       console_(settings.first_step, settings.last_step),
@@ -148,40 +148,41 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
 
 void RunLog::step(const StepRecord& record) {
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
-  std::string line = step_line(record.finished, record.step, prints_l2_apart_ ? record.task_loss : record.loss,
+  const StepResult& result = record.result;
+  std::string line = step_line(record.finished, result.step, prints_l2_apart_ ? result.loss : total_loss(result),
                                examples_per_second, record.step_seconds, record.tower_count);
-  const double l2 = record.loss - record.task_loss;
-  if (prints_l2_apart_ && l2 != 0.0) line += fmt::format(", L2 = {:.2f}", l2);
-  if (prints_gradient_norm_ && record.gradient_norm)
-    line += fmt::format(", gradient norm = {:.3g}", *record.gradient_norm);
+  if (prints_l2_apart_ && result.l2_loss != 0.0) line += fmt::format(", L2 = {:.2f}", result.l2_loss);
+  if (prints_gradient_norm_ && result.gradient_norm)
+    line += fmt::format(", gradient norm = {:.3g}", *result.gradient_norm);
   console_.print(line);
-  std::vector<Field> fields{{"step", record.step},
-                            {"loss", record.loss},
-                            {loss_name_, record.task_loss},
+  std::vector<Field> fields{{"step", result.step},
+                            {"loss", total_loss(result)},
+                            {loss_name_, result.loss},
                             {"learning_rate", record.learning_rate},
                             {"step_seconds", record.step_seconds},
                             {"examples_per_second", examples_per_second},
                             {"data_wait_seconds", record.data_wait_seconds},
                             {"allreduce_seconds", record.allreduce_seconds},
                             {"time", unix_seconds(record.finished)}};
-  if (record.gradient_norm) fields.push_back({"gradient_norm", *record.gradient_norm});
+  if (result.gradient_norm) fields.push_back({"gradient_norm", *result.gradient_norm});
   if (!record.rank_seconds.empty()) fields.push_back({"rank_seconds", record.rank_seconds});
   metrics_.write(fields);
 }
 
-void RunLog::untimed_step(const StepRecord& record) {
-  metrics_.write({{"step", record.step},
-                  {"loss", record.loss},
-                  {loss_name_, record.task_loss},
-                  {"learning_rate", record.learning_rate}});
+void RunLog::untimed_step(const StepResult& result, double learning_rate) {
+  metrics_.write({{"step", result.step},
+                  {"loss", total_loss(result)},
+                  {loss_name_, result.loss},
+                  {"learning_rate", learning_rate}});
 }
 
 void RunLog::scalars(const StepRecord& record) {
-  events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
-  events_.scalar(loss_name_, record.step, record.task_loss);
-  events_.scalar("learning_rate", record.step, record.learning_rate);
-  if (record.gradient_norm) events_.scalar("gradient_norm", record.step, *record.gradient_norm);
-  events_.scalar("examples_per_second", record.step, static_cast<double>(record.global_batch) / record.step_seconds);
+  const StepResult& result = record.result;
+  events_.scalar(names_layers_ ? "total_loss" : "loss", result.step, total_loss(result));
+  events_.scalar(loss_name_, result.step, result.loss);
+  events_.scalar("learning_rate", result.step, record.learning_rate);
+  if (result.gradient_norm) events_.scalar("gradient_norm", result.step, *result.gradient_norm);
+  events_.scalar("examples_per_second", result.step, static_cast<double>(record.global_batch) / record.step_seconds);
   events_.flush();
 }
 
@@ -205,14 +206,13 @@ void RunLog::pace(const PacePoint& point) {
 
 void RunLog::parameters(std::int64_t step, const std::vector<ParameterSpec>& specs,
                         const ParameterHistograms& histograms) {
-  const bool by_layer = style_ == SummaryStyle::layers;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const ParameterSpec& spec = specs[i];
     const Histogram& variable = histograms.variables.at(i);
-    events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step,
+    events_.histogram(names_layers_ ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step,
                       histograms.gradients.at(i));
     events_.histogram(spec.name, step, variable);
-    if (by_layer && spec.l2_factor != 0.0f) {
+    if (names_layers_ && spec.l2_factor != 0.0f) {
       events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step,
                      0.5 * spec.l2_factor * variable.sum_squares);
     }

@@ -1,4 +1,5 @@
-// RunLog: the logs of a run, which rank 0 writes: console, metrics.jsonl, TensorBoard events; and the table at its end.
+// RunLog: the logs of a run, which rank 0 writes: console, metrics.jsonl, TensorBoard events; and the table at the end
+// of the run.
 #pragma once
 
 #include <chrono>
@@ -10,13 +11,11 @@
 
 #include "carillon/graph/graph.h"
 #include "carillon/graph/parameters.h"
-#include "carillon/report/summary_style.h"
 #include "carillon/tasks/metric.h"
 #include "src/report/console.h"
-#include "src/report/event_writer.h"
-#include "src/report/histogram.h"
-#include "src/report/layer_summary.h"
 #include "src/report/metrics.h"
+#include "src/report/tensorboard.h"
+#include "src/step/drivers/driver.h"
 
 namespace carillon {
 
@@ -60,24 +59,21 @@ std::vector<std::string> summary_lines(const RunSummary& summary, double min_sec
 
 /// One logged step. The seconds are means over the steps since the previous logged step.
 struct StepRecord {
-  std::int64_t step = 0;
-  std::chrono::system_clock::time_point finished;  ///< when the step ended
-  double loss = 0.0;                               ///< the task's plus L2
-  double task_loss = 0.0;
+  StepResult result;
+  std::chrono::system_clock::time_point finished = {};  ///< when the step ended
   double learning_rate = 0.0;
-  std::optional<double> gradient_norm = {};  ///< norm of the mean gradient, L2 included, before clipping; none: unknown
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double allreduce_seconds = 0.0;
-  std::vector<double> rank_seconds;  ///< by rank: its own work, without waiting for others; empty: unknown
+  std::vector<double> rank_seconds = {};  ///< by rank: its own work, without waiting for others; empty: unknown
   std::int64_t global_batch = 0;
   int tower_count = 1;
 };
 
 struct RunLogSettings {
-  SummaryStyle style = SummaryStyle::variables;
+  bool names_layers = false;                   ///< the TensorBoard tags of SummaryStyle::layers
   std::string loss_name;                       ///< Task::loss_name
-  bool prints_l2_apart = false;                ///< the console's loss is the task's, with L2 beside it
+  bool prints_l2_apart = false;                ///< the console shows the task's loss and, separately, the L2 loss
   bool prints_gradient_norm = false;           ///< also on the console
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step) follow
 };
@@ -93,10 +89,10 @@ class RunLog {
   /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
-  /// Writes the line of metrics.jsonl without times: an earlier run made the step.
-  void untimed_step(const StepRecord& record);
+  /// Writes the line of metrics.jsonl without times, because an earlier run took the step.
+  void untimed_step(const StepResult& result, double learning_rate);
   void evaluation(std::int64_t step, const Metric& metric);
-  /// Logs the end of a run that --time-budget sets, in metrics.jsonl and for the progress.
+  /// Logs the end of the run that --time-budget sets: writes it to metrics.jsonl and updates the progress output.
   void pace(const PacePoint& point);
 
   /// Logs variables and their gradients (averaged, with the L2 part) before the update.
@@ -105,9 +101,8 @@ class RunLog {
   void scalars(const StepRecord& record);
 
  private:
-  SummaryStyle style_;
   std::string loss_name_;
-  bool prints_l2_apart_, prints_gradient_norm_;
+  bool names_layers_, prints_l2_apart_, prints_gradient_norm_;
   Console console_;
   MetricsWriter metrics_;
   EventWriter events_;

@@ -7,31 +7,29 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/graph/buffers.h"
 #include "carillon/graph/parameters.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 
-/// Named tensors in a device's memory.
-struct NamedTensors {
-  std::vector<std::string> names;
-  std::vector<Tensor> tensors;
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;  ///< in a device's memory
 };
-NamedTensors variables_of(const ParameterStore& parameters);
+std::vector<NamedTensor> variables_of(const ParameterStore& parameters);
 /// Splits `array`, a flat array with the layout of `parameters` (such as a slot), into one tensor per variable.
-NamedTensors parts_of(std::span<float> array, const ParameterStore& parameters);
-NamedTensors buffers_of(const BufferStore& buffers);
+std::vector<NamedTensor> parts_of(std::span<float> array, const ParameterStore& parameters);
+std::vector<NamedTensor> buffers_of(const BufferStore& buffers);
 
 /// The first array that contains a NaN or an infinity; null if all values are finite.
 const NamedArray* find_not_finite(std::span<const NamedArray> arrays);
 
-std::vector<NamedArray> download(const NamedTensors& tensors, Device& device);
+std::vector<NamedArray> download(const std::vector<NamedTensor>& tensors, Device& device);
 
 /// Copies each of `arrays`, read from the checkpoint `path`, into the tensor with the same name. If it throws, no
 /// tensor has changed. Errors: data (an array is missing, unknown or of another shape; the message names file and
 /// array).
-void upload(const std::vector<NamedArray>& arrays, const NamedTensors& tensors, Device& device,
+void upload(const std::vector<NamedArray>& arrays, const std::vector<NamedTensor>& tensors, Device& device,
             const std::filesystem::path& path);
 
 }  // namespace carillon

@@ -7,7 +7,6 @@
 #include "src/core/crc32c.h"
 #include "src/core/has_cuda.h"
 #include "src/core/text.h"
-#include "src/step/gradients/cuda_micro_batches.h"
 #include "src/step/gradients/micro_batches.h"
 #include "src/step/tensor_io.h"
 
@@ -50,7 +49,7 @@ class CommunicatorLink final : public TowerLink {
 
 namespace {
 
-/// Forward and backward passes of a step.
+/// The number of forward and backward passes in a step.
 std::uint32_t passes(const TowerSettings& settings) {
   return settings.micro_batch > 0 ? static_cast<std::uint32_t>(settings.batch_size / settings.micro_batch) : 1;
 }
@@ -84,7 +83,7 @@ std::unique_ptr<GradientSource> make_source(const GradientSourceContext& context
   if (settings.micro_batch == 0) return make_whole_batch(context);
   const MicroBatchForm form = micro_batch_form(settings, ranks);
   if constexpr (has_cuda) {
-    if (context.device.kind() == DeviceKind::cuda) return std::make_unique<CudaMicroBatches>(context, form);
+    if (context.device.kind() == DeviceKind::cuda) return make_cuda_micro_batches(context, form);
   }
   return std::make_unique<MicroBatches>(context, form, image_bytes);
 }
@@ -207,12 +206,10 @@ void Tower::begin_slots() {
   buffer_lookahead_.begin();
 }
 
-NamedTensors Tower::saved_slot(std::size_t slot, const BufferStore& slow) const {
-  NamedTensors named = parts_of(update_->slot(static_cast<int>(slot)), parameters());
+std::vector<NamedTensor> Tower::saved_slot(std::size_t slot, const BufferStore& slow) const {
+  std::vector<NamedTensor> named = parts_of(update_->slot(static_cast<int>(slot)), parameters());
   if (slots_[slot].name != lookahead_slot) return named;
-  const NamedTensors of_buffers = buffers_of(slow);
-  named.names.insert(named.names.end(), of_buffers.names.begin(), of_buffers.names.end());
-  named.tensors.insert(named.tensors.end(), of_buffers.tensors.begin(), of_buffers.tensors.end());
+  for (NamedTensor& buffer : buffers_of(slow)) named.push_back(std::move(buffer));
   return named;
 }
 

@@ -20,7 +20,6 @@
 #include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/allreduce/communicator.h"
-#include "src/optim/lookahead.h"
 #include "src/optim/optimizer.h"
 #include "src/step/drivers/driver.h"
 #include "src/step/gradients/gradient_source.h"
@@ -60,11 +59,11 @@ class Tower {
   ~Tower();
 
   // Before the first step, call one of the functions up to initialize_from on rank 0, then broadcast_from_first on all
-  // ranks. Not after a step: other ranks may still read this rank's values. Errors: failed (called on a rank other than
-  // 0, unless the ranks replicate the slots).
-  /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values, and buffers
-  /// those or `given` values. Errors: failed (`given` names an unknown variable or buffer, or has another number of
-  /// elements).
+  // ranks. Do not call them after a step: other ranks may still read this rank's values. Errors: failed (called on a
+  // rank other than 0, unless the ranks replicate the slots).
+  /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values. Buffers get
+  /// their `given` values or, without them, their initial values. Errors: failed (`given` names an unknown variable or
+  /// buffer, or has another number of elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
   /// Replaces the values of some variables and buffers. Slots get their initial values. Errors: as initialize.
   void replace(const std::vector<GivenValues>& given);
@@ -158,7 +157,7 @@ class Tower {
   /// Sets slots and slow copies to their initial values, which depend on the present variables and buffers.
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
-  NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
+  std::vector<NamedTensor> saved_slot(std::size_t slot, const BufferStore& slow) const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
   /// On a CPU: enters the gate and copies the buffers, which the next forward pass changes.
   void copy_completed_buffers();
@@ -181,7 +180,7 @@ class Tower {
   std::unique_ptr<UpdateStrategy> update_;
   std::unique_ptr<GradientSource> source_;
   std::vector<TrainedSteps> trained_steps_;  ///< [variable]
-  std::vector<bool> trains_;                 ///< [variable], in the step before; initially all
+  std::vector<bool> trains_;                 ///< [variable] whether the previous step trained it; initially true
   TrainingStep step_;
   bool buffers_are_synchronized_ = false;  ///< since the last step
   std::unique_ptr<StepDriver> driver_;     ///< destroyed first: enqueued steps use all members above

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-constexpr double full_confidence = 1 << 30;  ///< a confidence of 1, in a sum
+constexpr double full_confidence = 1 << 30;  ///< a confidence of 1 in fixed point, as the sums store it
 constexpr std::size_t top_count = 5;
 constexpr std::size_t class_values = 4, cell_values = 3;  ///< per row and per cell in the contents
 
@@ -163,10 +163,10 @@ void ClassificationMetric::add(std::span<const float> outputs, std::span<const s
   }
 }
 
-// Format: int64 numbers: the number of classes; samples; those in the top 5; whole and fraction of the sum of losses;
-// count, correct and confidence of each bin; a count of rows, and (class, support, predicted, correct) for each class
-// with samples or predictions. With a confusion matrix: a count of cells, and (label, predicted, samples) for each cell
-// with samples. With predictions: their count, and the predictions.
+// Format: int64 numbers: the number of classes; samples; samples with the true class in the top 5; whole and fraction
+// of the sum of losses; count, correct and confidence of each bin; a count of rows, and (class, support, predicted,
+// correct) for each class with samples or predictions. With a confusion matrix: a count of cells, and (label,
+// predicted, samples) for each cell with samples. With predictions: their count, and the predictions.
 std::string ClassificationMetric::contents() const {
   std::vector<std::int64_t> values{static_cast<std::int64_t>(classes_.size()), samples_, in_top_5_, loss_sum_.whole,
                                    loss_sum_.fraction};
@@ -296,6 +296,34 @@ std::vector<std::string> ClassificationMetric::other_texts() const {
                       share ? fmt::format("top-5 = {:.4f}, ", *share) : "", balanced_accuracy(), macro_f1(),
                       calibration_.error()),
           fmt::format("cross-entropy = {:.4f}", loss())};
+}
+
+Score Accuracy::score() const {
+  return {.name = "accuracy",
+          .value = value(),
+          .log_name = "precision",
+          .tag = "precision @ 1",
+          .ratio = Ratio{.part_name = "correct", .whole_name = "total", .part = correct, .whole = total}};
+}
+
+std::string Accuracy::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
+
+ClassCounts ConfusionMatrix::of_class(std::size_t label) const {
+  ClassCounts result{.correct = row(label)[label]};
+  for (std::size_t other = 0; other < class_count_; ++other) {
+    result.support += row(label)[other];
+    result.predicted += row(other)[label];
+  }
+  return result;
+}
+
+Accuracy ConfusionMatrix::accuracy() const {
+  Accuracy all;
+  for (std::size_t label = 0; label < class_count_; ++label) {
+    all.correct += row(label)[label];
+    for (const std::int64_t count : row(label)) all.total += count;
+  }
+  return all;
 }
 
 }  // namespace carillon

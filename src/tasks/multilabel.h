@@ -24,8 +24,8 @@
 
 #include "carillon/tasks/metric.h"
 #include "carillon/tasks/task.h"
-#include "src/tasks/class_counts.h"
-#include "src/tasks/stored_samples.h"
+#include "src/tasks/classification_metric.h"
+#include "src/tasks/predictions.h"
 
 namespace carillon {
 

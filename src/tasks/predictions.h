@@ -1,4 +1,6 @@
-// Predictions: the meaning of the outputs (logits) of a classification and of a multi-label network, in float64.
+// The outputs of an evaluation: their meaning as predictions, and StoredSamples, which keeps them all.
+//
+// Predictions of a classification and of a multi-label network, from their outputs (logits), in float64:
 //
 //   probability of class i   softmax:  exp(x_i) / sum_j exp(x_j)
 //   probability of a label   sigmoid:  1 / (1 + exp(-x))
@@ -10,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace carillon {
@@ -82,5 +86,34 @@ std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t 
 std::vector<std::size_t> most_certain_mistakes(std::span<const Prediction> samples, std::size_t count);
 /// The indices of up to `count` samples with the smallest confidence, in ascending order.
 std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std::size_t count);
+
+/// The outputs and targets of all samples of an evaluation, in the order of the records.
+///
+/// Used by metrics that need all samples at once, such as average precision. Every rank merges the parts of all ranks
+/// in rank order, so the samples and all sums over them are the same at any number of ranks. Each rank needs memory for
+/// the outputs and targets of all records. During the merge it needs up to three times as much.
+class StoredSamples {
+ public:
+  /// `outputs`, `target_bytes`: number of outputs and bytes of the target of one sample, both above 0.
+  StoredSamples(std::size_t outputs, std::size_t target_bytes) : columns_(outputs), target_bytes_(target_bytes) {}
+
+  std::size_t count() const { return outputs_.size() / columns_; }
+  /// Outputs per sample.
+  std::size_t columns() const { return columns_; }
+  std::span<const float> outputs() const { return outputs_; }
+  std::span<const std::byte> targets() const { return targets_; }
+
+  /// As Metric::add.
+  void add(std::span<const float> outputs, std::span<const std::byte> targets);
+  /// As Metric::contents.
+  std::string contents() const;
+  /// As Metric::merge. Errors: failed.
+  void merge(std::string_view contents);
+
+ private:
+  std::size_t columns_, target_bytes_;
+  std::vector<float> outputs_;      ///< [count, columns]
+  std::vector<std::byte> targets_;  ///< [count, target_bytes]
+};
 
 }  // namespace carillon

@@ -14,7 +14,7 @@
 #include "carillon/tasks/metric.h"
 #include "carillon/tasks/task.h"
 #include "kernels/mean_loss/mean_loss.h"
-#include "src/tasks/stored_samples.h"
+#include "src/tasks/predictions.h"
 
 namespace carillon {
 

@@ -12,7 +12,7 @@ BAD_RECORD = 7  # index of the damaged record in each damaged file
 
 @dataclass(frozen=True)
 class Images:
-    """The format of a program's records."""
+    """The training program, and the key and the size in bytes of the images in its records."""
 
     program: str
     key: str
@@ -24,13 +24,13 @@ CIFAR10 = Images("cifar10_train", "image", 3072)
 
 
 def with_record(records, data):
-    """A file of the records with `data` as the bad record."""
+    """The content of a file with the first 20 records, in which `data` replaces the record BAD_RECORD."""
     framed = [frame(record) for record in records[:20]]
     return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
 
 
 def damaged_files(records, images):
-    """(kind, (title, content)): files of complete records, one of which is damaged."""
+    """Yields (kind, (title, content)): each content is a file of complete records, one of which is damaged."""
     framed = [frame(data) for data in records[:20]]
     start = sum(len(data) for data in framed[:BAD_RECORD])
     image = bytes(images.size)

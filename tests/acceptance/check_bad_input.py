@@ -50,13 +50,14 @@ def check(context):
 
 
 def _kind(case):
-    """When ranks find the error: before they synchronise (given by the exit code), or when they plan their memory."""
+    """The phase in which ranks find the error: before they synchronise (then the exit code is the kind), or
+    "memory"."""
     title, code, *_ = case
     return "memory" if "memory" in title else code
 
 
 def _options(folder):
-    """(title, exit code, what the line must name, options)"""
+    """Yields (title, exit code, words that the error line must contain, options)."""
     yield "unknown option", USAGE, ["no-such-option"], ["--no-such-option", "3"]
     yield "batch size 0", USAGE, ["batch-size", "0"], ["--batch-size", "0"]
     yield "batch size -4", USAGE, ["batch-size", "-4"], ["--batch-size", "-4"]
@@ -117,7 +118,7 @@ def _evaluation(context, ranks, data):
     content = path.read_bytes()
     old, new = b'"scale":0.003921569', b'"scale":"0.0039215"'
     path.write_bytes(bad_input.forged_checkpoint(content, old, new))
-    names = [path.name, "the op 'input' of type scale_input: the attribute 'scale' is not a number"]
+    names = [path.name, "the op 'input' of type image_input: the attribute 'scale' is not a number"]
     yield verdict("evaluate a checkpoint with a string as the scale of its input op", ranks, evaluate(path), DATA, names)
     positions = np.random.default_rng(ranks).integers(0, len(content), 2 if context.quick else 20)
     silent = []
@@ -136,7 +137,8 @@ def _evaluation(context, ranks, data):
 
 
 def _record_files(context, data):
-    """Folders, missing shards, GZIP files and test records in --data. Each piece of advice is followed."""
+    """Folders, missing shards, GZIP files and test records in --data. If the error line advises a command, it is
+    tried."""
 
     def train(patterns, *options, program="mnist_train"):
         return context.train(

@@ -1,11 +1,12 @@
-"""Gradients and logits in bf16 on a CPU: not farther from float64 than those of PyTorch's autocast, at equal variables and
-images.
+"""Gradients and logits in bf16 on a CPU are not farther from float64 than PyTorch's with autocast, at equal variables
+and images.
 
-Each network takes one step of a batch from the same initial variables. Without weight decay, the velocities of the first
-step are the gradients. The error is the distance of all gradients to those of float64, relative to their length. It may
-exceed PyTorch's by 2 %, the chance of single roundings. Then the network trains for some steps in float32 and predicts in
-bf16. The table of predictions has the probabilities of the five likeliest classes. The logarithms of their ratios to the
-likeliest are differences of logits. Needs torch and all of CIFAR-10.
+Each network takes one step on a batch from the same initial variables. Without weight decay, the velocities after the
+first step are the gradients. The error of all gradients is their distance to the float64 gradients, relative to the
+norm of the latter. It may exceed PyTorch's error by 2 %, because single roundings are random. Then the network trains
+for some steps in float32 and predicts in bf16. The table of predictions has the probabilities of the five likeliest
+classes. Logarithms of the ratios between these probabilities and the largest one are differences of logits. Needs torch
+and all of CIFAR-10.
 """
 
 import csv
@@ -80,7 +81,8 @@ def check(context):
 
 
 def _differences(table):
-    """The likeliest classes of each record, and the logits of all but the first, less the first's."""
+    """The likeliest classes of each record, and the difference of each other class's logit to the likeliest class's
+    logit."""
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file))
     classes = np.array([[CLASSES.index(row[f"class_{place}"]) for place in range(1, PLACES + 1)] for row in rows])

@@ -1,5 +1,5 @@
-"""The program carillon: one command from a folder of pictures to an evaluated network, its other commands, and signals at
-moments of a training."""
+"""The program carillon: one command from a folder of pictures to an evaluated network, its other commands, and signals
+at different moments of a training."""
 
 import json
 import re
@@ -64,11 +64,11 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    # 0 epochs: as without --epochs. The trial makes no evaluation.
+    # --epochs 0 means the same as no --epochs. The trial run makes no evaluation.
     budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
-    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
+    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the number of steps varies
     plan = json.loads((run / "plan.json").read_text()) if not wrong else {}
     wrong = wrong or (plan["steps"] < 2 or plan["minutes"] != 0.2) and f"the plan is {plan}"
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
@@ -173,7 +173,7 @@ def _commands(context):
         done = context.run_command(command(context, run, data, option, value))
         wrong = done.complaint(USAGE, (option, "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
         yield _result(f"another {option} than at the start is refused", wrong)
-    for option, value in (("--model", "airbench94"), ("--eval-image-size", 16)):  # 0 and the image size are equal
+    for option, value in (("--model", "airbench94"), ("--eval-image-size", 16)):  # --eval-image-size: 0 means 16 here
         done = context.run_command(command(context, run, data, option, value))
         yield _result(f"the {option} of the start continues", done.complaint(0))
     done = context.run_command(command(context, run, data, "--fresh", "--max-steps", 2, "--model", "airbench94", "--eval-image-size", 136))
@@ -364,10 +364,10 @@ def _changes(context):
         (pictures / name).mkdir(parents=True)
         for source in (_pictures(context) / name).iterdir():
             (pictures / name / source.name).write_bytes(source.read_bytes())
-    (pictures / "bright" / "1.png").unlink()  # copies of all pictures would be the same pictures
+    (pictures / "bright" / "1.png").unlink()  # copies of all pictures would count as the same pictures
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
-    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the place, written differently
+    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the same path
     done = context.run_command(command(context, run, data, *options, pictures=pictures))
     yield _result("a training continues with another spelling of its places", done.complaint(0))
     next(data.glob("train-*")).unlink()
@@ -405,7 +405,7 @@ def _changes(context):
 
 
 def _logged(run):
-    """Steps in metrics.jsonl; it may be written at the moment."""
+    """The number of steps in metrics.jsonl; 0 if the file is missing or a line is being written."""
     try:
         return len(programs.losses(run))
     except (OSError, json.JSONDecodeError):
@@ -423,7 +423,7 @@ def _newest(run):
 
 
 def _continued(context, run, data, before):
-    """The error of the same command after a stop; `before`: the step that it must continue from."""
+    """Repeats the command after a stop. Returns the error if it does not continue from step `before`."""
     done = context.run_command(command(context, run, data, *QUICK))
     if done.code != 0:
         return done.explain()

@@ -48,7 +48,7 @@ def _contents(path):
                 if item.shape != shape or item.dtype != np.float32:
                     wrong.append(f"{group}/{name} is {item.dtype}{item.shape}")
         attributes = dict(file.attrs)
-    for name, expected in (("global_step", 20), ("seed", None), ("format_version", 3), ("model", "mnist")):
+    for name, expected in (("global_step", 20), ("seed", None), ("format_version", 4), ("model", "mnist")):
         value = attributes.get(name)
         value = value.decode() if isinstance(value, bytes) else value
         if value is None or (expected is not None and value != expected):

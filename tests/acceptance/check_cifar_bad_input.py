@@ -50,7 +50,7 @@ def _files(records):
 
 
 def _options():
-    """(title, exit code, what the line must name, options)"""
+    """Yields (title, exit code, words that the error line must contain, options)."""
     yield "distort perhaps", USAGE, ["distort", "perhaps"], ["--distort=perhaps"]
     yield "a missing feature", DATA, ["'picture'", "'image'"], ["--image-key", "picture"]
     yield "a label of another type", DATA, ["'image'"], ["--label-key", "image"]

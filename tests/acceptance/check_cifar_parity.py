@@ -23,14 +23,16 @@ MAX_SEED = 60
 
 @dataclass(frozen=True)
 class Method:
-    """A convolution method, the steps to compare, and the least relative distance of the run to a tie."""
+    """A convolution method, the number of steps to compare, and the least relative distance to a tie that a run must
+    keep."""
 
     name: str
     steps: int
     clear: float  # about 3 times the error of norm2
 
 
-# Winograd's rounding error is about five times larger, so fewer long runs keep the distance. Compare fewer steps.
+# Winograd's rounding error is about five times larger, so fewer seeds keep the distance over many steps. Compare fewer
+# steps.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
 # Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
@@ -92,7 +94,7 @@ def comparable(context, reference, recipe, paths, method):
 
 
 def _lrn_is_pytorchs(reference):
-    """PyTorch divides alpha by the window, as cuDNN and oneDNN do."""
+    """The reference's LRN is PyTorch's. PyTorch divides alpha by the window size, as cuDNN and oneDNN do."""
     import torch
 
     x = torch.randn(2, 64, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 30

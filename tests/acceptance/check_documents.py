@@ -35,16 +35,16 @@ from tfrecords import parse_example, read_records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDES = ("docs/user-guide", "docs/developer-guide")
-PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # what may hold documents
+PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # may contain documents
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".sbatch", ".txt", ".cmake", ".in", ".cfg"}
 LONGEST = {"README.md": 130, "docs/benchmarks.md": 200}  # lines
 LANGUAGES = {"bash", "text", "python", "cpp", "c", "cmake", "ini", "json", "mermaid", "xml", "csv", "diff"}
-NO_FIRST_COMMAND = ("README.md", "option-reference.md", "first-training.md")  # lists, and what begins with the build
+NO_FIRST_COMMAND = ("README.md", "option-reference.md", "first-training.md")  # pages that may begin without a command
 SECONDS_PER_BLOCK = 120
 CLASSES = ("airplane", "ship", "truck")
 
-# Before a block: the directory and the exported variables of the page's block before it. During a block: its present
-# command, in a file. After it: `_keep`.
+# Code before each block of a page: it restores the directory and the exported variables that the previous block of the
+# page left. A trap writes the line and text of the current command to a file. After the block, `_keep` saves the state.
 PREAMBLE = r"""
 unset BASH_ENV
 if [[ -e $BLOCK_STATE ]]; then source "$BLOCK_STATE"; fi
@@ -71,7 +71,7 @@ def check(context):
     template = context.directory("inputs")
     _write_inputs(context, template)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        # The longest first: the others fill the other cores.
+        # Start with the longest page, so that the other pages fill the other cores meanwhile.
         by_length = sorted(pages, key=lambda page: -page.read_text().count("```bash"))
         results = {page: pool.submit(_Page(context, root, page, template).result) for page in by_length}
         for page in pages:
@@ -128,7 +128,7 @@ def _wrong_target(root, target, anchor):
 
 
 def _write_inputs(context, folder):
-    """What a page's folder has in addition to the repository's own files."""
+    """The files of a page's folder that the repository does not contain."""
     _write_mnist(context, folder / "mnist")
     _write_cifar10(folder)
     _write_pictures(context, folder)
@@ -182,7 +182,7 @@ def _write_pictures(context, folder):
 
 @dataclass
 class _Page:
-    """The run of a page's commands, in its own folder."""
+    """A page whose commands are run in its own folder."""
 
     context: programs.Context
     root: pathlib.Path
@@ -275,12 +275,13 @@ class _Page:
         }  # fmt: skip
 
     def _scales(self, blocks):
-        """{train directory: [new, old]}, for the longest run in each."""
+        """{train directory: [new, old]}. If several runs have the same train directory, the longest one determines the
+        numbers."""
         scales = {}
         for line in "".join(block.text for block in blocks).replace("\\\n", " ").splitlines():
             try:
                 words = shlex.split(line, comments=True)
-            except ValueError:  # a part of a longer string
+            except ValueError:  # the line is a part of a string with several lines
                 continue
             program = next((word for word in words if word.endswith(("_train", ".sh", ".sbatch"))), "")
             options = short_training.options_of(program, words, {}) if program else {}
@@ -295,7 +296,8 @@ class _Page:
         return scales
 
     def _shortened(self, text):
-        """The commands, with the names of the checkpoints that the short runs write, and inputs in place of downloads."""
+        """The commands, changed to use the checkpoints that the short runs write, and local inputs instead of
+        downloads."""
 
         def renamed(found):
             scale = self.scales.get(found[1])
@@ -335,7 +337,7 @@ class _Page:
         return self.context.work / "pages" / re.sub(r"\W+", "-", str(self.page.relative_to(self.root)))
 
     def _end_processes(self):
-        """Ends what the page's commands left running: all processes in its folder."""
+        """Ends all processes that still run in the page's folder."""
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 place = (entry / "cwd").readlink()

@@ -95,7 +95,7 @@ def _pixel_scale(context, data):
 
 
 def _without_averages(context, data):
-    """The outputs of a run with --moving-average-decay 0."""
+    """With --moving-average-decay 0, no output mentions moving averages."""
     run, records = context.directory("averages"), data / "test-*.tfrecord"
     context.train(*SCALED, *QUIET, "--moving-average-decay", 0, "--max-steps", 3, data=data / "train-*.tfrecord", train_dir=run)
     evaluated = context.run("mnist_eval", "--data", records, "--checkpoint", run, "--report", run / "report.json")
@@ -186,7 +186,7 @@ def _reports(context, data):
 
     refused = {"a.txt": 64, "missing/a.json": 74}
     for name, code in refused.items():
-        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # never read
+        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # these are never read
         complaint = done.complaint(code, [f"--report {run / name}: "])
         yield Result(f"evaluation: --report {name} is rejected at once", not complaint, complaint or done.lines[0])
     left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]

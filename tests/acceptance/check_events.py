@@ -45,7 +45,7 @@ def _relative(found, expected):
 
 
 def _tags(title, shown, expected):
-    """Whether the tags and their steps equal {tag: steps}."""
+    """A Result: the tags and their steps equal `expected`, {tag: steps}."""
     found = {tag: [step for step, _ in items] for tag, items in shown.items()}
     wrong = [tag for tag in sorted(found.keys() | expected) if found.get(tag) != expected.get(tag)]
     wrong = [f"{tag} at {found.get(tag)}" for tag in wrong]
@@ -55,7 +55,7 @@ def _tags(title, shown, expected):
 def _mnist(context):
     """mnist_train at 2 ranks, without shuffling, with different periods of logs and summaries."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # not step 0, as in the reference; also the last step
+    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference, step 0 has no summary; the last step has one
 
     def train(*options):
         run = context.directory("mnist")
@@ -114,7 +114,7 @@ def _mnist(context):
 
 
 def _beginning(run):
-    """The error in the first events of the only file; empty if there is none."""
+    """The error in the first events of the run's only event file; empty if there is none."""
     (path,) = events.files(run)
     first, second, *others = events.read_file(path)
     if (first.kind, first.content) != (events.VERSION, b"brain.Event:2"):

@@ -17,9 +17,9 @@ from check_cifar_augment import STILL
 from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 
 LIMIT = 1e-3
-# Another order of samples gives a distance of 0.16. check_gpu_accuracy.py checks the final accuracy.
+# Training on another order of samples gives a distance of 0.16. check_gpu_accuracy.py checks the final accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
-IMAGES_LIMIT = 1e-4  # relative, of losses of the same images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
+IMAGES_LIMIT = 1e-4  # relative, of losses of equal images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
 LONG = 210  # steps: several captured blocks and log lines
 CUDA = ("--device", "cuda")
 CPU = ("--device", "cpu")
@@ -32,12 +32,12 @@ class Case:
     name: str
     trainer: str
     evaluator: str
-    patterns: list  # of its training records
-    test: object  # pattern of its test records
+    patterns: list  # paths of the training records
+    test: object  # pattern of the paths of the test records
     options: tuple
     global_batch: int
     steps: int
-    initial: object  # checkpoint
+    initial: object  # path of the initial checkpoint
 
 
 def check(context):
@@ -69,7 +69,7 @@ def _cifar10(context):
     data = context.small_cifar10_set(100)
     paths = sorted(data.glob("train-*.tfrecord"))
     recipe = reference.Recipe(batch_size=check_cifar_parity.GLOBAL_BATCH, **check_cifar_parity.SCHEDULE)
-    direct = check_cifar_parity.METHODS[0]  # cuDNN's convolutions are
+    direct = check_cifar_parity.METHODS[0]  # cuDNN's convolutions do not use Winograd's method
     seed, initial = check_cifar_parity.comparable(context, reference, recipe, paths, direct)
     settings = [word for word in reference_training.as_options(recipe) if "batch-size" not in word]
     return seed and Case(

@@ -41,7 +41,8 @@ def check(context):
 
 @contextlib.contextmanager
 def _own_record(build):
-    """Hides the list of what the user has installed from this build folder, so that the target uninstall keeps it."""
+    """Hides the build folder's list of files that the user has installed, so that the target uninstall does not remove
+    them."""
     record, hidden = build / "installed_files.txt", build / "installed_files.hidden"
     if record.exists() and not hidden.exists():
         record.rename(hidden)
@@ -151,7 +152,7 @@ def _knows_no_build(context, prefix):
 
 def _modules(context, prefix):
     """The environment module under both module systems. jobs/install_deps.sh --tests unpacks them."""
-    local = context.directory("local")  # a manual that man finds because of PATH, as it finds the system's manuals
+    local = context.directory("local")  # stands for the system's manuals, which man finds because of PATH
     (local / "bin").mkdir(parents=True)
     (local / "share/man/man1").mkdir(parents=True)
     (local / "share/man/man1/of_the_system.1").write_text(".TH of_the_system 1\n")
@@ -192,7 +193,7 @@ def _module(context, prefix, local, name, command, manpath):
         "CARILLON_ROOT": str(prefix),
         "program": str(prefix / "bin/carillon_predict"),
         "manual": str(prefix / "share/man/man1/carillon_predict.1"),
-        "other": before["other"],  # the system's manuals stay visible
+        "other": before["other"],  # the module must not hide the system's manuals
     }
     wrong = [f"{key} {loaded[key]}" for key in expected if loaded[key] != expected[key]]
     wrong += [] if loaded["title"].lower().startswith("carillon_predict(1)") else [f"title {loaded['title']}"]
@@ -233,7 +234,7 @@ def _all_headers(context, prefix):
 
 
 def _own_model(context, prefix):
-    """docs/user-guide/your-own-model, as it is installed, against what is installed."""
+    """Builds and runs the installed example docs/user-guide/your-own-model against the installed library."""
     source, build = prefix / "share/doc/carillon/docs/user-guide/your-own-model", context.directory("own")
     _run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     _run("cmake", "--build", build)

@@ -60,14 +60,14 @@ def _two_ranks(context, data):
 
     own = [line["rank_seconds"] for line in lines]
     wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
-    # Compare the sums over all steps: the ranks do not end a step when rank 0 writes the line.
+    # Compare the sums over all steps: when rank 0 writes a line, the other ranks may still be in the step.
     spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
     wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
     yield _result("each rank's work takes a part of the steps' time", wrong, f"{spent} of {passed}")
 
     printed = CONSOLE.findall(done.output)
     forms = {"step": "{}", "loss": "{:.2f}", "examples_per_second": "{:.1f}", "step_seconds": "{:.3f}"}
-    halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]  # as the reference
+    halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]  # the console divides by the 2 ranks
     expected = [tuple(form.format(line[name]) for name, form in forms.items()) for line in halved]
     yield _result("the console has the same values", "" if printed == expected else f"{printed[:2]}", f"{len(printed)} lines")
 
@@ -85,7 +85,7 @@ def _seconds(context, data):
     process.send_signal(signal.SIGCONT)
     context.finish(process, TIMEOUT)
 
-    lines = programs.metrics(run)[:-1]  # no step follows the last evaluation
+    lines = programs.metrics(run)[:-1]  # the last line is an evaluation, and no step follows it
     gaps = [after["time"] - before["time"] for before, after in zip(lines, lines[1:])]
     yield Result("logs: the run was paused among its first steps", max(gaps[:99]) > 0.9 * PAUSE, f"{max(gaps):.2f} s")
     steps = [number for number in range(1, len(lines)) if "loss" in lines[number]]
@@ -120,7 +120,7 @@ def _killed(context, data):
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if the run was killed before it: then there are steps to repeat at any speed
+            path.unlink()  # as if killed before this checkpoint was written, so that steps must be repeated
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
     yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
@@ -151,7 +151,7 @@ def _killed_early(context, data):
     programs.signal_process(rank, signal.SIGKILL)
     context.finish(process, TIMEOUT)
     for path in checkpoints(run):
-        path.unlink()  # as if all ranks were killed at once: the other rank has saved its last step
+        path.unlink()  # as if all ranks were killed at once: otherwise the rank that survives saves its last step
     context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
     shown = [step for step, _ in events.shown(run)["loss"]]
     good = len(events.files(run)) == 2 and shown == [*range(5, 40, 5), 39]

@@ -38,7 +38,7 @@ def check(context):
     for model, (program, options, quick_steps, steps) in TRAININGS.items():
         steps = quick_steps if context.quick else steps
         if context.quick and context.device == "cuda" and program != "mnist_train":
-            continue  # the emulation of a GPU needs minutes for its convolutions
+            continue  # the fake GPU needs minutes for the convolutions
         if steps:
             yield from _one_network(context, model, program, options, steps)
     yield from _resumed(context, 40)
@@ -64,7 +64,7 @@ def _losses(directory):
 
 
 def _described(path):
-    """A checkpoint's attributes, without the directory's name."""
+    """The attributes of a checkpoint and its options, without --train-dir."""
     with h5py.File(path) as file:
         attributes = {name: str(value) for name, value in file.attrs.items()}
     options = json.loads(attributes.pop("options"))
@@ -73,7 +73,7 @@ def _described(path):
 
 
 def _differs(first, second, step):
-    """The difference between two runs; empty if there is none."""
+    """The first difference between two runs; empty if there is none."""
     a, b = checkpoint(first, step), checkpoint(second, step)
     differs = same_bits(a, b) or ("" if _described(a) == _described(b) else "attributes differ")
     return differs or ("" if _losses(first) == _losses(second) else "metrics.jsonl has other losses")

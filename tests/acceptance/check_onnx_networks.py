@@ -4,11 +4,11 @@
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
 Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
-`image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64: the largest
-error of a logit beyond twice that of PyTorch's own float32, relative to the largest logit, and the error of all gradients,
-relative to their norm. If roundings decide a ReLU, gradients differ by more: each network is tried with up to three sets of
-weights, and the row names the error of PyTorch's own gradients in float32. Exits with 1 if fewer than 90 % of the networks
-agree within 1e-4 and 1e-3.
+`image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64. The error
+of logits is the part of the largest error that exceeds twice the error of PyTorch in float32, relative to the largest
+logit. The error of gradients is relative to the norm of all gradients. If rounding changes the sign of a ReLU's input,
+gradients differ more. So each network is tried with up to three sets of weights, and the row names the error of
+PyTorch's gradients in float32. Exits with 1 if fewer than 90 % of the networks agree within 1e-4 and 1e-3.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import timm
 import torch
 from PIL import Image
 
-# Name and image size. Sizes are the smallest at which the network has its usual form.
+# Each network and its image size: the smallest size at which the network has its usual structure.
 NETWORKS = {
     "alexnet_like": None,
     "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 64,
@@ -64,7 +64,8 @@ def run(*words):
 
 
 def records(programs, work, size):
-    """Records of noise, and the pictures as [batch, 3, size, size] from 0 to 1, in the records' order."""
+    """Makes records of random pictures. Returns their path, and the pictures [batch, 3, size, size] with values from 0
+    to 1 in the order of the records."""
     folder, data = work / f"pictures-{size}", work / f"records-{size}"
     generator = np.random.default_rng(size)
     images = generator.integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
@@ -105,7 +106,7 @@ def arrays_of(programs, run_folder, path):
 
 
 def gradients_of(model, pixels, labels):
-    model = copy.deepcopy(model).train()  # a step changes the running statistics
+    model = copy.deepcopy(model).train()  # a copy, because a forward pass changes the running statistics
     torch.nn.functional.cross_entropy(model(pixels), labels).backward()
     return {
         name: (torch.zeros_like(values) if values.grad is None else values.grad).double().numpy()
@@ -114,13 +115,14 @@ def gradients_of(model, pixels, labels):
 
 
 def distance(found, exact):
-    """Of the gradients in `found`, relative to their norm."""
+    """Distance of the gradients `found` from the gradients `exact`, relative to the norm of `exact`."""
     squares = sum(np.square(found[name] - exact[name]).sum() for name in found)
     return np.sqrt(squares / sum(np.square(exact[name]).sum() for name in found))
 
 
 def compare(programs, work, name, size, dynamo):
-    """Of three sets of weights, that whose gradients agree best: in one set, rarely in all, roundings decide a ReLU."""
+    """The result for the set of weights whose gradients agree best, out of three: with some weights, rounding changes
+    the sign of a ReLU's input."""
     best = None
     for seed in range(3):
         found = compare_weights(programs, work, name, size, dynamo, seed)
@@ -135,7 +137,7 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     torch.manual_seed(seed)
     extra = {"img_size": size} if size < 224 and name.startswith(("vit", "deit", "xcit")) else {}
     model = timm.create_model(name, num_classes=CLASSES, **extra)
-    for module in model.modules():  # other scales and statistics than 1 and 0
+    for module in model.modules():  # scales and statistics that differ from the initial 1 and 0
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
@@ -163,7 +165,8 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     session = onnxruntime.InferenceSession(str(work / f"{name}-back.onnx"))
     logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
     largest = max(np.abs(expected).max(), 1e-6)  # some networks start with logits of 0
-    # Random statistics let some activations grow until float32 holds few right digits: PyTorch's own error counts, too.
+    # With random statistics, some activations grow until float32 has few correct digits, so PyTorch's own error is
+    # allowed too.
     error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
     exact = gradients_of(model, pixels, labels)
     first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))

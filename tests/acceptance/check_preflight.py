@@ -57,7 +57,7 @@ def _averaging_fault(output, ranks):
 
 
 def _tells(context):
-    """The required lines, at 1, 2 and 4 ranks."""
+    """--preflight prints all required lines at 1, 2 and 4 ranks."""
     host = re.escape(socket.gethostname())
     for ranks in (1, 2, 4):
         run = context.directory("looked-at")
@@ -81,7 +81,7 @@ def _tells(context):
 
 
 def _micro_batches(context):
-    """Micro-batches divide sums by another number than the number of towers."""
+    """With micro-batches, the divisor of a sum of gradients is not the number of towers."""
     run = context.directory("micro")
     done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
     right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
@@ -89,7 +89,7 @@ def _micro_batches(context):
 
 
 def _leaves_directories(context):
-    """A train directory with a run's files does not change."""
+    """--preflight does not change the files of a run in the train directory."""
     data, run = context.small_set(200), context.directory("trained")
     context.train(*SCALED, "--max-steps", 2, "--batch-size", 10, data=data / "train-*", train_dir=run)
     def files(folder):
@@ -131,7 +131,7 @@ def _unwritable(context):
 
 
 def _no_data(context):
-    """Records are not needed: only files that an option names must exist."""
+    """--preflight needs no records: only files that an option names must exist."""
     empty = context.directory("empty")
     empty.mkdir()
 
@@ -167,7 +167,7 @@ def _no_data(context):
 
 
 def _gpus(context):
-    """On a machine with one simulated GPU."""
+    """Runs --preflight on a machine with one simulated GPU."""
     run = context.directory("gpus")
     done = _preflight(context, run, 1, "--device", "cuda", program=FAKE)
     wrong = done.complaint(0) or ("" if "GPU:0" in done.output else done.output)

@@ -1,6 +1,6 @@
 """Short trainings with --isa avx2 give the stored bits on every processor that has AVX2.
 
-The digests are in processor_bits.json. `--record` writes them anew after a change that is meant to change results.
+The digests are in processor_bits.json. After an intended change of results, `--record` writes new digests.
 """
 
 import hashlib

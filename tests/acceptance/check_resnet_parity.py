@@ -63,7 +63,7 @@ class Recipe:
 
 
 def _group_text(group):
-    """The value of --group."""
+    """The group as a value of the option --group."""
     settings = {"rate": "rate", "weight_decay": "decay", "frozen_after": "frozen-after"}
     return f"{group['pattern']}: " + ", ".join(f"{settings[n]}={v!r}" for n, v in group.items() if n in settings)
 
@@ -76,14 +76,15 @@ class Subject:
     model: str
     train: str
     evaluate: str
-    paths: list  # number of records
+    paths: list  # paths of the records
     options: tuple = ()
     augments: bool = False
 
 
 @dataclass(frozen=True)
 class Towers:
-    """The division of a global batch, and the reference's number of towers, which normalise their batches separately."""
+    """A division of a global batch: the number of ranks, their options, and the number of the reference's towers, each
+    of which normalises its own batch."""
 
     name: str
     ranks: int
@@ -92,13 +93,13 @@ class Towers:
 
 
 def _global_batch(model):
-    """resnet50's last images have one pixel at 32 x 32. With fewer than 4 of them a batch norm's output is mostly rounding
-    error."""
+    """With images of 32 x 32, the last convolutions of resnet50 compute one pixel per image. Batch norms over fewer
+    than 4 images then return mostly rounding errors."""
     return 16 if IMAGENET.get(model) == BOTTLENECK else 8
 
 
 def _ways(global_batch, quick):
-    """All divisions to compare with the reference; first that of the quick form."""
+    """All divisions of a batch to compare with the reference, or the first two in the quick form."""
     own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
@@ -185,7 +186,7 @@ def _records_seen(context, reference, subject, initial):
 
 
 def _without_dirac(values, wrong, name):
-    """The random filters; reports those that differ from the identity in their dirac part."""
+    """The filters after the dirac part, which is the identity; reports an error if the dirac part is different."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
@@ -266,7 +267,7 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    if towers.reference != towers.ranks:  # the other divisions check the evaluation
+    if towers.reference != towers.ranks:  # only the divisions with one tower per rank check the evaluation
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):
         right = reference.count_right(model, checkpoint(run, STEPS), *records, augmented=bool(options))
@@ -305,8 +306,8 @@ def _errors_by_step(reference, model, recipe, towers, run, initial, records):
 
 
 def _judge(title, errors, expected_losses, losses):
-    """Checks all steps. For velocities, which contain the gradients, also the best step, without another decision of a
-    ReLU."""
+    """Checks all steps. The best step has its own limit for velocities, which contain the gradients: there no ReLU
+    decides otherwise than in the reference."""
     least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
     passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
     yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")

@@ -17,7 +17,7 @@ def check(context):
     """stopping and resuming"""
     steps = 200 if context.quick else 1000
     if context.device == "cuda":
-        steps = 20000  # a GPU logs a step up to 64 steps later, and trains fast
+        steps = 20000  # a GPU trains fast, and logs a step up to 64 steps later
     data = context.small_set(1000 if context.quick else 5000) / "train-*.tfrecord"
 
     def train(train_dir, last, *options):

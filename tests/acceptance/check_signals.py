@@ -34,7 +34,8 @@ def _result(title, wrong, detail):
 
 
 def _start(context, data, run, *options, ranks=0):
-    """A training in the background, once it has logged a step; and the process id of its first rank."""
+    """Starts a training in the background and waits until it has logged a step. Returns it, and the process id of its
+    first rank."""
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     process = context.start(context.command("mnist_train", *fixed, "--log-every", 1, *options, ranks=ranks))
     pid = rank_process(process, 0) if ranks else process.pid
@@ -44,7 +45,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _stopped(run, done):
-    """The error in the end of a run that was asked to stop; empty if there is none."""
+    """The error of a run that was asked to stop: wrong exit code or checkpoints. Empty if there is none."""
     kept = [path.name for path in checkpoints(run)]
     if done.code != STOPPED:
         return done.explain()
@@ -91,7 +92,7 @@ def _interrupted(context, data):
 
 
 def _first_line(process):
-    """The first line on stderr, as soon as it is there."""
+    """Waits for the first line on stderr and returns it."""
     text = b""
     while not text.endswith(b"\n") and (more := os.read(process.stderr.fileno(), 1 << 16)):
         text += more
@@ -206,7 +207,7 @@ def _scripts(context, data):
     yield from _script(context, data, [], {}, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM), ranks)
     yield from _script(context, data, [], {}, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT), ranks)
 
-    stubs = context.directory("slurm")  # stub of srun for one task; the job is not requeued
+    stubs = context.directory("slurm")  # stub of srun that runs one task; stub of squeue: the job is not requeued
     stubs.mkdir()
     for name, body in (("srun", 'while [[ $1 == -* ]]; do shift; done; exec "$@"'), ("squeue", "echo COMPLETING")):
         (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -323,7 +324,7 @@ def _full_disk(context, data):
             context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
             ranks=ranks,
         )  # fmt: skip
-        # From here on this limits the size of rank 0's files: enough for the log, not for a checkpoint.
+        # From now on rank 0 can write 1 MiB per file: enough for the log, but not for a checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)
         left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]

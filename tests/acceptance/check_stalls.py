@@ -16,7 +16,7 @@ from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
 STALL = 2  # seconds
-MPIRUN_SECONDS = 15  # seconds that mpirun may need to end the ranks: usually one or two, more on a loaded machine
+MPIRUN_SECONDS = 15  # within which mpirun ends the ranks: usually it takes one or two seconds, under load more
 SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--stall-timeout", STALL)
 FOR_EVER = ("--max-steps", 100000000)
 
@@ -55,7 +55,8 @@ def _stopped_rank(context, data):
         done = context.finish(process, TIMEOUT)
         passed = time.monotonic() - start
         expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
-        # mpirun continues the stopped rank before it kills it. If it is in an update, it completes the update and saves the step.
+        # mpirun wakes the stopped rank before it kills it. If this rank is in an update, it completes the update and
+        # saves the step.
         first, *others = [*done.lines, ""]
         wrong = "" if done.code == LOST and re.search(expected, first) else done.explain()
         wrong = wrong or "".join(line for line in others if line and ": another rank ended the run; saved step" not in line)
@@ -126,7 +127,7 @@ def _alone(context, data):
     """a single rank with a disk that hangs"""
     run = context.directory("stalls")
     hang = faulty(context, "fsync", "*model.ckpt*", seconds=600)
-    error_file = context.work / "stalls-error"  # as launchers make it
+    error_file = context.work / "stalls-error"  # launchers give their ranks such a file
     error_file.write_text("")
     hang["CARILLON_ERROR_FILE"] = str(error_file)
     start = time.monotonic()
@@ -137,7 +138,7 @@ def _alone(context, data):
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == LOST and named and has_stack else done.explain()
     wrong = wrong or ("" if error_file.read_text() == first + "\n" else "the launcher does not know the error line")
-    # The limit of these phases is four times --stall-timeout, and a quarter more so that other ranks can report first.
+    # The limit of these phases is four times --stall-timeout. A quarter is added, so that other ranks can report first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")
     yield Result("stalls: a single rank with a disk that hangs ends and prints its stack", not wrong, wrong or first)
 

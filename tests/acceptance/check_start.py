@@ -168,7 +168,7 @@ def _unreadable_checkpoint(context, data):
     """If reading the newest checkpoint fails, the run ends. Only damaged content makes it use an older checkpoint."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
-    checkpoint(run, 4).symlink_to("/proc/self/mem")  # can be opened, but not read
+    checkpoint(run, 4).symlink_to("/proc/self/mem")  # a link to a file that can be opened, but not read
     done = _train(context, data, run, "--max-steps", 6, expect=None)
     left = "" if not checkpoint(run, 6).exists() else "it did not end"
     yield _refused("the newest checkpoint cannot be read", done, IO, ["model.ckpt-4.h5"], left)

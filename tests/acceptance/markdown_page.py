@@ -9,8 +9,8 @@ _FENCE = re.compile(r"^ *(```+|~~~+) *(\S*)")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*$")
 _NOT_RUN = re.compile(r"^\s*<!-- not run: (\S.*?) *-->\s*$")
 _TARGETS = (
-    re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)"),  # [text](target), ![text](target)
-    re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)"),  # [label]: target
+    re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)"),  # targets of [text](target) and ![text](target)
+    re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)"),  # targets of [label]: target
     re.compile(r"<(?:a|img)\b[^>]*?\b(?:href|src)=[\"']([^\"']+)"),
 )
 
@@ -19,7 +19,7 @@ _TARGETS = (
 class Block:
     """A fenced block."""
 
-    line: int  # of its first line inside the fence, from 1
+    line: int  # number, from 1, of the first line inside the fence
     language: str
     text: str
     not_run: str = ""  # the reason in `<!-- not run: REASON -->`, on the line before the block
@@ -62,7 +62,7 @@ def blocks_of(text):
 
 
 def anchors_of(text):
-    """The anchors that GitHub gives the headings, and those of <a id=...>."""
+    """The anchors of the headings, as GitHub makes them, and the anchors of elements <a id=...>."""
     anchors = set(re.findall(r"<a (?:id|name)=[\"']([^\"']+)", text))
     for _, line in _split(text)[1]:
         if not (found := _HEADING.match(line)):

@@ -23,7 +23,8 @@ def wait_for(process, condition, what):
 
 
 def runs_program(pid, endings):
-    """Whether a process runs Carillon under a name with one of these endings. Errors: OSError (it has ended)."""
+    """Whether the process is Carillon, under a name with one of these endings. Raises OSError if the process has
+    ended."""
     name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
     return os.readlink(f"/proc/{pid}/exe").endswith("/carillon") and name.endswith(endings)
 
@@ -67,7 +68,8 @@ def replace_in_memory(pid, old, new):
     """Replaces `old` by `new`, of equal length, everywhere in a running process's private memory; returns the number of
     places.
 
-    The process is stopped meanwhile. It need not have access to the memory itself, as for the memory of a fake GPU.
+    The function stops the process meanwhile. Parts of the memory may be inaccessible to the process, as the fake GPU's
+    are.
     """
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -97,8 +99,8 @@ def _replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """Environment that makes a program's `call` on files that match the pattern `path` slow or faulty. The parameters nth,
-    times, seconds, errno, action and log are those of tests/support/faulty_calls.cpp."""
+    """Environment that makes a program's `call` on files that match the pattern `path` slow or faulty. The parameters
+    nth, times, seconds, errno, action and log are explained in tests/support/faulty_calls.cpp."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:
@@ -113,7 +115,7 @@ def two(context, first, second):
 
 
 def each_in(context, folders, program, *options):
-    """One mpirun with two ranks of the same command, each in its folder."""
+    """One mpirun with two ranks that run the same command, each in its own folder."""
     command = (context.binaries / program, *options)
     return two(context, *(["bash", "-c", f'cd {folder} && exec "$0" "$@"', *command] for folder in folders))
 

@@ -25,15 +25,15 @@ TIMEOUT = 600  # seconds; only a hang takes longer, even on a loaded machine
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
-# Open MPI's own lines on stderr when a rank aborts or exits with a code.
+# Lines that Open MPI prints on stderr when a rank aborts or ends with an exit code.
 _BANNER = re.compile(
     r"^-{20,}$|^[\s\0]*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^mpirun: Forwarding signal"
-    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child has called setpgid itself
+    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child process has already called setpgid
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
-    r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
+    r"|ORTE_ERROR_LOG: .*show_help"  # printed if two ranks abort at once
     # Open MPI 5: its launcher is prterun. It warns if ranks have no TCP connection, which they do not need.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
     r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # the rank has already ended
@@ -41,13 +41,12 @@ _BANNER = re.compile(
 )
 
 
-# Progress of a long run; the warning on a machine with fewer GPUs than ranks; the warning if another program slows a rank
-# down.
+# Progress of a long run, and two warnings: fewer GPUs than ranks, and another program that slows a rank down.
 _ASIDE = re.compile(
-    r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
+    r"^[a-z]+ \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
 
-# Further lines of a crash, after its reason.
+# Lines that follow the reason of a crash.
 _STACK = re.compile(r"\[0x[0-9a-f]+\]$|^\[[^]]+:\d+\] (\*\*\* |Signal code:)")
 
 
@@ -59,13 +58,13 @@ class Result:
 
 
 def own_lines(text):
-    """The program's own lines of its output, without those of Open MPI and without asides."""
+    """The lines that the program prints itself, without the lines of _BANNER and _ASIDE."""
     return [line for line in text.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
 
 @dataclass
 class Finished:
-    """A program that ended: exit code, output, and its own lines on stderr without the lines above."""
+    """A program that has ended, its exit code and its output. `lines` are its own lines on stderr."""
 
     command: list
     code: int
@@ -77,7 +76,8 @@ class Finished:
         return own_lines(self.errors)
 
     def complaint(self, code, names=()):
-        """The error, unless the program ended with `code` and, after a failure, one line that contains all names."""
+        """The error: empty if the program ended with `code` and, unless `code` is 0, printed one line with all
+        `names`."""
         lines = self.lines
         if self.code != code:
             return f"expected exit code {code}; {self.explain()}"

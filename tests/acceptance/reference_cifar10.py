@@ -1,8 +1,8 @@
-"""The CIFAR-10 program in float64 PyTorch: what cifar10_train --shuffle=false --distort=false must compute.
+"""The CIFAR-10 program in float64 PyTorch. It must agree with cifar10_train --shuffle=false --distort=false.
 
 Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, out]. Loss of a tower: mean
 cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
-lr = lr0 * decay^floor(s / decay_steps). The loop is that of reference_training.py.
+lr = lr0 * decay^floor(s / decay_steps). The training loop is in reference_training.py.
 
 If the two largest values of a pooling window differ by less than the rounding error, float32 may pass the gradient to the
 other value. Then the runs differ by about 1e-3 after that step and by 1e-2 some steps later. PyTorch in float32 does the

@@ -1,7 +1,7 @@
-"""The MNIST program in float64 numpy, step for step: what mnist_train --shuffle=false must compute.
+"""The MNIST program in float64 numpy. It must agree with mnist_train --shuffle=false in each step.
 
 Network: logits = relu(x W1 + b1) W2 + b2, x = uint8 pixels * scale. Loss of a tower: mean cross-entropy over its batch
-+ c/2 * (sum W1^2 + sum W2^2). lr = lr0 * decay^(s / decay_steps). The loop is that of reference_training.py.
++ c/2 * (sum W1^2 + sum W2^2). lr = lr0 * decay^(s / decay_steps). The training loop is in reference_training.py.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ VELOCITIES, SLOW = "optimizer/nesterov_momentum", "optimizer/lookahead"
 
 
 def _parts(arrays, group):
-    """Copies of a checkpoint's arrays."""
+    """The arrays of a checkpoint's group, as float64 tensors."""
     prefix = f"{group}/"
     return {n[len(prefix) :]: torch.from_numpy(a.astype(np.float64)) for n, a in arrays.items() if n.startswith(prefix)}
 
@@ -172,8 +172,8 @@ def _begin_step(optimizer, recipe, step):
 
 
 def _look_ahead(values, slow, done, steps, settings):
-    """The values and their slow copies after lookahead at `done` steps (airbench94.py's LookaheadState). settings: every,
-    decay, power."""
+    """The values and their slow copies at `done` steps, after lookahead if it is due (as airbench94.py's
+    LookaheadState). settings: every, decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}

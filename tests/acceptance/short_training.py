@@ -1,11 +1,11 @@
-"""Starts a training program as its command says, but for few steps. The commands of the documents run with it.
+"""Runs a training program with fewer steps than its command says; check_documents.py uses it for the documents.
 
   tests/acceptance/short_training.py PROGRAM OPTION...
 
-SHORT_TRAININGS in the environment holds {train directory: [new, old]}. The program multiplies the numbers of steps of
-that run by new / old, but gives at least 1: --max-steps, --eval-every, --warmup-steps and the like, from the command line,
-the --config file or the environment. A train directory that is not in it gets at most STEPS steps. Large networks also get
-smaller batches.
+SHORT_TRAININGS in the environment holds {train directory: [new, old]}. In the runs of these directories, all options
+that count steps (--max-steps, --eval-every, --warmup-steps and others) are multiplied by new / old, but stay at least
+1. The options may be in the command line, the --config file or the environment. Other runs get at most STEPS steps.
+Large networks also get smaller batches.
 """
 
 import json
@@ -16,12 +16,12 @@ import re
 import sys
 
 STEPS = 20
-STEPS_OF_LARGE = 4  # of networks that take more than some milliseconds an image
+STEPS_OF_LARGE = 4  # for networks that need more than some milliseconds per image
 LARGE = re.compile(r"resnet|airbench|vgg")
 BATCHES = ("batch-size", "global-batch", "micro-batch")
-DEFAULTS = {"max-steps": "10000"}  # more than any cap: a program without --max-steps gets the cap
-DEFAULTS_OF_IMAGES = {"model": "resnet50", "batch-size": "32"}  # of image_train
-KEPT = ("decay-steps", "muon-steps")  # they end in -steps, and are no steps of the run
+DEFAULTS = {"max-steps": "10000"}  # used without --max-steps; above STEPS, so that STEPS applies
+DEFAULTS_OF_IMAGES = {"model": "resnet50", "batch-size": "32"}  # for image_train
+KEPT = ("decay-steps", "muon-steps")  # these options end in -steps, but do not count steps of the run
 
 _NOT_A_RUN = ("--help", "-h", "--version", "--document", "--preflight")
 
@@ -37,7 +37,7 @@ def read_config(path):
 
 
 def command_line(words):
-    """{option: value} of the words, the first value of each option; flags are left out."""
+    """{option: value} of the words. The first value of an option is used; options without a value are omitted."""
     given = {}
     for i, word in enumerate(words):
         if not word.startswith("--"):
@@ -51,7 +51,8 @@ def command_line(words):
 
 
 def options_of(program, words, environment):
-    """{option: value} as the program finds them: command line, configuration file, environment, defaults."""
+    """{option: value} that applies to the program: from the command line, the configuration file, the environment, or
+    defaults."""
     given = command_line(words)
     variables = {
         name.removeprefix("CARILLON_").lower().replace("_", "-"): value
@@ -68,7 +69,7 @@ def is_large(options):
 
 
 def cap(options):
-    """[new, old]: by which the steps of a run with these options are multiplied."""
+    """[new, old]: the numbers of steps of a run with these options are multiplied by new / old."""
     steps = int(options["max-steps"])
     largest = STEPS_OF_LARGE if is_large(options) else STEPS
     return [min(steps, largest), steps]
@@ -80,8 +81,8 @@ def shortened(steps, scale):
 
 
 def smaller_batches(options):
-    """The sizes of the batches, divided by one number: a power of two, up to 8, that divides all of them. So the number of
-    micro-batches stays, and each has two samples or more."""
+    """The batch sizes, all divided by the same power of two (at most 8). Micro-batches keep their number and at least
+    two samples."""
     sizes = {name: int(options.get(name, 0)) for name in BATCHES}
     if sizes["global-batch"]:
         del sizes["batch-size"]
@@ -93,7 +94,7 @@ def smaller_batches(options):
 
 
 def replaced(words, options, scale):
-    """The words with the new numbers of steps."""
+    """The words of the command, with smaller numbers of steps and smaller batches."""
     changes = {
         name: str(shortened(int(value), scale))
         for name, value in options.items()
@@ -112,7 +113,7 @@ def replaced(words, options, scale):
 
 
 def of_carillon(words):
-    """`carillon train` with a small budget; its other commands as they are."""
+    """The words of the command: `carillon train` gets a small budget, other commands do not change."""
     if words[:1] != ["train"]:
         return words
     kept, skip = [], False

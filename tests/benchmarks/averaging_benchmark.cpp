@@ -14,18 +14,18 @@
 #include <span>
 #include <vector>
 
-#include "src/cli/launch/mpi_main.h"
+#include "src/cli/launch/startup.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
-#include "src/optim/norms.h"
 #include "src/optim/optimizer.h"
+#include "src/optim/update_factors.h"
 #include "src/step/update/sharded_update.h"
 #include "tests/benchmarks/interleaved.h"
 
 namespace carillon {
 namespace {
 
-/// One network's gradients on this rank, with variables to update from them.
+/// The gradients of one network on this rank, and the variables that they update.
 class Gradients {
  public:
   Gradients(const Mpi& mpi, std::int64_t count)
@@ -43,14 +43,14 @@ class Gradients {
     inputs_.scalars = step_scalars(settings_, 0);
   }
 
-  /// Leaves the caches as a backward pass does.
+  /// Fills the caches as a backward pass does.
   void compute() {
     static_cast<void>(l2_loss(update_.parameters()));
     std::ranges::fill(update_.parameters().gradients_and_sums(), 1e-3f);
   }
   void average() { average(MeanGradients::readable); }
   void average_and_update() { average(MeanGradients::update_only); }
-  /// The update of all parameters on every rank, as on several hosts.
+  /// Every rank updates all parameters, as in runs on several hosts.
   void update() { private_optimizer_->apply({private_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
     const std::span<float> values = update_.parameters().gradients_and_sums();

@@ -2,9 +2,9 @@
 
     sudo averaging_between_hosts.py --bin build/bin [--rates 1gbit 10gbit] [--rounds 3]
 
-The hosts are network namespaces (tests/faults/hosts.py). Their link is a veth pair; a token bucket (tc-tbf) limits its rate
-in both directions and there is no other delay. Needs root; gloo also needs torch. Prints a table of medians over the
-rounds, where each round's value is a median, too, and the ratio to two levels.
+The hosts are network namespaces (tests/faults/hosts.py). Their link is a veth pair. A token bucket (tc-tbf) limits its
+rate in both directions; there is no other delay. Needs root; gloo also needs torch. Prints a table with the ratio to
+two levels. Each value is a median over the rounds of the medians of single rounds.
 """
 
 import argparse

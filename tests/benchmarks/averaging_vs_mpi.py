@@ -2,9 +2,9 @@
 
   python tests/benchmarks/averaging_vs_mpi.py --bin build/bin
 
-Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. averaging_benchmark runs its operations in turn;
-its rounds and gloo's rounds alternate. The table has medians over rounds of each round's median. Prints Markdown. Needs an
-idle machine with one core per rank. Without torch, gloo is omitted.
+Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. averaging_benchmark runs its operations in
+turn; its rounds alternate with gloo's rounds. Each value is a median over the rounds of the medians of single rounds.
+Prints Markdown. Needs an idle machine with one core per rank. Without torch, gloo is omitted.
 """
 
 import argparse

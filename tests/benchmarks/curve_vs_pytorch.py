@@ -3,7 +3,7 @@
   python tests/benchmarks/curve_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --epochs 5 --seeds 1 2
 
 Both train the same network on batches of 128 with the same rates, distortions and initial distributions, but with
-different random numbers. The curves should differ only as much as those of different seeds. Runs alternate. Prints
+different random numbers. The curves should differ only as much as curves of different seeds. Runs alternate. Prints
 Markdown.
 """
 

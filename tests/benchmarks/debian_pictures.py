@@ -32,10 +32,10 @@ HASH_SIDE = 16  # pixels: an average hash has 256 bits
 LEAST_DISTANCE = 13  # bits: a picture with fewer bits different from an earlier one is a near-duplicate
 LARGEST_CLASS = 600  # pictures: the largest class is several times the smallest, not a hundred times
 LEAST_SIDE = 22  # pixels
-MOST_PIXELS = 50_000_000  # Carillon and Pillow have limits near 100 million; no side may skip a held-out picture
+MOST_PIXELS = 50_000_000  # limits of Carillon and Pillow are near 100 million; neither may skip a held-out picture
 Image.MAX_IMAGE_PIXELS = None  # no warning: MOST_PIXELS is the limit
 
-# Icon themes: folder of the one variant to read.
+# For each icon theme, the folder of the variant to read.
 THEMES = {
     "oxygen-icon-theme": "usr/share/icons/oxygen/base",
     "gnome-icon-theme": "usr/share/icons/gnome",
@@ -59,7 +59,7 @@ def clip_art(openclipart, tuxpaint=None):
     return rules + ([("tuxpaint-stamps-default", f"{STAMPS}/({tuxpaint})/.*")] if tuxpaint else [])
 
 
-# Class: (package, pattern of the whole path) each. Classes earlier in the list keep pictures that later ones have too.
+# For each class, pairs (package, pattern of the whole path). If several classes match a picture, the first one has it.
 RULES = {
     "wallpapers": [
         ("lomiri-wallpapers-16.04", "usr/share/backgrounds/.*"),
@@ -125,7 +125,7 @@ def name_of(path, folder):
 
 
 def family(name):
-    """The name without its trailing number: pictures of a family are held out together."""
+    """The name without its trailing number. Pictures with the same family are held out together."""
     return re.sub(r"[-_ .]?\d+(px|x\d+)?$", "", name)
 
 

@@ -2,9 +2,9 @@
 
   python tests/benchmarks/gpu_profile.py LOG.csv --steps 20
 
-With --steps, lists the kernels that ran at least once per step and omits those of the start-up. Without it, the log has to
-begin after the start-up and to contain more than one step: the kernels repeat with the period of a step. ncu serialises
-kernels, so the times are those of each kernel alone. Prints Markdown.
+With --steps, lists the kernels that ran at least once per step, and omits kernels of the start-up. Without --steps, the
+log must begin after the start-up and contain more than one step; a step is found as the period with which the kernels
+repeat. ncu serialises kernels, so each kernel is timed alone. Prints Markdown.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def one_step(launches):
 
 
 def _short(name):
-    """The name of a kernel: the functor of our own ones, the last 60 characters of a library's."""
+    """The name of a kernel: the functor of a kernel of Carillon, or the last 60 characters of a library's kernel."""
     plain = re.sub(r"carillon::|\((?:int|bool|long)\)", "", name)
     own = re.search(r"block_kernel<(.*)>\s*\(", plain)
     if own:

@@ -1,4 +1,4 @@
-// Interleaved measurement of collective operations: each round runs all of them in turn.
+// Measures collective operations in turn: each round runs every operation once.
 #pragma once
 
 #include <mpi.h>
@@ -14,13 +14,14 @@ namespace carillon {
 struct Operation {
   std::string name;
   std::function<void()> run;
-  std::vector<double> seconds = {};  ///< time of each round until the last rank has finished
+  std::vector<double> seconds = {};  ///< per round: time until the last rank has finished
 
   double fastest() const { return seconds.front(); }
   double median() const { return seconds[seconds.size() / 2]; }
 };
 
-/// Fills in `seconds`, sorted. `before` runs on every rank ahead of each operation; all meet then. Collective.
+/// Fills in `seconds` in ascending order. Before each operation every rank runs `before` and waits for the others.
+/// Collective.
 inline void measure_in_turn(
     std::vector<Operation>& operations, int warm_up, int rounds, const std::function<void()>& before = [] {}) {
   for (int round = -warm_up; round < rounds; ++round) {

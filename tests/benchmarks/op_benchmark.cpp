@@ -18,22 +18,20 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
 #include "kernels/attention/attention.h"
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
-#include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
-#include "kernels/max_pool/max_pool.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "kernels/shared/convert_cpu.h"
+#include "kernels/shared/rows_cpu.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/passes.h"
 
@@ -43,11 +41,11 @@ namespace {
 struct Case {
   std::string name;
   std::function<void(Graph&)> add;  ///< adds the inputs and then the op, which is the last node
-  bool input_gradient = true;       ///< false: the op stands first in its network
-  double input_density = 1.0;       ///< the share of its inputs that is not zero
+  bool input_gradient = true;       ///< false: the op is the first one of its network
+  double input_density = 1.0;       ///< share of non-zero values in its inputs
 };
 
-/// A value that comes from outside, with this shape of a sample: only its memory matters here.
+/// An input of the op. `extents`: shape of one sample. The producer computes nothing, because only the memory matters.
 Value input(Graph& graph, std::vector<std::int64_t> extents) {
   struct Source final : OpDefinition {
     std::string_view type() const override { return "source"; }
@@ -65,8 +63,8 @@ Value mnist_layer1(Graph& graph, float expected_density) {
   return dense(graph, "layer1", input(graph, 28, 28, 1), {.units = 500, .input_density = expected_density});
 }
 
-/// Leaves of each image [height, width, channels] a stroke as a digit's: a run in each of the middle rows, which
-/// wanders from row to row.
+/// Clears each image [height, width, channels] except a stroke like that of a written digit: in each of the middle
+/// rows, one run of values remains. Its position changes a little from row to row.
 void leave_stroke(const Tensor& images, double density) {
   const std::int64_t height = images.shape[1], width = images.shape[2] * images.shape[3], margin = height / 7;
   const double run = density * static_cast<double>(height * width) / static_cast<double>(height - 2 * margin);
@@ -86,6 +84,17 @@ void leave_stroke(const Tensor& images, double density) {
   }
 }
 
+/// The preprocessing of TensorFlow's CIFAR-10 tutorial.
+ImageInputParams standardized(bool distort) {
+  return {.values = PixelValues::standardized,
+          .brightness = 63.0f,
+          .contrast = {0.2f, 1.8f},
+          .crop_height = 24,
+          .crop_width = 24,
+          .mirroring = ImageMirroring::random,
+          .distort = distort};
+}
+
 std::vector<Case> cases() {
   const Conv2dParams convolution{.filters = 64, .kernel = 5};
   const auto with_relu = [](Graph& g, Value y) { relu(g, "relu", y); };
@@ -95,8 +104,8 @@ std::vector<Case> cases() {
     };
   };
   return {
-      {"cifar_distort", [](Graph& g) { cifar_distort(g, "cifar_distort", {}); }},
-      {"cifar_distort (evaluation)", [](Graph& g) { cifar_distort(g, "cifar_distort", {.distort = false}); }},
+      {"image_input", [](Graph& g) { image_input(g, "input", standardized(true)); }},
+      {"image_input (evaluation)", [](Graph& g) { image_input(g, "input", standardized(false)); }},
       {"conv1", [=](Graph& g) { with_relu(g, conv2d(g, "conv1", input(g, 24, 24, 3), convolution)); }, false},
       {"conv1 (relu in pool1)", [](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), {.filters = 64, .kernel = 5}); },
        false},
@@ -179,7 +188,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// One op with its tensors and a batch of images, outside of any network.
+/// One op with its tensors and a batch of images, without a network.
 class OpUnderTest {
  public:
   OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device, Arithmetic arithmetic) : device_(device) {
@@ -205,7 +214,7 @@ class OpUnderTest {
 
   void forward() { op_->forward(device_.stream()); }
   void backward() { op_->backward(device_.stream()); }
-  /// A backward may have used them as scratch.
+  /// Needed before each backward pass: an op may use its output gradients as scratch.
   void refill_output_gradients() {
     for (const Tensor& gradient : tensors_.output_gradients) fill(gradient);
   }
@@ -225,7 +234,7 @@ class OpUnderTest {
   }
 
   static void fill(const Tensor& tensor) {
-    std::uint32_t state = 1;  // values of both signs without a pattern
+    std::uint32_t state = 1;  // the values have both signs and no pattern
     std::vector<float> values(static_cast<std::size_t>(tensor.shape.element_count()));
     for (float& value : values) {
       state = state * 1664525u + 1013904223u;

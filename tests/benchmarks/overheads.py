@@ -2,10 +2,10 @@
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-Memory checks run in every step; the others are made much more frequent than usual. The processor time of the whole run
-(all ranks and threads, including waiting ranks) is compared with that of a run without it. The cost of one is the
-difference divided by their number. Wall time on a shared host is too noisy for this. Shares are relative to the time of
-the steps between two at the usual period, as medians over rounds. Prints Markdown.
+Memory checks run in every step. The other features run much more often than usual. For each feature, the processor time
+of a whole run (all ranks and threads, also while they wait) is compared with a run without the feature. The difference
+divided by the number of uses is the cost of one use. Wall time on a shared host is too noisy for this. A share is the
+cost of one use relative to the steps in the usual period of the feature; the median over rounds is printed as Markdown.
 """
 
 import argparse

@@ -8,8 +8,7 @@
 #include <cstdlib>
 
 #include "carillon/core/error.h"
-#include "carillon/core/single_process_main.h"
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/loading/batch_loader.h"
 

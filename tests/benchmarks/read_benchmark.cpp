@@ -17,11 +17,10 @@
 #include <random>
 
 #include "carillon/core/error.h"
-#include "carillon/core/single_process_main.h"
 #include "carillon/data/dataset.h"
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 #include "carillon/data/record.h"
-#include "src/data/convert/image_sources.h"
+#include "src/data/convert/shard_writer.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/data/records/example_proto.h"
 
@@ -35,14 +34,14 @@ struct Form {
   ExampleEncoder encode;
 };
 const ExampleKeys mnist_keys{.image = "image_raw", .label = "label"}, cifar10_keys{.image = "image", .label = "label"};
-const Form mnist_form{make_grey_decoder({.keys = mnist_keys, .image_shape = {28, 28, 1}, .class_count = 10}),
-                      mnist_keys, encode_mnist};
-const Form cifar10_form{make_planar_decoder({.keys = cifar10_keys, .image_shape = {32, 32, 3}, .class_count = 10}),
+const Form mnist_form{grey_records({.keys = mnist_keys, .image_shape = {28, 28, 1}, .class_count = 10}), mnist_keys,
+                      encode_mnist};
+const Form cifar10_form{planar_records({.keys = cifar10_keys, .image_shape = {32, 32, 3}, .class_count = 10}),
                         cifar10_keys, encode_cifar10};
 constexpr int trial_count = 7;
 constexpr std::size_t batch_size = 100;
 
-/// The form of a file's first record.
+/// The form of the first record of a file.
 const Form& form_of(const std::string& path) {
   RecordReader reader(path);
   Record record;
@@ -57,7 +56,7 @@ const Form& form_of(const std::string& path) {
   }
 }
 
-/// Images with MNIST's share of zeros (81 %) and of pixels from 128 up (10 %).
+/// Images of random pixels. Like in MNIST, 81 % are 0 and 10 % are 128 or more.
 ImageSplit synthetic_split(std::size_t count, const Form& form) {
   ImageSplit split{.name = "train", .image_bytes = form.decoder->image_shape().bytes(), .images = {}, .labels = {}};
   std::mt19937 random(1);
@@ -81,8 +80,8 @@ std::string compress(const std::string& plain_path) {
   return path;
 }
 
-/// Runs `pass`, which returns its record count, several times and prints the best and the median rate; in bytes, where
-/// it passes over a whole file of `file_bytes`.
+/// Runs `pass` several times and prints the best and the median rate. `pass` returns its number of records. If
+/// file_bytes is given, `pass` reads a whole file of this size, and the rate is also printed in bytes.
 template <typename Pass>
 void measure(const std::string& what, std::uintmax_t file_bytes, const Pass& pass) {
   std::vector<double> seconds;

@@ -2,12 +2,13 @@
 
   python tests/benchmarks/recipe_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --rounds 5
 
-For ours two times are measured: the whole process (start, reading, whitening, training, the last evaluation with test-time
-augmentation), and training alone, from the program's table of phases. For PyTorch (torch_resnet_worker.py, in each of its
-configurations) the speed of the training step is measured after each of our runs, over some steps with trainable and some
-with frozen whitening biases. PyTorch's time is computed from these speeds and the recipe's number of images. The ratio
-compares training times. A round is a seed. With --speed-only ours is measured like PyTorch, without runs to the end.
-Prints Markdown. Needs an idle machine and a Python with torch.
+For Carillon, two times are measured. One is the time of the whole process: start, reading, whitening, training, and the
+last evaluation with test-time augmentation. The other is the time of the training alone, from the program's table of
+phases. After each of these runs, the speed of PyTorch's training step (torch_resnet_worker.py) is measured in each
+configuration, over some steps with trainable and some with frozen whitening biases. PyTorch's time is computed from
+these speeds and the recipe's number of images. The ratio compares training times. Each round uses another seed. With
+--speed-only, Carillon is measured like PyTorch, without complete runs. Prints Markdown. Needs an idle machine and a
+Python with torch.
 """
 
 import importlib.metadata
@@ -49,7 +50,7 @@ def train_ours(comparison, records, seed):
 
 
 def seconds_of_ours(comparison, records):
-    """Seconds for the recipe's images, computed from the speed of a few steps of each stage."""
+    """The seconds that the recipe's images would take, computed from the speed of a few steps of each stage."""
     seconds = 0.0
     for steps, flags in STAGES.values():
         stage = comparison.work / "stage.cfg"

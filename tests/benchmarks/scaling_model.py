@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 GBIT = 1e9 / 8
 MB = 1e6
-SERVED = 0.35  # share of a link's rate that parameter servers over gRPC reach
+SERVED = 0.35  # share of a link's rate that is used by parameter servers over gRPC
 
 
 @dataclass(frozen=True)
 class Network:
-    """The stages of backward, in order: (share of its time, bytes of gradients that are complete after the stage)."""
+    """The stages of the backward pass in order. Each is (share of its time, bytes of the gradients that the stage
+    completes)."""
 
     name: str
     stages: tuple
@@ -28,7 +29,8 @@ class Network:
         return sum(size for _, size in self.stages)
 
 
-# Parts of time by multiplications, bytes by variables (float32), both from the papers' tables; the last layer first.
+# The shares of time follow from multiplications, the bytes from float32 variables; both are from the papers' tables.
+# The last layer is first.
 RESNET50 = Network("ResNet-50", ((0.01, 8.2 * MB), (0.20, 59.8 * MB), (0.37, 28.4 * MB), (0.26, 4.9 * MB), (0.16, 0.9 * MB)))
 RESNET101 = Network(
     "ResNet-101", ((0.01, 8.2 * MB), (0.10, 59.8 * MB), (0.66, 104.4 * MB), (0.13, 4.9 * MB), (0.10, 0.9 * MB))
@@ -44,15 +46,15 @@ VGG16 = Network(
 @dataclass(frozen=True)
 class Cluster:
     hosts: int
-    towers: int  # of a host
+    towers: int  # per host
     step: float  # seconds of one tower's step alone
-    wire: float  # bytes per second that a host sends, and receives, in averaging: what is left of the link's rate
+    wire: float  # bytes per second that a host sends and receives in averaging: the usable part of the link's rate
     inner: float  # bytes per second between the towers of a host
-    latency: float = 20e-6  # of a message between hosts
-    way: str = "two levels"  # | ring (one, of all towers) | servers (parameter servers on the hosts)
+    latency: float = 20e-6  # latency of a message between hosts
+    way: str = "two levels"  # or "ring" (one ring of all towers), or "servers" (parameter servers on the hosts)
     bucket: float = 4 * 2**20
-    jitter: float = 0.01  # standard deviation of a tower's step, of its mean
-    alone: float = 1.0  # efficiency of one host's towers, where it was published: its stragglers are in it
+    jitter: float = 0.01  # standard deviation of the time of a tower's step, relative to its mean
+    alone: float = 1.0  # published efficiency of one host's towers, including their stragglers; 1: none is published
 
     @property
     def count(self):
@@ -60,7 +62,8 @@ class Cluster:
 
 
 def buckets(network, size):
-    """(share of backward's time, bytes) at the completion of each bucket, if gradients complete evenly within a stage."""
+    """For each bucket: (share of backward's time at which it is complete, bytes). Within a stage, gradients complete
+    evenly."""
     done, time, filled = [], 0.0, 0.0
     for share, amount in network.stages:
         left, begin = amount, time
@@ -102,14 +105,14 @@ def step_time(network, cluster):
         start = max(end, forward + ready * backward)
         end = start + all_reduce(size, cluster)
     waits = max(0.0, end - cluster.step)
-    if cluster.way == "servers" and cluster.hosts > 1:  # new variables come before the next step begins
+    if cluster.way == "servers" and cluster.hosts > 1:  # a step begins when it has received the new variables
         waits += (cluster.hosts - 1) / cluster.hosts * network.gradients / cluster.wire
     slowest = cluster.jitter * cluster.step * (spread(cluster.count) - (spread(cluster.towers) if cluster.alone < 1 else 0))
     return (cluster.step + slowest + waits) / cluster.alone, waits
 
 
 def efficiency(network, cluster, base=1):
-    """The efficiency of N towers relative to `base`."""
+    """The efficiency of all towers relative to `base` towers."""
     time, _ = step_time(network, cluster)
     if base == 1:
         return cluster.step / time
@@ -119,26 +122,28 @@ def efficiency(network, cluster, base=1):
 
 def published():
     """(what, network, cluster, base, published efficiency)."""
-    # Images/s of one P100 and of K80s: TensorFlow's benchmarks of May 2017 (tensorflow/docs_src/performance/benchmarks.md,
-    # synthetic data). ResNet-101 is not among them: its time lies between ResNet-50's and -152's (219 and 91.8 images/s)
-    # as its multiplications do (3.8, 7.6 and 11.3 billion, He et al. 2015, table 1).
+    # Images/s of one P100 and of K80s: TensorFlow's benchmarks of May 2017
+    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). They lack ResNet-101. Its time is interpolated
+    # between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s) by the numbers of multiplications (3.8, 7.6 and
+    # 11.3 billion, He et al. 2015, table 1).
     resnet101 = 1 / (1 / 219 + (7.6 - 3.8) / (11.3 - 3.8) * (1 / 91.8 - 1 / 219))
-    # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64. Of the line rate 92 %:
-    # fitted to six points.
+    # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64. Averaging uses 92 % of
+    # the line rate: fitted to six points.
     horovod = dict(towers=4, wire=0.92 * 25 * GBIT, inner=8e9, latency=10e-6, way="ring", bucket=64 * 2**20)
     for hosts, points in ((32, (0.90, 0.90, 0.79)), (128, (0.90, 0.90, 0.68))):
         rates = ((RESNET101, resnet101), (INCEPTION3, 142), (VGG16, 154))
         for (network, rate), point in zip(rates, points):
             yield "Horovod", network, Cluster(hosts=hosts, step=64 / rate, **horovod), 1, point
-    # Goyal et al.: hosts of 8 P100 (NVLink), Ethernet of 50 Gbit/s, two levels, halving and doubling; batch 32 a GPU. Each of
-    # the 161 gradients is averaged by itself, as soon as it is there (their section 4). Of the line rate 80 %: an
-    # assumption. 45 us a message: fitted to this one point, which therefore confirms nothing.
+    # Goyal et al.: hosts of 8 P100 (NVLink), Ethernet of 50 Gbit/s, two levels, halving and doubling; batch 32 per GPU.
+    # Each of the 161 gradients is averaged alone as soon as it is complete (their section 4). Averaging uses 80 % of
+    # the line rate: an assumption. A message takes 45 us: fitted to this one point, which therefore confirms nothing.
     goyal = Cluster(
         hosts=32, towers=8, step=32 / 195, wire=0.8 * 50 * GBIT, inner=15e9, latency=45e-6, bucket=RESNET50.gradients / 161
     )
     yield "Goyal et al.", RESNET50, goyal, 8, 0.90
-    # TensorFlow 1.1: EC2's hosts of 8 K80, 20 Gbit/s, parameter servers by gRPC. Images/s of 1, 8, 16, 32 and 64 GPUs, batch
-    # 64; the efficiency of one host is taken from there. Of the line rate SERVED arrives: fitted to the points of 64.
+    # TensorFlow 1.1: EC2's hosts of 8 K80, 20 Gbit/s, parameter servers with gRPC. Images/s of 1, 8, 16, 32 and 64
+    # GPUs, batch 64. They also give the efficiency of one host. The servers use the share SERVED of the line rate:
+    # fitted to the points of 64.
     for network, rates in ((INCEPTION3, (29.7, 229, 459, 902, 1783)), (RESNET50, (52.4, 378, 751, 1388, 2744))):
         host = dict(towers=8, step=64 / rates[0], alone=rates[1] / 8 / rates[0])
         for hosts, rate in zip((2, 4, 8), rates[2:]):
@@ -147,7 +152,8 @@ def published():
 
 
 def measured():
-    """(gradients, rate, milliseconds): two levels, 2 hosts x 2 ranks (docs/benchmarks.md)."""
+    """Yields (bytes of gradients, Gbit/s of the link, milliseconds) for two levels, 2 hosts x 2 ranks
+    (docs/benchmarks.md)."""
     for rate, times in ((1, (23.65, 47.80, 420.26)), (10, (3.98, 11.45, 64.77))):
         yield from ((size, rate, time) for size, time in zip((1.59 * MB, 4.27 * MB, 44.7 * MB), times))
 
@@ -171,7 +177,8 @@ def main():
     rows = []
     for size, rate, milliseconds in measured():
         cluster = Cluster(hosts=2, towers=2, step=0.0, wire=rate * GBIT * 0.94, inner=4e9, latency=100e-6)
-        # All buckets are ready at once: within the host, then sums, then means, each of all buckets.
+        # All buckets are ready at the same time: first the sums within each host, then the sums and the means between
+        # hosts.
         model = 1e3 * all_reduce(size, cluster)
         rows.append((f"{size / MB:.2f} MB", f"{rate} Gbit/s", f"{milliseconds:.1f}", f"{model:.1f}", f"{milliseconds / model:.2f}"))
     table(("gradients", "link", "measured, ms", "model, ms", "measured / model"), rows)
@@ -181,7 +188,7 @@ def main():
         for hosts in (1, 8, 64, 512):
             for name, wire in (("100 Gbit/s", 100 * GBIT), ("400 Gbit/s", 400 * GBIT)):
                 base = Cluster(hosts=hosts, towers=8, step=step, wire=0.8 * wire, inner=200e9, latency=10e-6)
-                ring = replace(base, way="ring", bucket=64 * 2**20)  # fewer messages, because they would take longer than the bytes
+                ring = replace(base, way="ring", bucket=64 * 2**20)  # small buckets would be dominated by the messages' latency
                 found = [efficiency(network, one) for one in (base, ring)]
                 rows.append((network.name, 8 * hosts, name, *(f"{100 * one:.0f} %" for one in found)))
     table(("network", "towers", "link of a host of 8", "two levels", "ring of all"), rows)

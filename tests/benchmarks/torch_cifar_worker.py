@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_loop
-from cifar import read_cifar10  # torch_loop finds it
+from cifar import read_cifar10  # torch_loop makes this import possible
 
 CROP = 24
 ALPHA, BETA, RADIUS = 0.001 / 9, 0.75, 4
@@ -56,7 +56,7 @@ def lrn_by_torch(x, _):
 
 
 def lrn_by_slices(x, _):
-    """A form that a compiler can fuse into one pass."""
+    """LRN as sums of shifted slices, which a compiler can fuse into one pass."""
     squares = F.pad(x * x, (0, 0, 0, 0, RADIUS, RADIUS))
     s = 1.0 + ALPHA * sum(squares[:, i : i + x.shape[1]] for i in range(2 * RADIUS + 1))
     root = s.rsqrt()
@@ -75,7 +75,7 @@ class Network(nn.Module):
     def __init__(self, lrn):
         super().__init__()
         self.lrn = LRNS[lrn]
-        self.window = band()  # no buffer: nothing that ranks need to exchange
+        self.window = band()  # not registered as a buffer, so that ranks do not exchange it
         self.conv1, self.conv2 = nn.Conv2d(3, 64, 5, padding=2), nn.Conv2d(64, 64, 5, padding=2)
         self.local3, self.local4 = nn.Linear(2304, 384), nn.Linear(384, 192)
         self.softmax_linear = nn.Linear(192, 10)

@@ -12,7 +12,7 @@ import torch
 
 import torch_loop
 import torch_resnet_worker
-from cifar import read_cifar10  # torch_loop finds it
+from cifar import read_cifar10  # torch_loop makes this import possible
 
 RATE, STEPS = 0.1, 78125  # the recipe's
 

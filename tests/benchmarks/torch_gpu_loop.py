@@ -28,7 +28,7 @@ import time
 import torch
 
 
-DECAY = 0.99999  # of the learning rate, per step
+DECAY = 0.99999  # factor of the learning rate per step
 
 
 def arguments(description):
@@ -142,7 +142,7 @@ class Training:
                 self.last_loss = self.step(index)
 
     def advance(self):
-        """`steps` steps."""
+        """Runs `steps` steps."""
         indices = self.next_indices(self.steps)
         if self.graph:
             self.indices.copy_(indices)
@@ -162,7 +162,7 @@ class Training:
         return rate
 
     def _time(self, count):
-        """The seconds of `count` calls of advance."""
+        """The time in seconds of `count` calls of advance."""
         self._synchronize()
         started = time.perf_counter()
         for _ in range(count):
@@ -196,7 +196,7 @@ def serve(make_task, options):
             rate = trainings[key].examples_per_second(seconds)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             answer = {"examples_per_second": rate, "peak_bytes": peak}
-        except Exception as error:  # after any failure of a form the other forms continue
+        except Exception as error:  # if one form fails, the other forms are still measured
             answer = {"error": f"{type(error).__name__}: {error}"}
         if lock:
             trainings.clear()

@@ -1,11 +1,12 @@
-"""PyTorch's GPU process of gpu_vs_pytorch.py for MNIST: network and loss of torch_worker.py, by torch_gpu_loop.py."""
+"""PyTorch's GPU process of gpu_vs_pytorch.py for MNIST: network and loss of torch_worker.py, in torch_gpu_loop.py's
+loop."""
 
 import torch
 
 import torch_gpu_loop
 import torch_loop
 import torch_worker
-from idx import read_idx  # torch_loop finds it
+from idx import read_idx  # torch_loop makes this import possible
 
 
 def task(options, _):

@@ -1,4 +1,4 @@
-"""PyTorch's GPU process of gpu_vs_pytorch.py for a network on images of noise, by torch_gpu_loop.py.
+"""PyTorch's GPU process of gpu_vs_pytorch.py for a network on images of noise, in torch_gpu_loop.py's loop.
 
 The network is one of torch_networks.py, or of timm by its name. The layout is channels_last; normalisation runs on the GPU.
 """

@@ -21,13 +21,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "acceptance
 
 @dataclass
 class Task:
-    """What is trained."""
+    """A training: its data, its network and its optimizer."""
 
     count: int  # samples
     network: nn.Module
-    batch: Callable  # [batch] indices -> the arguments of `loss`
-    loss: Callable  # (network, *tensors) -> loss
-    groups: list  # of the optimizer
+    batch: Callable  # from indices [batch] to the arguments of `loss`
+    loss: Callable  # from (network, *tensors) to the loss
+    groups: list  # parameter groups of the optimizer
     learning_rate: float
     averages_decay: float  # None: no moving averages
     optimizer: Callable = torch.optim.SGD
@@ -93,7 +93,7 @@ def measure(make_task, options):
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     if options.flush_denormals:
-        torch.set_flush_denormal(True)  # before threads are created, which inherit it
+        torch.set_flush_denormal(True)  # must precede the creation of threads, which inherit the mode
     if options.ranks > 1:
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks

@@ -98,7 +98,7 @@ def shifting_norm(filters, momentum):
 
 
 class ResidualGroup(nn.Module):
-    """airbench96's."""
+    """The residual group of airbench96."""
 
     def __init__(self, filters_in, filters):
         super().__init__()
@@ -116,7 +116,7 @@ class ResidualGroup(nn.Module):
 
 
 def airbench(*groups):
-    """groups: modules from 24 channels on; the first layer, whose weights are frozen, is module 0."""
+    """`groups`: the modules after the first layer, whose weights are frozen and which has 24 output channels."""
     whiten = nn.Conv2d(3, 24, 2)
     whiten.weight.requires_grad_(False)
     channels = [value.shape[0] for value in groups[-1].parameters()][-1]

@@ -55,7 +55,8 @@ def airbench94(classes):
 
 
 def whiten(layer, images):
-    """Sets airbench94's first filters: they whiten the 2x2 patches of normalized images. The second half is negated."""
+    """Sets airbench94's first filters, which whiten the 2x2 patches of normalized images. The second half is the
+    negated first half."""
     patches = F.unfold(images, 2).transpose(1, 2).reshape(-1, 12)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values + 5e-4).sqrt()).T.flip(0).reshape(12, 3, 2, 2)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import torch_loop
-from cifar import read_cifar10  # torch_loop finds it
+from cifar import read_cifar10  # torch_loop makes this import possible
 from torch_networks import NETWORKS
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)

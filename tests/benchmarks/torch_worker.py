@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_loop
-from idx import read_idx  # torch_loop finds it
+from idx import read_idx  # torch_loop makes this import possible
 
 def model():
     network = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 10))

@@ -4,8 +4,8 @@
     sudo window_reads.py --bin build/bin --disk vda --data 'data/set/train-*'
 
 Linux only. Each run starts with an empty page cache, so the program needs root to empty it. The counts come from
-/sys/block/DISK/stat, minus those of a run that only opens the dataset; no other program should read from the disk. The
-dataset must be larger than the memory of the machine or control group. Otherwise all of it is soon in memory.
+/sys/block/DISK/stat, minus the counts of a run that only opens the dataset. No other program should read from the disk.
+The dataset must be larger than the memory of the machine or control group. Otherwise all of it is soon in memory.
 """
 
 import argparse

@@ -16,7 +16,7 @@ import numpy as np
 def check_checkpoint(path):
     with h5py.File(path, "r") as file:
         attributes = dict(file.attrs)
-        assert attributes["format_version"] == 3, attributes
+        assert attributes["format_version"] == 4, attributes
         assert attributes["model"] == "mnist", attributes
         assert attributes["global_step"] == 5000000000, attributes
         assert attributes["seed"] == 0xFEDCBA9876543210, attributes

@@ -1,5 +1,5 @@
-// libFuzzer target: for no input the checkpoint loader crashes, hangs or accepts a file that differs from the one that
-// was written.
+// libFuzzer target: for any input the checkpoint loader must neither crash nor hang, and it must accept only the file
+// that was written.
 //
 // Inputs start from a valid checkpoint. Half of the mutations get a correct header checksum, so that the header's
 // fields are fuzzed, too. Images with a forged CRC32C are omitted, because they would test HDF5: the loader rejects a
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "src/core/crc32c.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
@@ -32,7 +32,7 @@ void load(std::span<const std::byte> file) {
   try {
     const auto image = verified_image(file, "checkpoint");
     const auto valid = std::span(valid_checkpoint()).subspan(checkpoint_header_bytes);
-    if (!std::ranges::equal(image, valid)) return;  // a forged checksum
+    if (!std::ranges::equal(image, valid)) return;  // a file with a forged checksum
     if (parse_hdf5_image(image, "checkpoint").global_step != 7) std::abort();
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) std::abort();

@@ -1,4 +1,4 @@
-// The memory that writing a checkpoint needs, each in a process of its own.
+// Tests how much memory writing a checkpoint needs. Each case is measured in a separate process.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,17 +12,17 @@
 #include <string_view>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon::testing {
 namespace {
 
 constexpr double mebibytes_of_state = 96.0;
-/// A file holds the arrays once more, and each array is freed when it is in the file.
+/// The file in memory needs as much as the state. An array of the state is freed once it is in the file.
 constexpr double most_mebibytes = 1.4 * mebibytes_of_state;
 
-/// Many arrays, none of them a large part.
+/// A state of many arrays, each of which is small compared with the whole.
 CheckpointState large_state() {
   CheckpointState state = small_state();
   constexpr std::int64_t arrays = 48, values = std::int64_t{1} << 19;  // 2 MiB
@@ -35,7 +35,7 @@ CheckpointState large_state() {
   return state;
 }
 
-/// A line of /proc/self/status in MiB: VmRSS, resident memory; VmHWM, its maximum.
+/// The value in MiB of a line of /proc/self/status. VmRSS: resident memory; VmHWM: its maximum.
 double mebibytes(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -44,7 +44,7 @@ double mebibytes(std::string_view name) {
   return 1e9;
 }
 
-/// Ends the process. Code 0 if `used` is at most `most`.
+/// Ends the process with code 0 if `used` is at most `most`, otherwise with code 1.
 [[noreturn]] void end(double used, double most) {
   std::fprintf(stderr, "%.0f MiB, of at most %.0f\n", used, most);
   _exit(used <= most ? 0 : 1);
@@ -58,24 +58,24 @@ void encode() {
 
 void write_twice(const std::filesystem::path& directory) {
   const double before = mebibytes("VmRSS");
-  CheckpointWriter writer(directory, {});
+  CheckpointWriter writer(directory, CheckpointRetention{});
   for (int i = 0; i < 2; ++i) {
     writer.start(large_state());
-    writer.wait();
+    writer.finish();
   }
   end(mebibytes("VmHWM") - before, most_mebibytes);
 }
 
 void write_once(const std::filesystem::path& directory) {
   const double before = mebibytes("VmRSS");
-  CheckpointWriter writer(directory, {});
+  CheckpointWriter writer(directory, CheckpointRetention{});
   writer.start(large_state());
-  writer.wait();
+  writer.finish();
   end(mebibytes("VmRSS") - before, 0.25 * mebibytes_of_state);
 }
 
-/// Builds a checkpoint with so many bytes of free addresses. Ends the process with code 0, or 7 if memory is exhausted;
-/// the exit handlers run.
+/// Builds a checkpoint in a process with only `bytes` more address space. Ends with code 0, or with code 7 if memory is
+/// exhausted. Exit handlers run in both cases.
 [[noreturn]] void encode_within(std::uint64_t bytes) {
   CheckpointState state = large_state();
   static_cast<void>(checkpoint_library());
@@ -92,7 +92,7 @@ void write_once(const std::filesystem::path& directory) {
   std::exit(0);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // it keeps freed memory, and limits of the address space stop it
+#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory, and limits of the address space end it
 
 TEST(CheckpointMemory, ThatIsExhaustedEndsWithTheCodeOfAFailure) {
   const auto is_as_expected = [](int status) {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/named_arrays.h"
-#include "src/checkpoint/npz.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/run_program.h"
 
@@ -126,7 +126,7 @@ TEST(CheckpointMean, RefusesWhatHasNoneByTheFilesName) {
 class Npz : public ::testing::Test {
  protected:
   std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
-  /// What Python says; numpy is there as np.
+  /// The output of Python for `code`; numpy is imported as np.
   static std::string python(const std::string& code) {
     FILE* pipe = ::popen(("/usr/bin/python3 -c 'import numpy as np\n" + code + "' 2>&1").c_str(), "r");
     std::string output;
@@ -199,8 +199,8 @@ TEST_F(Npz, OfOtherThingsIsRefusedByTheArraysName) {
   EXPECT_THAT(error_of_reading("n.npz", 3000).what(), HasSubstr("'x.npy': has more data than the checkpoint's arrays"));
 }
 
-/// Headers that state 2 values, with more or fewer bytes after them. The files are undamaged, so only the check of the
-/// size can refuse them.
+/// The headers state 2 values, but more or fewer bytes follow. The checksums are correct, so only the check of the size
+/// can reject the files.
 TEST_F(Npz, IsRefusedIfTheBytesOfAnArrayDoNotMatchItsShape) {
   python(
       "import io, zipfile\n"
@@ -234,7 +234,7 @@ TEST_F(Npz, DamagedAnywhereGivesItsArraysOrAnError) {
   write_npz(path("a.npz"), list_arrays(state));
   const std::string whole = read_text(path("a.npz"));
   const auto write = [&](const std::string& name, const std::string& bytes) {
-    std::filesystem::remove(path(name));  // ext4 writes a file to the disk that is truncated and filled again
+    std::filesystem::remove(path(name));  // ext4 would flush a file that is truncated and rewritten to the disk
     write_text(path(name), bytes);
   };
   for (std::size_t at = 0; at < whole.size(); ++at) {

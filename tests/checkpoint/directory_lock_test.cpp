@@ -14,7 +14,7 @@
 
 namespace {
 
-enum class Locks { all, none, of_files } locks = Locks::all;  // what the file system has
+enum class Locks { all, none, of_files } locks = Locks::all;  // locks that the file system supports
 
 bool is_directory(int descriptor) {
   struct stat status {};
@@ -23,7 +23,7 @@ bool is_directory(int descriptor) {
 
 }  // namespace
 
-/// In place of the C library's, for the whole test program.
+/// Replaces the C library's flock in the whole test program.
 extern "C" int flock(int descriptor, int operation) {
   if (locks == Locks::all || (locks == Locks::of_files && !is_directory(descriptor))) {
     return static_cast<int>(syscall(SYS_flock, descriptor, operation));
@@ -103,7 +103,7 @@ TEST_F(DirectoryLockTest, WithoutLocksWarnsAndIsKnownByItsHeartbeat) {
   const DirectoryLock lock(directory, [&](const std::string& line) { warnings.push_back(line); });
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("has no locks")));
   expect_in_use_by(me());
-  locks = Locks::all;  // as the directory is seen from another host
+  locks = Locks::all;  // as another host sees the directory
   expect_in_use_by(me());
 }
 
@@ -124,7 +124,7 @@ TEST_F(DirectoryLockTest, AQueryReturnsWhetherItIsHeldFreeOrMissing) {
     EXPECT_EQ(look_at_lock(directory), LockState::held);
   }
   EXPECT_EQ(look_at_lock(directory), LockState::free);
-  const DirectoryLock again(directory);  // the look holds none
+  const DirectoryLock again(directory);  // succeeds, because look_at_lock keeps no lock
   locks = Locks::none;
   EXPECT_EQ(look_at_lock(directory), LockState::none);
 }
@@ -138,7 +138,8 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  // A heartbeat ends the first watch, however late it comes; the second watch gets none.
+  // With until_a_beat, Heartbeat::holder waits for a beat, even a late one. With in_vain, it gives up, because no beat
+  // comes.
   const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
   const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
   EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");
@@ -146,7 +147,7 @@ TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
     const Heartbeat heartbeat(path, "host a, process 1", until_a_beat);
     EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "host a, process 1");
   }
-  write_text(path, "host a, process 1\nbeat 9\n");  // what a killed process leaves
+  write_text(path, "host a, process 1\nbeat 9\n");  // a file that a killed process left
   EXPECT_EQ(Heartbeat::holder(path, in_vain), "");
 }
 
@@ -171,7 +172,7 @@ TEST(HeartbeatTest, IsNotWrittenThroughALink) {
   const Heartbeat heartbeat(path, "host a, process 1", {.interval = milliseconds(10)});
   const auto link = directory.path() / "link";
   std::filesystem::create_symlink(directory.path() / "precious", link);
-  std::filesystem::rename(link, path);  // at once: a beat between two calls would make the file again
+  std::filesystem::rename(link, path);  // one call, so that no beat creates the file again in between
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(read_text(directory.path() / "precious"), "kept");
 }
@@ -182,7 +183,7 @@ TEST_F(DirectoryLockTest, IsFreeOnceTheHolderIsGone) {
   if (child == 0) {
     std::optional<DirectoryLock> lock;
     lock.emplace(directory);
-    _exit(0);  // dies holding it
+    _exit(0);  // the child process ends while it holds the lock
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -1,5 +1,5 @@
-// Fuzzes .lock and .heartbeat as a second run reads them. For any content the run is rejected with one printable line,
-// which contains at most 512 bytes of the lock.
+// Fuzzes the files .lock and .heartbeat, which a second run reads. For any content, the second run is rejected with one
+// printable line that contains at most 512 bytes of the lock.
 #include <sys/file.h>
 
 #include <thread>
@@ -15,7 +15,7 @@ bool is_one_line(std::string_view shown) {
   return std::ranges::none_of(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-/// The reported holder of a directory if the locked file .lock contains these bytes.
+/// The error line about the holder of a directory, if the locked file .lock contains these bytes.
 std::string holder_by_lock(const ScratchDirectory& directory, std::span<const std::byte> bytes) {
   const std::string path = directory.write(".lock", bytes);
   const Descriptor held(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -31,7 +31,8 @@ std::string holder_by_lock(const ScratchDirectory& directory, std::span<const st
   return line;
 }
 
-/// Who beats in a file that has these bytes and then, once more, a first line more.
+/// The holder according to Heartbeat::holder, while another thread alternates between `text` and `text` after one more
+/// line.
 std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::string& text) {
   using std::chrono::milliseconds;
   const std::string path = directory.write(".heartbeat", std::as_bytes(std::span(text)));
@@ -53,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   const std::string line = holder_by_lock(directory, bytes);
   fuzz_check(line.size() < 1024 && is_one_line(printable(line)));
-  if (size % 16 != 0) return 0;  // it takes a while
+  if (size % 16 != 0) return 0;  // this part is slow, so only some inputs run it
   fuzz_check(is_one_line(printable(holder_by_heartbeat(beating, std::string(data, data + size)))));
   return 0;
 }

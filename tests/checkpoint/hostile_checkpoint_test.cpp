@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_bounds.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "src/core/crc32c.h"
 #include "tests/support/io_fixtures.h"
 
@@ -49,7 +49,7 @@ class HostileCheckpoint : public ::testing::Test {
     EXPECT_THAT(error.what(), HasSubstr(reason));
   }
 
-  /// Adds a data set of two floats, with `properties` for how it is stored.
+  /// Adds a data set of two floats. `properties` determine how it is stored.
   static void add_array(hid_t file, const char* name, hid_t properties, hsize_t extent = 2) {
     const hid_t space = H5Screate_simple(1, &extent, nullptr);
     const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
@@ -132,7 +132,7 @@ TEST_F(HostileCheckpoint, WithLargeOrFilteredChunksIsRefused) {
 }
 
 TEST_F(HostileCheckpoint, WithAnObjectOfTwoNamesIsRefused) {
-  expect_refused("layer1 is there under 2 names", [](hid_t file) {  // it holds itself
+  expect_refused("layer1 is there under 2 names", [](hid_t file) {  // the group contains itself
     H5Lcreate_hard(file, "variables/layer1", file, "variables/layer1/again", H5P_DEFAULT, H5P_DEFAULT);
   });
   expect_refused("again is there under 2 names", [](hid_t file) {

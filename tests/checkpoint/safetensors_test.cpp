@@ -1,4 +1,4 @@
-#include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/array_files.h"
 
 #include <gmock/gmock.h>
 
@@ -23,7 +23,7 @@ NamedArray array_of(const SafetensorsFile& file, const std::string& name) {
   return file.read(*entry);
 }
 
-/// A file with this header and so many bytes of data.
+/// A file with this header and `bytes` bytes of data.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   std::string file(reinterpret_cast<const char*>(&length), sizeof length);

@@ -6,9 +6,8 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/report/event_writer.h"
-#include "src/report/histogram.h"
 #include "src/report/metrics.h"
+#include "src/report/tensorboard.h"
 
 namespace carillon {
 namespace {
@@ -44,7 +43,7 @@ void write_samples(const std::filesystem::path& directory) {
     events.histogram("layer1/weights", first_step, histogram_of(std::vector<float>{-2, 0, 0, 1e-3f, 5}));
   };
   log(0, 10, 0);
-  log(6, 8, 0.5);  // as if the first run had been killed and resumed from step 6
+  log(6, 8, 0.5);  // as if the first run had been killed, and a second run had resumed from step 6
 }
 
 }  // namespace

@@ -83,8 +83,21 @@ TEST(RunChild, WritesTheOutputToAFileAndSetsTheEnvironment) {
 
 TEST(RunChild, TheStandardInputIsEmpty) { EXPECT_EQ(run_child({"sh", "-c", "! read line"}, usual).exit_code, 0); }
 
-/// A child whose parent holds stop signals must not inherit that.
+/// Unblocks all signals at the end of a test.
+struct UsualSignals {
+  UsualSignals() = default;
+  UsualSignals(const UsualSignals&) = delete;
+  UsualSignals& operator=(const UsualSignals&) = delete;
+  ~UsualSignals() {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  }
+};
+
+/// A child process must not inherit the block of stop signals.
 TEST(RunChild, TheChildReceivesSignals) {
+  const UsualSignals usual_signals;
   hold_stop_signals();
   EXPECT_EQ(run_child({"sh", "-c", "kill -TERM $$; exit 0"}, usual).exit_code, 128 + SIGTERM);
 }
@@ -92,6 +105,7 @@ TEST(RunChild, TheChildReceivesSignals) {
 class StopSignal : public testing::TestWithParam<int> {};
 
 TEST_P(StopSignal, TheFirstReachesTheChildAsItsStopSignal) {
+  const UsualSignals usual_signals;
   const fs::path folder = scratch("stop");
   hold_stop_signals();
   std::thread sender([&] {
@@ -109,13 +123,14 @@ TEST_P(StopSignal, TheFirstReachesTheChildAsItsStopSignal) {
 INSTANTIATE_TEST_SUITE_P(Signals, StopSignal, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGUSR1));
 
 TEST(StopRequested, TakesAHeldSignal) {
+  const UsualSignals usual_signals;
   hold_stop_signals();
   kill(getpid(), SIGTERM);
   EXPECT_TRUE(stop_requested());
   EXPECT_FALSE(stop_requested());
 }
 
-/// If `carillon` is killed, mpirun must hear of it: its ranks save and end.
+/// If `carillon` is killed, mpirun must get a signal, so that its ranks save and end.
 TEST(RunChild, TheChildReceivesTheDeathSignalOfAKilledParent) {
   const fs::path folder = scratch("death");
   const pid_t parent = fork();

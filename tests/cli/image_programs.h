@@ -58,7 +58,8 @@ class ImageProgramsTest : public ::testing::Test {
   static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
     expect_one_line(run(command), code, text);
   }
-  /// Whether variables of two train directories differ; not only options, as seeds and names of directories do.
+  /// Expects that variables differ between two train directories. Options such as the seed and the names of directories
+  /// always differ.
   static void expect_other_variables(const std::string& a, const std::string& b) {
     const Outcome outcome = run("checkpoint_tool diff " + at(a) + " " + at(b));
     EXPECT_EQ(outcome.code, 1) << outcome.output;

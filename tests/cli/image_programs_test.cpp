@@ -1,4 +1,4 @@
-// Trainings of image_train like a user runs them, from a folder of pictures.
+// Tests of trainings from a folder of pictures. They run image_train like a user.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "carillon/device/device.h"
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/npz.h"
 #include "src/report/metrics.h"
 #include "tests/cli/image_programs.h"
 #include "tests/cli/predictions.h"
@@ -42,7 +42,7 @@ TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   }
 }
 
-/// The training set has 32 records.
+/// 0.6 epochs of 32 records in batches of 8 are 2.4 steps, rounded up to 3.
 TEST_F(ImageProgramsTest, TrainForEpochs) {
   const Outcome outcome = run(train("epochs", "--epochs 0.6"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
@@ -60,8 +60,8 @@ TEST_F(ImageProgramsTest, TrainForEpochs) {
   EXPECT_FALSE(fs::exists(at("none")));
 }
 
-/// Earlier versions called resnet18_cifar resnet18.
-/// No list of networks is asked: the description in the checkpoint suffices.
+/// resnet18_cifar was called resnet18 in earlier versions. A network of a checkpoint need not be in the list of
+/// networks, because the checkpoint contains its description.
 TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
   const std::string small = "--image-size 16 --batch-size 2 --data '" + at("set/train-*") + "' --train-dir ";
   expect_done("image_train --model resnet18_cifar " + small + at("known") + " --max-steps 1");
@@ -78,7 +78,7 @@ TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
                  "is of model 'foreign', this run trains 'resnet18_cifar'");
 }
 
-/// The 3 steps are one and a half epochs.
+/// 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
     return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --shuffle-window 16 --data "
@@ -133,7 +133,7 @@ TEST_F(ImageProgramsTest, ChooseThePrecisionThatSuitsTheNetworkAndTheProcessor) 
   };
   const std::string found = predictions("auto");
   EXPECT_EQ(found, predictions(bf16 ? "bf16" : "fp32"));
-  if (bf16) {  // to emulate it takes long
+  if (bf16) {  // otherwise bf16 would be emulated, which takes long
     EXPECT_NE(found, predictions("fp32"));
   }
 }
@@ -165,7 +165,8 @@ TEST_F(ImageProgramsTest, StartATransformerFromACheckpointOfAnotherImageSize) {
   expect_failure(command("12", at("small")), ExitCode::data, "tokens/positions");
 }
 
-/// Training, image_eval and carillon_predict evaluate the same images. The training itself does not change.
+/// Training, image_eval and carillon_predict evaluate images of the same size. The size of the training images does not
+/// change.
 TEST_F(ImageProgramsTest, EvaluateImagesOfAnotherSize) {
   const std::string eval_data = "'" + at("set/validation-*") + "'";
   const Outcome trained = run(train("larger", "--max-steps 4 --eval-image-size 24 --eval-data " + eval_data));
@@ -244,12 +245,12 @@ TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   }
 }
 
-/// Pictures of 30 x 20 pixels: in 16 x 16, two rows of padding are above and three below.
+/// Pictures of 30 x 20 pixels are scaled to a width of 16; then two rows of padding are above and three are below them.
 TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
   expect_done(train("padded", "--max-steps 1 --fit pad"));
   predictions("--checkpoint " + at("padded") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg"));
   const NamedArray image = read_npz(at("seen.npz"), 1 << 20).at(0);
-  const std::array mean{124.0f, 116.0f, 104.0f};  // of ImageNet, in torchvision's preprocessing
+  const std::array mean{124.0f, 116.0f, 104.0f};  // mean of ImageNet in torchvision's preprocessing
   for (std::size_t channel = 0; channel < 3; ++channel) {
     const auto row = [&](std::size_t y) {
       const auto first = image.values.begin() + static_cast<std::ptrdiff_t>((channel * 16 + y) * 16);
@@ -264,7 +265,7 @@ TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
               HasSubstr("warning: --fit was \"pad\" up to the checkpoint and is \"squash\" from here"));
 }
 
-/// The schedule is exhausted at the step at which the time is over, and this step is the same on both ranks.
+/// The schedule ends at the step at which the time ends. Both ranks end at this step.
 TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   const std::string command =
       train("budget", "--max-steps 200000 --time-budget 1.5 --check-replicas 1 --log-every 1 --threads 1");
@@ -276,7 +277,7 @@ TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   ASSERT_TRUE(pace);
   EXPECT_EQ(pace->last_step, saved.front());
   std::istringstream lines(testing::read_text(root_ / "budget/metrics.jsonl"));
-  double step = 0.0, position = 0.0, left = 0.0;  // of the last plan
+  double step = 0.0, position = 0.0, left = 0.0;  // values of the last plan
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json json = nlohmann::json::parse(line);
     if (json.contains("planned_steps")) {
@@ -337,7 +338,7 @@ TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
   expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "names 2 classes, expected 3");
 }
 
-/// Labels from 1, a CMYK JPEG, a PNG that is called JPEG.
+/// The records have labels from 1, a CMYK JPEG, and a PNG that is labelled as JPEG.
 TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
   const std::string data = " --data " + sample_path("imagenet.tfrecord"), size = "--model resnet9 --image-size 16 ";
   for (const char* form : {"torchvision", "tensorflow"}) {
@@ -345,7 +346,7 @@ TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
                 " --preprocessing " + form);
     expect_done("image_eval --checkpoint " + at(form) + data + " --report " + at("report.json"));
     const nlohmann::json report = nlohmann::json::parse(read_bytes(at("report.json")));
-    std::map<int, int> counts;  // of the records, by class
+    std::map<int, int> counts;  // number of records by class
     for (const nlohmann::json& each : report["classes"]) {
       if (each["support"] != 0) counts[each["class"].get<int>()] = each["support"];
     }

@@ -9,7 +9,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A command that begins with mpirun. Only root needs, and may give, Open MPI's consent to run as root.
+/// A command that begins with mpirun. Root must allow Open MPI explicitly to run as root; other users cannot pass this
+/// option.
 std::vector<std::string> of_mpirun(const std::string& ranks, const std::vector<std::string>& more) {
   std::vector<std::string> words{"mpirun", "-np", ranks};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
@@ -25,7 +26,7 @@ TEST(Launch, BindsRanksToTheirShareOfTheCores) {
   EXPECT_THAT((Launch{.ranks = 1, .cores = 2}.command("/own/train", {})), ElementsAre("/own/train"));
 }
 
-/// The name of the running program in another form, until its end.
+/// Renames the running program during its lifetime.
 class CalledAs {
  public:
   explicit CalledAs(std::string name) : name_(std::move(name)) { program_invocation_name = name_.data(); }

@@ -1,10 +1,9 @@
-#include "src/cli/commands/model_help.h"
+#include "src/cli/commands/commands.h"
 
 #include <gmock/gmock.h>
 
 #include "carillon/core/error.h"
-#include "src/device/cpu_device.h"
-#include "src/tasks/classification.h"
+#include "src/cli/launch/machine_speed.h"
 
 namespace carillon::testing {
 namespace {
@@ -34,63 +33,10 @@ TEST(NetworkList, StatesWhyANetworkIsNotMeasured) {
               HasSubstr("airbench94            the network airbench94 requires square images of 12 x 12 to 128 x 128"));
 }
 
-StepTimeSettings small_step(std::int64_t batch_size, double seconds) {
-  return {.network = {.image = {28, 28, 1}, .outputs = 10},
-          .task = classification_task({.classes = 10}),
-          .batch_size = batch_size,
-          .seconds = seconds};
-}
-
-TEST(StepTime, IsThatOfTheRequestedBatchIfTimeSuffices) {
-  CpuDevice device(1);
-  const StepTime time = measure_step(network_named(mnist_program(), "mnist"), small_step(32, 1.0), device);
-  EXPECT_EQ(time.batch_size, 32);
-  EXPECT_GT(time.seconds, 0.0);
-}
-
-TEST(StepTime, IsThatOfASmallerBatchIfTimeIsShort) {
-  CpuDevice device(1);
-  const StepTime time = measure_step(network_named(mnist_program(), "lenet"), small_step(1 << 16, 0.2), device);
-  EXPECT_GE(time.batch_size, 1);
-  EXPECT_LT(time.batch_size, 1 << 16);
-}
-
-TEST(StepTime, IsThatOfASmallerBatchIfMemoryIsShort) {
-  CpuDevice device(1);
-  StepTimeSettings settings = small_step(1 << 14, 1000.0);
-  settings.processes = 1 << 12;
-  EXPECT_LT(measure_step(network_named(mnist_program(), "lenet"), settings, device).batch_size, 1 << 14);
-}
-
-TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
-  CpuDevice device(1);
-  StepTimeSettings settings = small_step(4, 1.0);
-  settings.processes = std::numeric_limits<int>::max();
-  try {
-    measure_step(network_named(mnist_program(), "vgg7"), settings, device);
-    FAIL() << "it was measured";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), HasSubstr("the network vgg7 needs more than half of the free memory"));
-  }
-}
-
-/// airbench94 mirrors images by their record numbers.
-TEST(StepTime, IncludesTheDistortionOfImages) {
-  CpuDevice device(1);
-  StepTimeSettings settings = small_step(8, 0.5);
-  settings.network = {.image = {32, 32, 3}, .outputs = 10, .distort = true};
-  EXPECT_GT(measure_step(network_named(cifar10_program(), "airbench94"), settings, device).seconds, 0.0);
-}
-
-TEST(StepTime, OfPicturesIsThatOfTheStatedSize) {
-  const ProgramSpec program = image_program();
-  const auto airbench = std::ranges::find(program.networks, "airbench94", &NamedNetwork::name);
-  const auto seconds = [&](std::int64_t image_size) {
-    return training_seconds_per_image(*airbench, {.image_size = image_size, .batch_size = 8, .seconds = 0.2});
-  };
-  EXPECT_GT(seconds(32), 0.0);
-  EXPECT_THROW(seconds(256), Error) << "the network takes at most 128 x 128 pixels";
+TEST(MachineSpeed, IsThatOfTheStatedSize) {
+  MachineSpeed speed({.launch = {.ranks = 1, .cores = 1}});
+  EXPECT_GT(speed.seconds_per_picture({"airbench94", 32}), 0.0);
+  EXPECT_THROW(speed.seconds_per_picture({"airbench94", 256}), Error) << "the network takes at most 128 x 128 pixels";
 }
 
 }  // namespace

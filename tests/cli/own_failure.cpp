@@ -1,8 +1,9 @@
-// An MPI program in which only the last rank fails while the others wait for it (alone), all ranks know that the last
-// rank fails (together), or every rank fails and knows no other (each): own_failure alone|together|each.
+// An MPI program whose ranks fail in one of three ways: own_failure alone|together|each. alone: only the last rank
+// fails, and the others wait for it. together: the last rank fails, and all ranks know. each: every rank fails and
+// knows of no other.
 #include <string_view>
 
-#include "src/cli/launch/mpi_main.h"
+#include "src/cli/launch/startup.h"
 
 int main(int argc, char** argv) {
   using namespace carillon;

@@ -23,7 +23,7 @@ class OwnRanks : public ProgramFixture {
     return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
            " --train-dir " + path(run) + " " + more;
   }
-  /// The first lines of a script in place of mpirun.
+  /// The first lines of a script that replaces mpirun.
   static constexpr const char* stub =
       "#!/bin/sh\nif [ \"$1\" = --version ]; then PATH=${PATH#*:}; exec mpirun --version; fi\n";
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
@@ -51,7 +51,7 @@ TEST_F(OwnRanks, TrainAsUnderMpirun) {
   EXPECT_THAT(compared.output, HasSubstr("train_dir"));
   EXPECT_THAT(compared.output, Not(HasSubstr("ranks")));
   EXPECT_EQ(run("checkpoint_tool diff --arrays " + path("own") + " " + path("by-hand")).code, 0);
-  // The same command continues, at another number of ranks.
+  // The same command resumes with another number of ranks.
   const Outcome resumed = run(train("own", "--ranks 1", 5));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("at step 3"));
@@ -69,7 +69,7 @@ TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
   EXPECT_THAT(overridden.output, HasSubstr("; 1 rank on"));
 }
 
-/// Of one task on this host: mpirun would find one slot, for two ranks.
+/// The Slurm allocation has one task on this host, so mpirun would find only one slot for two ranks.
 TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   const std::string allocation =
       "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_TASKS_PER_NODE=1 SLURM_NNODES=1 ";
@@ -78,7 +78,7 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
 }
 
-/// As a step of srun without PMIx sets them: Open MPI would look for its launcher.
+/// srun without PMIx sets these variables. Because of them, Open MPI would look for the launcher.
 TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   const std::string step = "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 SLURM_PROCID=0 ";
   for (const std::string& launcher :
@@ -89,7 +89,7 @@ TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   }
   expect_one_line(run(train("several", ""), step + "SLURM_STEP_NUM_TASKS=2 "), ExitCode::usage,
                   "mnist_train: Slurm started 2 tasks, but MPI sees only this one: use srun --mpi=pmix");
-  // A rank has the variables of its mpirun, and so have the programs that it starts.
+  // A rank has the environment variables of mpirun, and so have the programs that the rank starts.
   const std::string twice = "\"$@\" --train-dir " + path("first") + " && \"$@\" --train-dir " + path("second");
   const Outcome both = run("mnist_train --data synthetic --device cpu --batch-size 20 --max-steps 3",
                            std::string(as_root) + "mpirun -np 1 sh -c '" + twice + "' sh ");
@@ -128,7 +128,7 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
   expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
 }
 
-/// As if all ranks were killed at once, or one of them: then the others have their say.
+/// Two cases: all ranks are killed at once; or one rank is killed, and the others report its end before they end.
 TEST_F(OwnRanks, EndWith71IfASignalEndedARank) {
   for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
                                    std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
@@ -148,7 +148,8 @@ TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
   EXPECT_THAT(stopped.output, Not(HasSubstr("mpirun detected")));
 }
 
-/// As if a run was stopped while its data were copied: the ranks know, and mpirun prints nothing after their line.
+/// Simulates a run that is stopped while its data are copied: the ranks report it, and mpirun prints nothing after
+/// them.
 TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
   const std::string as_ranks =
       std::string(stub) + "echo said >&2\necho said >>$CARILLON_ERROR_FILE\necho 75 >>$CARILLON_CODE_FILE\n";

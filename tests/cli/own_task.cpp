@@ -1,10 +1,10 @@
-// A training and an evaluation program with a user-defined task, a regression: own_task train|eval [OPTION...]. It has
-// the usual options only. Records: 16 grey pixels, then a float32.
+// A training program and an evaluation program with a user-defined regression task: own_task train|eval [OPTION...].
+// They have no options of their own. Records: 16 grey pixels, then a float32.
 #include <string_view>
 
 #include "carillon/cli/program_spec.h"
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "tests/support/target_records.h"
 #include "tests/tasks/regression_task.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 Network linear_network(const NetworkSettings& settings) {
   return make_network("linear", settings, [settings](Graph& graph) {
-    const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
+    const Value x = image_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
     return dense(graph, "output", x, {.units = settings.outputs});
   });
 }

@@ -45,7 +45,7 @@ class PictureCache : public testing::Test {
   }
   fs::path data() const { return root_ / "data"; }
   fs::path records() const { return data() / "train-00000-of-00001.tfrecord"; }
-  /// Makes the records recognisable as those of an earlier conversion.
+  /// Changes the time of the records' file, to find out whether a later conversion replaces it.
   void mark() const { fs::last_write_time(records(), fs::file_time_type::clock::now() - std::chrono::hours(5)); }
   bool is_marked() const {
     return fs::last_write_time(records()) < fs::file_time_type::clock::now() - std::chrono::hours(4);
@@ -100,13 +100,13 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
   ASSERT_TRUE(convert());
   EXPECT_TRUE(is_marked());
-  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // without reading the pictures
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // does not read the pictures
   fs::rename(root_ / "pictures", root_ / "moved");
   PictureFolder moved = look_through({root_ / "moved"});
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
-  // A run that knows the pictures by their former path still finds its records.
+  // The records also belong to pictures with equal contents at the former path.
   EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
   EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
 }
@@ -186,7 +186,7 @@ TEST_F(PictureCache, RecordsInUseAreNotReplaced) {
   mark();
   const FolderLock other(data());
   ASSERT_TRUE(other.try_lock(FolderLock::Kind::shared));
-  EXPECT_TRUE(convert());  // the same records may be used together
+  EXPECT_TRUE(convert());  // several runs may use the same records
   EXPECT_THROW(convert({"--validation-share", "0.5"}), Error);
   EXPECT_TRUE(is_marked());
 }
@@ -199,7 +199,7 @@ TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
     return tfrecord_convert(words);
   };
   const PictureFolder pictures = look();
-  const auto start = [&] {  // each with its own descriptor, as in another process
+  const auto start = [&] {  // own descriptors for each run, as in separate processes
     return std::async(std::launch::async, [&, own = PictureFolder(pictures)]() mutable {
       return convert_if_changed(own, {data(), {}}, FolderLock(data()), slow);
     });

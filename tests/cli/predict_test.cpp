@@ -5,9 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/npz.h"
-#include "src/core/csv.h"
+#include "src/core/text_file.h"
 #include "src/images/picture.h"
 #include "tests/cli/predictions.h"
 #include "tests/data/program_fixture.h"
@@ -30,7 +30,7 @@ class PredictTest : public ProgramFixture {
     return write(name, encode_png(picture));
   }
 
-  /// The program's objects for `arguments`: options and pictures.
+  /// The JSON objects that the program prints for `arguments`, its options and pictures.
   std::vector<nlohmann::json> predict(const std::string& arguments) const {
     return predictions("--checkpoint " + path("digits") + " " + arguments);
   }
@@ -84,7 +84,7 @@ TEST_F(PredictTest, CsvHasALineForEachPictureWithAColumnForEachClass) {
   EXPECT_EQ(run(command + " --json").code, 64);
 }
 
-/// The options of a checkpoint decide the image size. A wrong size must not take all memory of the host.
+/// The image size comes from the checkpoint. The program must reject a size that needs more memory than the host has.
 TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   const Outcome trained =
       run("image_train --model resnet18 --image-size 32 --classes 2 --data synthetic --batch-size 2 --max-steps 0 "

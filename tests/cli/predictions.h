@@ -1,4 +1,4 @@
-// carillon_predict --json: its output as objects.
+// The output of carillon_predict --json, as JSON objects.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// One object for each picture. `arguments`: checkpoint and pictures. The program must succeed.
+/// Returns one object for each picture. `arguments`: checkpoint and pictures. The program must succeed.
 inline std::vector<nlohmann::json> predictions(const std::string& arguments) {
   const Outcome outcome = run_program("carillon_predict --json " + arguments);
   EXPECT_EQ(outcome.code, 0) << outcome.output;

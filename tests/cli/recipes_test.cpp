@@ -23,7 +23,7 @@ class RecipesTest : public testing::Test, public testing::WithParamInterface<std
 INSTANTIATE_TEST_SUITE_P(All, RecipesTest, testing::ValuesIn(recipe_names()),
                          [](const auto& recipe) { return recipe.param; });
 
-/// On noise, up to a train directory that cannot be made.
+/// Runs the program on noise, up to the error that the train directory cannot be created.
 TEST_P(RecipesTest, AreTakenByTheirProgram) {
   const std::string file = (recipes / (GetParam() + ".cfg")).string(), text = read_bytes(file);
   std::smatch program;

@@ -5,6 +5,7 @@
 #include "carillon/device/device.h"
 #include "src/cli/options/option_groups.h"
 #include "src/device/cpu_device.h"
+#include "src/train/control/rank_device.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {

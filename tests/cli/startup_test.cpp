@@ -1,37 +1,12 @@
-// Device options that a program rejects before it reads any file.
-#include "src/cli/launch/startup.h"
-
+// Options that a program rejects before it reads any file, the precision that it stores, and errors of ranks.
 #include <gmock/gmock.h>
 
-#include "carillon/core/error.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
 namespace {
 
 using testing::HasSubstr;
-
-/// The message that rejects `asked` on a processor that has `available`; empty if it is accepted.
-std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
-  try {
-    check_isa(asked, available);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    return error.what();
-  }
-  return {};
-}
-
-TEST(CheckIsa, RejectsAMissingInstructionSetAndNamesTheAvailableOnes) {
-  EXPECT_EQ(refusal(Isa::avx512, {Isa::plain, Isa::avx2}), "--isa avx512: this processor supports avx2 at most");
-  EXPECT_EQ(refusal(Isa::avx2, {Isa::plain}), "--isa avx2: this processor supports plain at most");
-}
-
-TEST(CheckIsa, TakesEachOneThatTheProcessorHas) {
-  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
-  for (const Isa isa : all) EXPECT_EQ(refusal(isa, all), "");
-  EXPECT_EQ(refusal(std::nullopt, {Isa::plain}), "");
-}
 
 class Startup : public ProgramFixture {};
 
@@ -87,17 +62,64 @@ TEST_F(Startup, PrintsItsVersionAndSources) {
   }
 }
 
-/// Each process would train alone, on the same files.
+/// Without this error, each process would train alone on the same files.
 TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
   for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     expect_one_line(run("mnist_train --device cpu", std::string(variable) + "=4 "), ExitCode::usage,
                     std::string("4 processes were started (") + variable + "), but MPI sees only this one");
     EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
   }
-  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // an mpirun -np 1 in each
+  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // 4 times mpirun -np 1
   EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
                   "Slurm started 3 tasks, but MPI sees only this one: use srun --mpi=pmix");
+}
+
+/// Finds the precision that a checkpoint stores after a training with given options.
+class Precision : public ProgramFixture {
+ protected:
+  Outcome train(const std::string& options) const {
+    return run("cifar10_train --data synthetic --device cpu --batch-size 2 --max-steps 1 --fresh --train-dir " +
+               path("run") + " " + options);
+  }
+  std::string stored() const { return run("checkpoint_tool inspect " + path("run")).output; }
+};
+
+TEST_F(Precision, OfAutoIsFloat32WithoutTilesAndIsStored) {
+  const Outcome outcome = train("--precision auto --isa plain");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(stored(), HasSubstr("    precision = fp32\n"));
+}
+
+TEST_F(Precision, Bf16WithoutTilesWarnsAndIsStored) {
+  const Outcome outcome = train("--precision bf16 --isa plain");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks use neither AMX nor AVX512-BF16"));
+  EXPECT_THAT(outcome.output, HasSubstr(", precision bf16"));
+  EXPECT_THAT(stored(), HasSubstr("    precision = bf16\n"));
+  EXPECT_THAT(stored(), HasSubstr("    winograd convolutions = []\n"));
+}
+
+class MpiMain : public ProgramFixture {
+ protected:
+  /// Runs tests/cli/own_failure.cpp on two ranks.
+  static Outcome own_failure(const std::string& how) {
+    return run("own_failure " + how, "mpirun --allow-run-as-root --oversubscribe -np 2 ");
+  }
+};
+
+TEST_F(MpiMain, EndsRanksThatWaitForOneWithAnErrorOfItsOwn) {
+  const Outcome outcome = own_failure("alone");
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::data));
+  EXPECT_THAT(outcome.output, HasSubstr("own_failure: rank 1 on "));
+  EXPECT_THAT(outcome.output, HasSubstr(": a record is damaged\n"));
+}
+
+TEST_F(MpiMain, LetsRanksThatKnowOfAnErrorLeaveByThemselves) {
+  const Outcome outcome = own_failure("together");
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::data));
+  EXPECT_THAT(outcome.output, HasSubstr(": a record is damaged\n"));
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("MPI_ABORT")));
 }
 
 }  // namespace

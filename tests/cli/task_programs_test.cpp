@@ -1,4 +1,5 @@
-// Multi-label and regression trainings like a user runs them, from pictures and a CSV file to predictions.
+// Tests of multi-label and regression trainings, from pictures and a CSV file to predictions. They run the programs
+// like a user.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -77,7 +78,8 @@ class TaskProgramsTest : public testing::Test {
   static std::string evaluate(const std::string& set, const std::string& directory) {
     return "image_eval --data '" + at(set) + ".set/validation-*' --checkpoint " + at(directory);
   }
-  /// Equal bits with micro-batches at 1, 2 and 4 ranks and when resumed at another number of ranks.
+  /// Trainings with micro-batches have equal bits at 1, 2 and 4 ranks, and when they resume with another number of
+  /// ranks.
   static void expect_same_bits(const std::string& set, const std::string& more) {
     const std::string options = "--global-batch 16 --micro-batch 4 --schedule-steps 3 --mixup 0.4 " + more;
     expect_done(train(set, set + "one", options + " --max-steps 3"));
@@ -101,7 +103,7 @@ TEST_F(TaskProgramsTest, ANetworkLearnsLabelsAndNamesThem) {
   EXPECT_THAT(evaluated.output, HasSubstr("F1 at probability 0.5 = "));
   for (const nlohmann::json& line : predictions("--checkpoint " + at("learnt") + " " + at("in"))) {
     const int i = std::stoi(fs::path(line["file"].get<std::string>()).stem());
-    if (i < 15) continue;  // dark pictures
+    if (i < 15) continue;  // the pictures before it are too dark
     std::set<std::string> expected, found;
     if (i % 2 == 0) expected.insert("red");
     if (i / 2 % 2 == 0) expected.insert("blue");

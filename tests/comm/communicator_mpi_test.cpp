@@ -1,4 +1,4 @@
-#include "src/comm/allreduce/communicator.h"
+#include "src/comm/allreduce/communicators.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/comm/placed_ranks.h"
@@ -32,7 +31,7 @@ std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   return sum;
 }
 
-/// Each host's ranks as a tree, then the hosts; divided by `divisor`.
+/// Sums each host's ranks as a tree, then the sums of the hosts; divides by `divisor`.
 std::vector<float> expected_tree_mean(const std::vector<int>& hosts, std::size_t count, std::int64_t divisor) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
@@ -116,11 +115,11 @@ TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange)
     communicator_->acquire(stream);
     const std::vector<float> mine = contribution(communicator_->rank(), step, count);
     for (std::size_t begin = 0; begin < count; begin += bucket) {
-      if (begin == bucket) be_late(late);  // within the buckets
+      if (begin == bucket) be_late(late);  // between two buckets
       std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
       communicator_->start_allreduce_mean(array.subspan(begin, bucket), stream);
     }
-    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // before it takes the means
+    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // between the last bucket and finish
     communicator_->finish(stream);
     ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << "step " << step;
   }
@@ -149,7 +148,7 @@ TEST_P(CommunicatorTest, MeanAtOnceIsThatOfTheStep) {
 TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
   const Mpi& mpi = mpi_world();
   const int last = mpi.size() - 1;
-  if (last == 0) return;  // nobody to wait for
+  if (last == 0) return;  // no other rank is late
   const auto limited = make_host_communicator(mpi, hosts_, {.seconds = 0.2});
   const Buffer memory = limited->allocate(1000 * sizeof(float));
   if (mpi.rank() != last) {
@@ -163,7 +162,7 @@ TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
       EXPECT_EQ(error.code(), ExitCode::lost_rank);
       const std::string what = error.what(), name = fmt::format("waited 0.2 s for rank {} in ", last);
       if (hosts_ == std::vector{0, 0, 1, 1} && mpi.rank() == 0) {
-        EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // which waits for rank 3
+        EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // and rank 2 waits for rank 3
       } else if (hosts_[mpi.rank()] == hosts_[last]) {
         EXPECT_EQ(what, name + "averaging");
       } else if (std::string(GetParam()) != "ranks dealt out" && std::string(GetParam()) != "one rank elsewhere") {
@@ -182,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, CommunicatorTest,
 TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
   const Mpi& mpi = mpi_world();
   const int last = mpi.size() - 1;
-  if (last == 0) return;  // nobody to send to
+  if (last == 0) return;  // there is no other rank
   CpuDevice device(1);
   const auto limited = make_host_communicator(mpi, hosts_of("a host a rank"), {.seconds = 0.2});
   const Buffer memory = limited->allocate(1000 * sizeof(float));
@@ -192,7 +191,7 @@ TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
     try {
       limited->finish(device.stream());
       ADD_FAILURE() << "did not wait";
-    } catch (const Error& error) {  // the last rank sent its part, though it never gets to finish
+    } catch (const Error& error) {  // the last rank sends its part but never calls finish
       EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in an all-gather", last));
     }
   }
@@ -207,7 +206,7 @@ TEST(Communicator, OneRankTakesSelfAndRanksOfOneHostTakeSharedMemory) {
 
 TEST(Communicator, RanksOnCpusAndRanksOnGpusAreRefusedTogether) {
   const Mpi& mpi = mpi_world();
-  if (mpi.size() == 1) return;  // nobody to differ from
+  if (mpi.size() == 1) return;  // no other rank can differ
   CpuDevice cpu(1);
   FakeGpu gpu(0);
   Device& device = mpi.rank() == mpi.size() - 1 ? static_cast<Device&>(gpu) : cpu;

@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Ranks without a CPU binding. The fixture restores the affinity after each test.
+/// Tests with ranks that mpirun has not bound to CPUs. The fixture restores the affinity after each test.
 class CpuShareTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -23,7 +23,7 @@ class CpuShareTest : public ::testing::Test {
     omp_set_num_threads(threads_);
   }
 
-  /// Expects that the ranks' shares are those of an even division of all CPUs.
+  /// Expects that the ranks divide all CPUs evenly.
   void expect_even_shares(const CpuShare& share) const {
     EXPECT_EQ(share.cpus, divide_cpus(usable_, mpi_.local_rank(), mpi_.local_size()));
     EXPECT_EQ(topology_.allowed_cpus(), share.cpus);
@@ -35,7 +35,7 @@ class CpuShareTest : public ::testing::Test {
   static constexpr const char* policy_ = "OMPI_MCA_hwloc_base_binding_policy";
   const Mpi& mpi_ = mpi_world();
   const CpuTopology topology_;
-  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // mpirun's
+  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // the CPUs of mpirun
   const int threads_ = omp_get_max_threads();
 };
 
@@ -48,7 +48,7 @@ TEST_F(CpuShareTest, RanksThatTheLauncherBoundByItsOwnDefaultDivideTheCpusOfTheH
 }
 
 TEST_F(CpuShareTest, ABindingThatGivesEachRankItsOwnIsKept) {
-  if (usable_.size() < static_cast<std::size_t>(mpi_.size())) return;  // no such binding on this machine
+  if (usable_.size() < static_cast<std::size_t>(mpi_.size())) return;  // too few CPUs for such a binding
   setenv(bound_, "1", 1);
   setenv(policy_, "core", 1);  // mpirun --bind-to core
   const std::vector<int> own{usable_[usable_.size() - 1 - static_cast<std::size_t>(mpi_.rank())]};

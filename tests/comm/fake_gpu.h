@@ -21,7 +21,7 @@ class FakeGpu;
 class FakeStream final : public Stream {
  public:
   explicit FakeStream(FakeGpu& gpu) : gpu_(gpu) {}
-  /// Enqueues `work`, which runs when `ready` holds and all before it is done.
+  /// Enqueues `work`. It runs when all earlier work is done and `ready` returns true.
   void give(
       std::function<void()> work, std::function<bool()> ready = [] { return true; }) const {
     queue_.push_back({std::move(work), std::move(ready)});
@@ -38,7 +38,7 @@ class FakeStream final : public Stream {
   mutable std::deque<Piece> queue_;
 };
 
-/// As CudaEvent: a wait keeps to the point that the event had when the wait was enqueued.
+/// An event like CudaEvent: a wait refers to the last `record` before the wait was enqueued.
 class FakeEvent {
  public:
   void record(const FakeStream& stream) {
@@ -75,7 +75,7 @@ class FakeGpu : public Device {
     compute.synchronize();
   }
 
-  /// Runs one piece of a stream that is not blocked. Returns false if all streams are blocked or empty.
+  /// Runs one piece of work of a stream that is not blocked. Returns false if all streams are blocked or empty.
   bool go_on() {
     std::vector<FakeStream*> ready;
     for (FakeStream* stream : {&compute, &side}) {
@@ -88,7 +88,7 @@ class FakeGpu : public Device {
     piece.work();
     return true;
   }
-  /// Runs zero or more pieces: the device makes progress while the host does something else.
+  /// Runs a random number of pieces, possibly none: the device makes progress while the host does something else.
   void go_on_a_little() {
     for (unsigned pieces = random_() % 4; pieces > 0 && go_on();) --pieces;
   }

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "src/comm/transport/groups.h"
+#include "src/comm/mpi/members.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/op_harness.h"
 
@@ -15,7 +15,7 @@ std::vector<float> contribution(int rank, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(rank));
 }
 
-/// What `ranks` contribute, summed in that order.
+/// The sum of the contributions of `ranks`, in their order.
 std::vector<float> sum_of(const std::vector<int>& ranks, std::size_t count) {
   std::vector<float> sum = contribution(ranks[0], count);
   for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -34,7 +34,9 @@ std::vector<int> all_ranks() {
 class GroupTest : public ::testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Group> group(WaitLimit limit = {}) const {
-    Members members(mpi_world().ranks().all.comm(), limit);
+    return group_of(Members(mpi_world().ranks().all.comm(), limit));
+  }
+  std::unique_ptr<Group> group_of(Members members) const {
     return GetParam() == std::string("messages") ? make_message_group(std::move(members))
                                                  : make_shared_memory_group(std::move(members));
   }
@@ -100,8 +102,8 @@ TEST_P(GroupTest, BroadcastBringsAnyRootsValues) {
   }
 }
 
-TEST_P(GroupTest, SplitMakesGroupsOfEqualColorOrderedByKey) {
-  const auto part = group()->split(rank_ % 2, -rank_);
+TEST_P(GroupTest, OfASplitHasTheMembersOfEqualColorOrderedByKey) {
+  const auto part = group_of(mpi_world().ranks().all.split(rank_ % 2, -rank_));
   std::vector<int> ranks;
   for (int rank = size_ - 1; rank >= 0; --rank) {
     if (rank % 2 == rank_ % 2) ranks.push_back(rank);
@@ -113,11 +115,11 @@ TEST_P(GroupTest, SplitMakesGroupsOfEqualColorOrderedByKey) {
   EXPECT_EQ(values, sum_of(ranks, 1003));
 }
 
-/// Expects that `call` waits for the last rank, which does not call it, and names that rank in time.
+/// Expects that `call` waits for the last rank, which does not call it, and that the error names this rank in time.
 template <typename Call>
 void expect_to_miss_the_last_rank(const std::string& operation, const Call& call) {
   const int last = mpi_world().size() - 1;
-  if (last == 0) return;  // nobody to wait for
+  if (last == 0) return;  // no other rank is missing
   if (mpi_world().rank() != last) {
     const auto start = std::chrono::steady_clock::now();
     try {
@@ -138,16 +140,18 @@ TEST_P(GroupTest, ARankThatNeverComesIsNamedWithinTheLimit) {
   constexpr WaitLimit limit{.seconds = 0.2};
   constexpr std::size_t count = 10000;
   std::vector<float> values(count);
-  const auto scattering = group(limit), gathering = group(limit), receiving = group(limit), splitting = group(limit);
+  const auto scattering = group(limit), gathering = group(limit), receiving = group(limit);
+  const Members splitting(mpi_world().ranks().all.comm(), limit);
   expect_to_miss_the_last_rank("a reduce-scatter", [&] { scattering->reduce_scatter(values); });
   expect_to_miss_the_last_rank("an all-gather", [&] { gathering->all_gather(values); });
   expect_to_miss_the_last_rank("a broadcast", [&] { receiving->broadcast(values, size_ - 1); });
-  expect_to_miss_the_last_rank("a split", [&] { splitting->split(0, rank_); });
+  expect_to_miss_the_last_rank("a split", [&] { splitting.split(0, rank_); });
 }
 
 TEST_P(GroupTest, AGroupOfASplitCallsItsRanksAsTheRunDoes) {
   if (size_ < 4) return;  // needs a pair that does not begin at rank 0
-  const auto part = group({.seconds = 0.2})->split(rank_ / 2, rank_);
+  const Members all(mpi_world().ranks().all.comm(), {.seconds = 0.2});
+  const auto part = group_of(all.split(rank_ / 2, rank_));
   std::vector<float> values(1000);
   if (rank_ == 2) {
     try {
@@ -160,10 +164,8 @@ TEST_P(GroupTest, AGroupOfASplitCallsItsRanksAsTheRunDoes) {
   mpi_world().barrier();
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, GroupTest, ::testing::Values("messages", "shared memory"));
-
-TEST(Group, OfOneRankReturnsItsValues) {
-  const auto group = make_self_group();
+TEST_P(GroupTest, OfOneRankReturnsItsValues) {
+  const auto group = group_of(Members(MPI_COMM_SELF, {}));
   EXPECT_EQ(group->rank(), 0);
   EXPECT_EQ(group->size(), 1);
   std::vector<float> values = contribution(0, 1003);
@@ -171,8 +173,9 @@ TEST(Group, OfOneRankReturnsItsValues) {
   EXPECT_EQ(values, contribution(0, 1003));
   group->broadcast(values, 0);
   EXPECT_EQ(values, contribution(0, 1003));
-  EXPECT_EQ(group->split(0, 0)->size(), 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, GroupTest, ::testing::Values("messages", "shared memory"));
 
 TEST(ReductionSlice, CoversTheArrayAtMultiplesOf16) {
   for (const std::size_t count : {0, 1, 16, 17, 100, 1003}) {

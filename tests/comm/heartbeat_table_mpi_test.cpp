@@ -14,7 +14,7 @@ namespace {
 
 class HeartbeatTableTest : public ::testing::Test {
  protected:
-  /// This rank is at `step` and `phase`; returns when all have said so.
+  /// Sets the step and the phase of this rank, and waits until all ranks have set theirs.
   void be_at(std::int64_t step, Phase phase) {
     table_.own().step = step;
     table_.own().phase = static_cast<int>(phase);
@@ -45,7 +45,7 @@ TEST_F(HeartbeatTableTest, ARankThatReadsDataDelaysRanksThatCompute) {
   mpi_.barrier();
 }
 
-/// They bear the number of the step that comes after them.
+/// A rank that saves or evaluates has the number of the next step.
 TEST_F(HeartbeatTableTest, ARankThatSavesOrEvaluatesDelaysRanksInTheNextStep) {
   const int last = mpi_.size() - 1;
   for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {

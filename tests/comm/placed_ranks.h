@@ -1,4 +1,4 @@
-// Ranks on made-up hosts, what they contribute to a mean, and the mean that they must get.
+// Placements of ranks on simulated hosts, the ranks' contributions to a mean, and the expected mean.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// A made-up placement of the ranks: by rank, the host that it is taken to be on.
+/// The simulated host of each rank, by the name of a placement.
 inline std::vector<int> hosts_of(const std::string& placement) {
   const int size = mpi_world().size();
   std::vector<int> hosts;
@@ -28,12 +28,12 @@ inline std::vector<int> hosts_of(const std::string& placement) {
   return hosts;
 }
 
-/// What rank `rank` contributes in step `step`.
+/// The values that rank `rank` contributes in step `step`.
 inline std::vector<float> contribution(int rank, int step, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(1000 * step + rank));
 }
 
-/// (host 0's ranks) + (host 1's ranks) + ..., then the factor: the documented result, bit for bit.
+/// The documented mean, bit for bit: the sum of each host's ranks, then the sum of the hosts, then the factor.
 inline std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
@@ -62,8 +62,9 @@ inline bool equal_bits(std::span<const float> a, std::span<const float> b) {
 
 inline float rounded(float value) { return to_float(to_bf16(value)); }
 
-/// The mean of a bucket of `count` between hosts that send bfloat16. The host that sums an element adds its own ranks'
-/// exact sum and the rounded sums of the other hosts, in the hosts' order. All ranks get the rounded mean.
+/// The mean of a bucket of `count` elements between hosts that send bfloat16. For each element one host computes the
+/// sum: it adds its own ranks' exact sum and the rounded sums of the other hosts, in the hosts' order. All ranks get
+/// the rounded mean.
 inline std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   if (host_count == 1) return expected_mean(hosts, step, count);

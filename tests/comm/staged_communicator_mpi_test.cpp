@@ -1,13 +1,12 @@
-// The communicator of GPUs that send through host memory, on a fake GPU.
-#include "src/comm/allreduce/staged_communicator.h"
+// Tests of the communicator of GPUs that send through host memory, on a fake GPU.
+#include "src/comm/allreduce/communicators.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "src/comm/allreduce/communicators.h"
-#include "src/comm/allreduce/side_work.h"
 #include "src/device/cpu_device.h"
+#include "src/device/cuda_backend.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/comm/placed_ranks.h"
 #include "tests/support/op_harness.h"
@@ -15,7 +14,8 @@
 namespace carillon::testing {
 namespace {
 
-/// CudaStagingCopies' order of work on a fake GPU, which makes progress while the host polls for the end of a download.
+/// Does work on a fake GPU in the same order as CudaStagingCopies. The GPU makes progress while the host polls for a
+/// download.
 class FakeStagingCopies final : public StagingCopies {
  public:
   explicit FakeStagingCopies(FakeGpu& gpu) : gpu_(gpu) {}
@@ -97,7 +97,7 @@ TEST_P(StagedCommunicatorTest, BroadcastAndMeanTakeTheDevicesValuesBehindWorkUnd
   EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
 }
 
-/// Within a step, as a batch norm over all ranks does.
+/// A batch norm over all ranks gathers in this way within a step.
 TEST_P(StagedCommunicatorTest, GatherTakesEveryRanksSliceBehindWorkUnderWay) {
   const auto ranks = static_cast<std::size_t>(mpi_world().size()), rank = static_cast<std::size_t>(mpi_world().rank());
   constexpr std::size_t part = 32, count = 100;

@@ -1,4 +1,4 @@
-#include "src/comm/allreduce/staged_communicator.h"
+#include "src/comm/allreduce/communicators.h"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ class RecordingHost final : public Communicator {
   float* base_ = nullptr;
 };
 
-/// Every download is done at the second poll.
+/// Records the calls. Every download is complete at the second poll.
 class RecordingCopies final : public StagingCopies {
  public:
   explicit RecordingCopies(Calls& calls) : calls_(calls) {}

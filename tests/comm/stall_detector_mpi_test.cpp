@@ -22,7 +22,7 @@ void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::durati
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Calls body(seconds since the first call) over and over for so long.
+/// Calls body(seconds since the first call) repeatedly for `seconds`.
 template <typename Body>
 void repeat_for(double seconds, const Body& body) {
   for (const auto start = Clock::now(); seconds_since(start) < seconds; sleep_for(0.02)) body(seconds_since(start));
@@ -30,7 +30,7 @@ void repeat_for(double seconds, const Body& body) {
 
 class StallDetectorTest : public ::testing::Test {
  protected:
-  /// The rank that the others wait for, and whether this is it.
+  /// The rank for which the others wait.
   int last() const { return mpi_.size() - 1; }
   bool is_last() const { return mpi_.rank() == last(); }
 
@@ -55,7 +55,7 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// The errors, each of a rank, that there are.
+  /// The errors of the ranks that have one.
   std::vector<std::string> errors_of_all(const std::string& own) {
     std::vector<std::string> all = mpi_.all_gather(own);
     std::erase(all, "");
@@ -120,7 +120,7 @@ TEST_F(StallDetectorTest, OfTwoRanksThatStandStillOneIsNamed) {
     sleep_for(2.0 * long_enough);
   } else {
     error = error_of_looks(stall_detector, ranks_);
-    error += error_of_looks(stall_detector, ranks_);  // the run is not ended a second time
+    error += error_of_looks(stall_detector, ranks_);  // the detector must not end the run a second time
   }
   EXPECT_EQ(errors_of_all(error).size(), 1u);
 }
@@ -155,7 +155,7 @@ TEST_F(StallDetectorTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
   mpi_.barrier();
 }
 
-/// Like a suspended job: all clocks have advanced, but no rank has run.
+/// Simulates a suspended job: all clocks have advanced, but no rank has run.
 TEST_F(StallDetectorTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.5, .ends_own_stall = false});
@@ -211,7 +211,7 @@ TEST_F(StallDetectorTest, IsInformedOfEveryWaitOfTheRun) {
 TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
-  stall_detector.enter(Phase::compute, 6);  // a whole step, in which all have left what was before it
+  stall_detector.enter(Phase::compute, 6);  // after a whole step, all ranks have left the earlier phases
   stall_detector.enter(Phase::data, 7);
   stall_detector.enter(Phase::compute, 7);
   const std::array<int, 2> elsewhere{mpi_.size(), mpi_.size() + 1};
@@ -223,7 +223,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
-/// The first rank of another host may be saving a checkpoint, which this host cannot know.
+/// The first rank of another host may be writing a checkpoint, but this host does not know that.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
@@ -236,7 +236,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   mpi_.barrier();
 }
 
-/// Ranks of another host may copy files at the start, longer than they may save a checkpoint.
+/// At the start, ranks of another host may copy files. This may take longer than writing a checkpoint.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongestAfterTheStart) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.25, .ends_own_stall = false});
   mpi_.barrier();
@@ -261,7 +261,7 @@ TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   EXPECT_EQ(errors_of_all(line).size(), 1u);
 }
 
-/// Waits longer than a rank's own limit: the limit for a rank that hangs must not end a rank that waits.
+/// A rank waits longer than the limit for a rank that hangs. This limit must not end a rank that only waits.
 TEST_F(StallDetectorTest, ARankThatWaitsLongIsNotEnded) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.8});

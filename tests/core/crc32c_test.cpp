@@ -19,7 +19,7 @@ TEST(Crc32c, EqualsTheKnownAnswers) {
   EXPECT_EQ(crc32c(ones), 0x62A8AB43u);
 }
 
-/// By the polynomial, bit by bit.
+/// Computes the CRC bit by bit from its polynomial.
 std::uint32_t reference_crc(std::span<const std::byte> data) {
   std::uint32_t state = ~0u;
   for (const std::byte byte : data) {

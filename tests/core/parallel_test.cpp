@@ -15,7 +15,7 @@ class Parallel : public ::testing::TestWithParam<int> {
  protected:
   Parallel() { omp_set_num_threads(GetParam()); }
 
-  /// The ranges that a loop is cut into, by their beginnings.
+  /// The ranges into which a loop is divided, sorted by their beginnings.
   template <typename Loop>
   static Ranges ranges_of(const Loop& loop) {
     std::mutex mutex;

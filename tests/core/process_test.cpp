@@ -20,7 +20,7 @@ TEST(ProcessState, AProcessHasEndedEvenIfNobodyFetchedItsExitCode) {
   const pid_t child = ::fork();
   if (child == 0) std::_Exit(0);
   siginfo_t ended{};
-  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // it stays a zombie
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // WNOWAIT: the child process remains a zombie
   EXPECT_TRUE(process_has_ended(child));
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(process_has_ended(child));
@@ -30,7 +30,7 @@ TEST(ProcessState, AProcessStillRunsAfterItsMainThreadHasEnded) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(100)); }).detach();
-    syscall(SYS_exit, 0);  // of this thread alone
+    syscall(SYS_exit, 0);  // ends only this thread
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(process_has_ended(child));
@@ -88,8 +88,8 @@ bool blocks_all() {
   return true;
 }
 
-/// Runs in a separate process, which ends with 75 if the signal thread receives all signals, and not this thread or a
-/// thread that it started.
+/// Runs in a separate process. Ends it with 75 if only the signal thread receives signals, not this thread or a thread
+/// that it started.
 void send_all() {
   for (const int signal : kept) std::signal(signal, note_taker);
   keep_signals_from_computation();
@@ -117,6 +117,21 @@ TEST(SignalThread, ReceivesTheSignalsOfTheProcess) { EXPECT_EXIT(send_all(), ::t
 
 TEST(SignalThread, LeavesSignalsTheirDefaultEffect) {
   EXPECT_EXIT(send_without_handler(), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(MainThread, WritesItsStackFromAStackOfTheHandlersOwn) {
+  catch_stack_signal();
+  struct sigaction action {};
+  ASSERT_EQ(sigaction(SIGRTMIN, nullptr, &action), 0);
+  stack_t stack{};
+  ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
+  EXPECT_TRUE(action.sa_flags & SA_ONSTACK);
+  EXPECT_FALSE(stack.ss_flags & SS_DISABLE);
+  EXPECT_GE(stack.ss_size, 32U << 10);
+  ::testing::internal::CaptureStderr();
+  std::raise(SIGUSR2);
+  const std::string written = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(written.find("__libc_start_main"), std::string::npos) << "down to its start: " << written;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ SAMPLES = TESTS / "data/samples"
 
 
 def first_records(path, count):
-    """The bytes of the first records of a TFRecord file, and the data of each."""
+    """The bytes of the first `count` records of a TFRecord file, and a list of the records' data."""
     data, end, records = path.read_bytes(), 0, []
     for _ in range(count):
         length = struct.unpack_from("<Q", data, end)[0]
@@ -45,12 +45,12 @@ def field(number, body):
 
 
 def feature(key, kind, values):
-    """An entry of the map of features; kind 1: bytes, 2: floats, 3: int64."""
+    """An entry of the map of features. `kind` 1: bytes; 2: floats; 3: int64."""
     return field(1, field(1, key) + field(2, field(kind, values)))
 
 
 def example_seeds():
-    """tf.train.Examples of the keys that the target asks for, in the forms that writers have."""
+    """tf.train.Examples with the keys that the fuzz target reads, in the forms that other writers use."""
     image, label = feature(b"i", 1, field(1, bytes(range(16)))), feature(b"l", 3, field(1, varint(7)))
     floats = feature(b"f", 2, field(1, struct.pack("<2f", 1, 2)))
     many = feature(b"p", 3, field(1, bytes(32)))

@@ -2,7 +2,7 @@
 // that names the file, or its members have their declared sizes, within the given bound.
 //
 // Mutations of plain archives get correct header checksums.
-#include "src/data/convert/archive_reader.h"
+#include "src/data/convert/source_file.h"
 
 #include "tests/support/fuzzing.h"
 

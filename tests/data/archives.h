@@ -34,7 +34,7 @@ inline std::string tar_member(const std::string& name, const std::string& conten
   return header + content + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
-/// `member` with the size field `bytes`, in base 256, and unchanged content.
+/// `member` with the size `bytes`, written in base 256; the content does not change.
 inline std::string with_size(std::string member, std::uint64_t bytes) {
   for (std::size_t i = 11; i > 0; --i, bytes >>= 8) member[124 + i] = static_cast<char>(bytes & 0xFF);
   member[124] = '\x80';
@@ -42,7 +42,7 @@ inline std::string with_size(std::string member, std::uint64_t bytes) {
   return member;
 }
 
-/// `bytes` by the compression of this name: "xz", "bzip2", "zstd", "gzip".
+/// `bytes` after a compression: "xz", "bzip2", "zstd" or "gzip".
 inline std::string compressed(const std::string& bytes, const char* compression) {
   const Handle<archive*, archive_write_free> out(archive_write_new());
   archive_write_set_format_raw(out.get());

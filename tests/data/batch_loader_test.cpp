@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Parameter: 0 for a set in memory, else the number of threads that decode ahead. All must behave equally.
+/// Parameter: 0 for a dataset in memory, otherwise the number of threads that decode ahead. The results must be equal.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {
@@ -18,7 +18,7 @@ class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<i
   }
   static PrefetchSettings prefetch() { return {.thread_count = std::max(GetParam(), 1)}; }
 
-  /// Checks all of a batch but which records it has, and returns those (known by their shade).
+  /// Checks a batch, except which records it has. Returns the shades of its images, which identify the records.
   static std::vector<int> shades_of(const Batch& batch) {
     std::vector<int> shades;
     EXPECT_EQ(batch.targets.size(), batch.images.size() * sizeof(std::int32_t));

@@ -32,14 +32,14 @@ class ChangedFile : public ScratchTest {
     return read_class(dataset, i, i, image);
   }
 
-  /// The text of the error, of code 65, with which reading record i ends.
+  /// Expects that reading record i fails with code 65. Returns the text of the error.
   static std::string refusal(const Dataset& dataset, std::size_t i) {
     const Failure failure = failure_of([&] { read(dataset, i); });
     EXPECT_EQ(failure.code, ExitCode::data);
     return failure.text;
   }
 
-  /// Overwrites the file in place; its size and time stay as they were.
+  /// Overwrites the file in place, and keeps its size and time.
   void overwrite_unseen(const std::string& bytes) const {
     struct stat before {};
     ::stat(path("a").c_str(), &before);
@@ -63,7 +63,7 @@ TEST_F(ChangedFile, ThatWasCutIsRefusedByName) {
 
 TEST_F(ChangedFile, ThatWasCutBetweenTwoReadsIsRefusedByName) {
   const Dataset dataset = open();
-  EXPECT_EQ(read(dataset, 13), 3);  // the next look at the file's size is a while away
+  EXPECT_EQ(read(dataset, 13), 3);  // the next check of the file's size is not due yet
   std::filesystem::resize_file(path("a"), 0);
   EXPECT_THAT(refusal(dataset, 13), StartsWith(path("a") + ": changed while it was in use"));
 }
@@ -110,7 +110,7 @@ TEST_F(ChangedFile, ThatIsRemovedOrReplacedStaysAsItWas) {
 }
 
 TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
-  std::string noise(std::size_t{1} << 20, '\0');  // more than is read ahead, and GZIP makes it no smaller
+  std::string noise(std::size_t{1} << 20, '\0');  // larger than the data that is read ahead; GZIP cannot compress it
   std::uint32_t state = 1;
   for (char& byte : noise) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
   std::string bytes;
@@ -132,7 +132,7 @@ TEST_F(ChangedFile, PassesOtherBusErrorsToThePreviousHandler) {
   std::byte first{};
   copy_mapped(mapped.bytes().first(1), &first);
   std::filesystem::resize_file(path("a"), 0);
-  const auto as_before = [](int status) {  // a sanitizer's own handler exits with 1
+  const auto as_before = [](int status) {  // by the previous handler: a sanitizer's handler exits with 1
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) == 1;
   };
   EXPECT_EXIT(std::exit(static_cast<int>(mapped.bytes()[100])), as_before, "");

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/data/decode/pixel_decoders.h"
+#include "carillon/data/decoder.h"
 #include "tests/data/archives.h"
 #include "tests/data/program_fixture.h"
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t image_bytes = 3072, record_bytes = 3073;
 const std::shared_ptr<const RecordDecoder> cifar10_decoder =
-    make_planar_decoder({.keys = {.image = "image", .label = "label"}, .image_shape = {32, 32, 3}, .class_count = 10});
+    planar_records({.keys = {.image = "image", .label = "label"}, .image_shape = {32, 32, 3}, .class_count = 10});
 const std::string batch_names[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                    "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
@@ -38,7 +38,7 @@ class Cifar10Test : public ProgramFixture {
     for (int i = 0; i < 6; ++i) write(name + "/" + batch_names[i], batch(i));
     return path(name);
   }
-  /// The archive's members, with `changed` instead of the member of the same name.
+  /// A tar archive of the dataset. The member named `changed` contains `content`.
   static std::string archive(const std::string& changed = "", const std::string& content = "") {
     std::string bytes = tar_member("./", "", '5') + tar_member("././@LongLink", "a/test_batch.bin", 'L');
     for (int i = 5; i >= 0; --i) {
@@ -61,7 +61,7 @@ class Cifar10Test : public ProgramFixture {
     expect_failure(convert(input), code, text);
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   }
-  /// Opens records of one image each.
+  /// The failure, if any, of opening records with one image each.
   Failure open_images(const std::vector<std::string>& images, CacheMode cache = CacheMode::memory) const {
     std::string bytes;
     for (const std::string& image : images) {
@@ -167,7 +167,7 @@ TEST_F(Cifar10Test, DamagedArchivesAreNamed) {
   const std::string gzip = gzip_member(whole);
   refuse(write("a.tar.gz", gzip.substr(0, gzip.size() / 2)), "a.tar.gz: the GZIP data is truncated");
   std::string flipped = gzip;
-  flipped[flipped.size() - 6] ^= 1;  // in the checksum
+  flipped[flipped.size() - 6] ^= 1;  // a byte of the checksum
   refuse(write("a.tar.gz", flipped), "a.tar.gz: the GZIP data is damaged");
   const std::string xz = compressed(whole, "xz");
   refuse(write("a.tar.xz", xz.substr(0, xz.size() - 20)), "a.tar.xz: the xz data is damaged or truncated");
@@ -195,9 +195,9 @@ TEST_F(Cifar10Test, InterleavedImagesAreRefused) {
   const Dataset planar = open({sample_path("cifar10.tfrecord")});
   std::vector<std::string> images, interleaved;
   for (std::size_t i = 0; i < planar.size(); ++i) {
-    images.push_back(image_of(planar, i));
-    std::string& image = interleaved.emplace_back(image_bytes, '\0');
-    for (std::size_t k = 0; k < image_bytes; ++k) image[k % 1024 * 3 + k / 1024] = images[i][k];
+    interleaved.push_back(image_of(planar, i));
+    std::string& image = images.emplace_back(image_bytes, '\0');
+    for (std::size_t k = 0; k < image_bytes; ++k) image[k] = interleaved[i][k % 1024 * 3 + k / 1024];
   }
   EXPECT_EQ(open_images(images).text, "");
   for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 
@@ -22,7 +22,7 @@ class DatasetTest : public ScratchTest {
     return Dataset::open(patterns, mnist_decoder, cache);
   }
 
-  /// Labels, images and fingerprint must be those of the golden samples.
+  /// Expects the labels, images and fingerprint of the golden samples.
   static void expect_golden(const std::string& name, CacheMode cache) {
     const Dataset dataset = open({sample_path(name)}, cache);
     const std::string expected = read_bytes(sample_path("expected.u8"));
@@ -34,7 +34,8 @@ class DatasetTest : public ScratchTest {
     }
   }
 
-  /// Opening `bytes` and reading all of it must fail in every mode with code 65, naming file, record and byte.
+  /// Opens and reads `bytes` in every mode. Each must fail with code 65 and name file, record and byte. Returns the
+  /// text.
   std::string damage(const std::string& bytes, int number, std::size_t offset) const {
     const std::string file = write("damaged.tfrecord", bytes);
     std::string text;
@@ -74,7 +75,7 @@ TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
   }
 }
 
-/// Runs `use`, which must fail because record `number` of `file` changed in memory.
+/// Expects that `use` fails because record `number` of `file` has changed in memory.
 void expect_changed(const std::function<void()>& use, const std::string& file, int number) {
   const Failure failure = failure_of(use);
   EXPECT_EQ(failure.code, ExitCode::failed);
@@ -242,7 +243,7 @@ TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
 TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> plain = {write("a", mnist_records(10))};
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, 2).in_memory());
-  constexpr int crowd = 2'000'000'000;  // leaves a few bytes for each
+  constexpr int crowd = 2'000'000'000;  // ranks that share the memory: each has only a few bytes
   EXPECT_FALSE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, crowd).in_memory());
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::memory, crowd).in_memory());
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
@@ -261,7 +262,8 @@ TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooL
     if (i < large_count) features["thumbnail"].mutable_bytes_list()->add_value(large);
     append_record(bytes, example.SerializeAsString());
   }
-  // The first records say that half of what there is would fit.
+  // The first records are larger than the others, so the estimated number of records is too small. In fact, the cache
+  // has memory for only half of the images.
   const std::vector<std::string> files = {write("a", bytes)};
   const std::uint64_t limit = 784 * small_count / 2;
   const int ranks = static_cast<int>(available_memory_bytes() / 2 / limit);
@@ -282,7 +284,7 @@ TEST_F(DatasetTest, AutomaticIsNotMisledByAFirstRecordUnlikeTheOthers) {
     (*example.mutable_features()->mutable_feature())["thumbnail"].mutable_bytes_list()->add_value(thumbnail);
     append_record(bytes, example.SerializeAsString());
   }
-  const std::vector<std::string> files = {write("a", bytes)};  // as many bytes as 16,000 records like the first
+  const std::vector<std::string> files = {write("a", bytes)};  // has as many bytes as 16,000 records like the first one
   const int ranks = static_cast<int>(available_memory_bytes() / 2 / (784 * 2000));
   EXPECT_TRUE(Dataset::open(files, mnist_decoder, CacheMode::automatic, ranks).in_memory());
 }

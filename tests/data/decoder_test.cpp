@@ -1,5 +1,5 @@
 // Decoders: the required format of records; datasets and loaders accept user-defined decoders.
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 
 #include <gmock/gmock.h>
 
@@ -30,11 +30,11 @@ RecordSchema schema_of(const ImageShape& shape) {
   return {.keys = {.image = "picture", .label = "kind"}, .image_shape = shape, .class_count = 3};
 }
 
-/// Both forms store the bytes that they are decoded to.
+/// Tests with records of 12 bytes: planes of 2 x 2 x 3 values, or 3 x 4 grey pixels.
 class PixelDecoderTest : public testing::TestWithParam<bool> {
  protected:
-  std::unique_ptr<RecordDecoder> decoder_ = GetParam() ? make_planar_decoder(schema_of({2, 2, 3}))  //
-                                                       : make_grey_decoder(schema_of({3, 4, 1}));
+  std::unique_ptr<RecordDecoder> decoder_ = GetParam() ? planar_records(schema_of({2, 2, 3}))  //
+                                                       : grey_records(schema_of({3, 4, 1}));
   std::vector<std::uint8_t> image_ = std::vector<std::uint8_t>(12);
 
   std::int32_t decode(const std::string& image, std::int64_t label,
@@ -52,9 +52,9 @@ class PixelDecoderTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Forms, PixelDecoderTest, testing::Bool(),
                          [](const auto& form) { return form.param ? "Planar" : "Grey"; });
 
-TEST_P(PixelDecoderTest, PixelsComeAsTheyAreStored) {
+TEST_P(PixelDecoderTest, PixelsComeInRows) {
   EXPECT_EQ(decode("abcdefghijkl", 2), 2);
-  EXPECT_EQ(std::string(image_.begin(), image_.end()), "abcdefghijkl");
+  EXPECT_EQ(std::string(image_.begin(), image_.end()), GetParam() ? "aeibfjcgkdhl" : "abcdefghijkl");
   EXPECT_FALSE(decoder_->draws());
 }
 
@@ -75,7 +75,7 @@ TEST_P(PixelDecoderTest, TheFeaturesNamesAreThoseAskedFor) {
   expect_refused([&] { decode("abcdefghijkl", 2, {.image = "picture", .label = "label"}); }, "no feature 'kind'");
 }
 
-/// Records whose feature "kind" is any list.
+/// Tests with records in which the feature "kind" is a list of any type.
 class TargetDecoderTest : public testing::Test {
  protected:
   static std::unique_ptr<RecordDecoder> decoder(TargetKind kind, std::vector<NumberScale> scales = {}) {
@@ -83,7 +83,7 @@ class TargetDecoderTest : public testing::Test {
     schema.first_label = 1;
     schema.target = kind;
     schema.scales = std::move(scales);
-    return make_grey_decoder(schema);
+    return grey_records(schema);
   }
 
   template <typename T>
@@ -154,17 +154,17 @@ TEST_F(TargetDecoderTest, UnsuitableTargetsAreNamed) {
 }
 
 TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
-  EXPECT_THROW(make_grey_decoder(schema_of({2, 2, 3})), Error);
-  EXPECT_THROW(make_planar_decoder(schema_of({3, 4, 1})), Error);
-  EXPECT_THROW(make_grey_decoder(schema_of({})), Error);
+  EXPECT_THROW(grey_records(schema_of({2, 2, 3})), Error);
+  EXPECT_THROW(planar_records(schema_of({3, 4, 1})), Error);
+  EXPECT_THROW(grey_records(schema_of({})), Error);
 }
 
-/// A decoder of records of any length, like encoded images. It uses random numbers and inspects the whole set.
+/// A decoder of records of any length, as encoded images are. It uses random numbers and inspects the whole dataset.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
   explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}
 
-  /// Pixels: the record's length, and the position. Target: the length once, twice and three times.
+  /// The pixels are the length of the record and the position. The target is once, twice and three times the length.
   void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
               std::span<std::byte> target) const override {
     image[0] = static_cast<std::uint8_t>(record.size());
@@ -206,7 +206,7 @@ TEST_F(OwnDecoderTest, ASetHasTheShapesOfItsDecoder) {
 TEST_F(OwnDecoderTest, ADamagedRecordThatMayBeSkippedDoesNotPreventOpening) {
   std::string bytes;
   for (std::size_t i = 0; i < 3; ++i) append_record(bytes, std::string(i + 1, '\1'));
-  bytes[bytes.size() - 6] ^= 1;  // in the data of the last record, which find_fault reads
+  bytes[bytes.size() - 6] ^= 1;  // a byte in the data of the last record, which find_fault reads
   const std::vector<std::string> patterns = {write("damaged", bytes)};
   const auto decoder = std::make_shared<AnyLengthDecoder>(false);
   EXPECT_EQ(failure_of([&] { Dataset::open(patterns, decoder, CacheMode::none); }).code, ExitCode::data);

@@ -1,11 +1,10 @@
-// Downloads from a server on this machine: resumed, repeated and refused ones, and the files that they leave.
+// Tests of downloads from a server on this machine: resumed, repeated and rejected ones, and the files that they leave.
 #include "src/data/download/download.h"
 
 #include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "src/data/download/published_set.h"
 #include "tests/data/archives.h"
 #include "tests/data/http_server.h"
 #include "tests/data/program_fixture.h"
@@ -25,7 +24,7 @@ using ::testing::StartsWith;
 
 std::string sha256_of(const std::string& text) {
   Sha256 sum;
-  // In two pieces.
+  // Add the text in two pieces.
   sum.update(std::as_bytes(std::span(text).first(text.size() / 2)));
   sum.update(std::as_bytes(std::span(text).subspan(text.size() / 2)));
   return sum.digits();
@@ -41,7 +40,7 @@ std::string noise(std::size_t size) {
 
 class DownloadTest : public ProgramFixture {
  protected:
-  /// Downloads to `target`; the contents must be `expected`.
+  /// Downloads to `target`, and accepts only the contents `expected`.
   void fetch(const std::string& expected) {
     download(
         server_.address(), target(),
@@ -183,12 +182,12 @@ TEST_F(DownloadTest, AServerWithoutRangesSendsTheWholeFileAgain) {
 }
 
 TEST_F(DownloadTest, AttemptsWithoutProgressEnd) {
-  server_.set({.content = content_, .knows_ranges = false, .cut = 1000});  // never gets further
+  server_.set({.content = content_, .knows_ranges = false, .cut = 1000});  // each attempt repeats the first 1000 bytes
   const Failure failed = failure(content_);
   EXPECT_EQ(failed.code, ExitCode::io);
   EXPECT_THAT(failed.text, HasSubstr(server_.address()));
   EXPECT_THAT(failed.text, HasSubstr("in 3 attempts"));
-  EXPECT_EQ(server_.requests().size(), 4u);  // the first attempt made progress
+  EXPECT_EQ(server_.requests().size(), 4u);  // the first attempt made progress, so 3 more follow
   EXPECT_EQ(read_text(part()).size(), 1000u);
 }
 
@@ -267,7 +266,7 @@ TEST_F(DownloadTest, TwoProcessesDoNotWriteTheSamePart) {
 
 class PublishedSetTest : public DownloadTest {
  protected:
-  /// A set of one file with GZIP.
+  /// A published dataset of one file, which is stored with GZIP.
   PublishedSet set() const {
     return {.address = "http://127.0.0.1:9/", .files = {{.name = "file", .contents = {{"", sum_}}}}};
   }
@@ -285,7 +284,7 @@ TEST_F(PublishedSetTest, TheChecksumIsThatOfTheDecompressedContents) {
   server_.set({.content = gzip_member(content_)});
   download_set(set(), directory_, set_download());
   EXPECT_EQ(read_text(path("file")), gzip_member(content_));
-  download_set(set(), directory_, set_download());  // checks it, without a request
+  download_set(set(), directory_, set_download());  // only checks the file, without a request
   EXPECT_EQ(server_.requests().size(), 1u);
   EXPECT_THAT(notes_, HasSubstr("present, its contents are right"));
 }

@@ -1,4 +1,4 @@
-#include "carillon/data/example.h"
+#include "carillon/data/record.h"
 
 #include <gmock/gmock.h>
 
@@ -91,7 +91,7 @@ TEST(Example, TheLastEntryOfAKeyCounts) {
 
 TEST(Example, SplitMessagesAreMerged) {
   expect_accepted(example(image("abcd")) + example(packed("l", 3)), "abcd", 3);
-  // The second int64_list of one feature adds to the first.
+  // A second int64_list in the same feature adds its values to the first one.
   expect_accepted(example(image("abcd") + entry("l", field(3, "") + field(3, field(1, varint(4))))), "abcd", 4);
   expect_refused(example(image("abcd") + entry("l", field(3, field(1, "\1")) + field(3, field(1, "\2")))),
                  "'l' has 2 values, not 1");

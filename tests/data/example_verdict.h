@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/data/example.h"
+#include "carillon/data/record.h"
 
 namespace carillon {
 
 struct Verdict {
-  std::string error;  ///< empty when the record is accepted
+  std::string error;  ///< empty if the record is accepted
   std::int64_t label = -1;
   std::string image;
   bool operator==(const Verdict&) const = default;
@@ -22,7 +22,7 @@ template <typename Parse>
 Verdict verdict_on(const Parse& parse, std::span<const std::uint8_t> record, const ExampleKeys& keys) {
   Verdict verdict;
   try {
-    // A copy of the exact size: address sanitizer sees a read beyond it.
+    // The copy has the exact size, so that AddressSanitizer detects a read beyond its end.
     const std::vector<std::uint8_t> copy(record.begin(), record.end());
     std::string scratch;
     const LabelledBytes found = parse(copy, keys, scratch);

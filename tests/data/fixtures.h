@@ -15,7 +15,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/data/dataset.h"
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "tests/support/failure.h"
@@ -24,16 +24,16 @@ namespace carillon {
 
 inline const RecordSchema mnist_schema{
     .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
-inline const std::shared_ptr<const RecordDecoder> mnist_decoder = make_grey_decoder(mnist_schema);
+inline const std::shared_ptr<const RecordDecoder> mnist_decoder = grey_records(mnist_schema);
 
-/// The class that a target says.
+/// The class number that a target contains.
 inline std::int32_t class_of(std::span<const std::byte> target) {
   std::int32_t number = -1;
   EXPECT_EQ(target.size(), sizeof number);
   std::memcpy(&number, target.data(), sizeof number);
   return number;
 }
-/// Dataset::read of a labelled image; returns its class.
+/// Reads a labelled image into `image`; returns its class.
 inline std::int32_t read_class(const Dataset& dataset, std::size_t i, std::uint64_t position,
                                std::span<std::uint8_t> image) {
   std::int32_t number = -1;
@@ -92,7 +92,7 @@ inline std::string mnist_example(int shade, std::int64_t label, std::size_t imag
   return example.SerializeAsString();
 }
 
-/// A file of `count` such records; record i has shade i and label i % 10.
+/// The bytes of a file of `count` such records. Record i has shade i and label i % 10.
 inline std::string mnist_records(int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) append_record(bytes, mnist_example(i, i % 10));

@@ -23,11 +23,11 @@ namespace carillon::testing {
 struct ServedFile {
   std::string content;
   std::string etag = "\"one\"";  ///< empty: none
-  bool knows_ranges = true;      ///< false: sends the whole file always
-  bool states_size = true;       ///< false: the end of the connection ends the file
-  int status = 200;              ///< another one: sends an error page in place of the file
+  bool knows_ranges = true;      ///< false: ignores ranges and sends the whole file
+  bool states_size = true;       ///< false: sends no size; the end of the connection marks the end of the file
+  int status = 200;              ///< if it is not 200, the server sends an error page instead of the file
   std::size_t cut = 0;           ///< bytes of the body after which the connection ends; 0: none
-  std::string redirection = {};  ///< of all paths except "/file"; empty: none
+  std::string redirection = {};  ///< target of redirections of all paths except "/file"; empty: no redirections
 };
 
 class HttpServer {
@@ -47,7 +47,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer() {
     ends_ = true;
-    shutdown(listener_.get(), SHUT_RDWR);  // ends accept
+    shutdown(listener_.get(), SHUT_RDWR);  // ends a call of accept
     thread_.join();
   }
 
@@ -58,7 +58,7 @@ class HttpServer {
     const std::lock_guard lock(mutex_);
     file_ = file;
   }
-  /// The requests up to now: "GET /file", then its headers of interest, such as " range: bytes=5-".
+  /// All requests until now: "GET /file", then the headers that tests check, such as " range: bytes=5-".
   std::vector<std::string> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;

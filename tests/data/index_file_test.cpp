@@ -1,5 +1,5 @@
 // Index files: they are read as written, used only if the data files are unchanged, and rejected if damaged.
-#include "carillon/data/index_file.h"
+#include "carillon/data/record.h"
 
 #include <gmock/gmock.h>
 
@@ -32,7 +32,7 @@ class IndexFileTest : public ProgramFixture {
     for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
   }
-  /// As if the index had been made when the file had another size or another time.
+  /// Changes the entry as if the file had had another size or time when the index was made.
   static void make_stale(IndexedFile& file, bool size_changed) {
     if (size_changed) {
       file.bytes += 1;
@@ -40,7 +40,7 @@ class IndexFileTest : public ProgramFixture {
       file.changed_nanoseconds -= 1;
     }
   }
-  /// How many records train-0 has for a RecordIndex that is given `known`.
+  /// The number of records in train-0 according to a RecordIndex that knows `known`.
   std::size_t records_of_a_record_index(FileIndex known) const {
     RecordIndex index(std::move(known));
     std::size_t count = 0;
@@ -62,7 +62,7 @@ TEST_F(IndexFileTest, SaysWhereRecordsAre) {
   EXPECT_EQ(open().name_of(8), path("train-1") + ": record 1");
 }
 
-/// So that a set is opened without reading its files.
+/// The index lacks a record. So does the opened dataset, because opening it does not read the files.
 TEST_F(IndexFileTest, IsBelievedWithoutLookingIntoTheFiles) {
   write_index();
   FileIndex index = read_index_file(directory_);
@@ -76,11 +76,11 @@ TEST_F(IndexFileTest, OfAFileThatHasChangedIsPassedOver) {
   write_index();
   write("train-0", mnist_records(5));
   EXPECT_EQ(open().size(), 8u);
-  write("train-0", mnist_records(7));  // of the size that it had
+  write("train-0", mnist_records(7));  // restores the size of the indexed file, but not its time
   EXPECT_EQ(labels().size(), 10u);
 }
 
-/// Two places check that a file has not changed. The next two tests call each without the other.
+/// Two functions check that a file has not changed. The next two tests call one each.
 TEST_F(IndexFileTest, TheKnownFilesAreThoseThatHaveNotChanged) {
   write_index();
   EXPECT_EQ(known_files(files()).size(), 3u);

@@ -40,7 +40,7 @@ class PictureRecords : public ScratchTest {
     return image;
   }
 
-  /// Records of several pictures, labels 1 and 2 in turn.
+  /// Writes `count` records of several pictures, with alternating labels 1 and 2.
   std::string set_of(int count) const {
     std::string bytes;
     const std::array names{"colour.jpg", "grey.jpg", "colour.png", "cmyk.jpg", "interlaced.png"};
@@ -87,7 +87,7 @@ TEST_F(PictureRecords, ToTrainAreAFunctionOfSeedAndPosition) {
   EXPECT_NE(decoded(training_, file, 5), decoded(other, file, 5));
 }
 
-/// Parts are drawn after the mirroring, so that they are the same without.
+/// The crop is drawn after the mirroring, so it is the same with and without mirroring.
 TEST_F(PictureRecords, HalfAreMirroredWhereAsked) {
   const std::string file = picture("colour.png");
   PictureDecoding straight = training_;
@@ -97,7 +97,10 @@ TEST_F(PictureRecords, HalfAreMirroredWhereAsked) {
     const std::vector<std::uint8_t> image = decoded(training_, file, position);
     std::vector<std::uint8_t> plain = decoded(straight, file, position);
     if (image == plain) continue;
-    for (auto row = plain.begin(); row != plain.end(); row += 24) std::reverse(row, row + 24);
+    for (auto row = plain.begin(); row != plain.end(); row += 72) {
+      std::reverse(row, row + 72);
+      for (auto pixel = row; pixel != row + 72; pixel += 3) std::reverse(pixel, pixel + 3);
+    }
     EXPECT_EQ(image, plain);
     ++mirrored;
   }

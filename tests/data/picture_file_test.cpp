@@ -1,4 +1,4 @@
-// Pictures in other formats than JPEG and PNG, compared with Pillow.
+// Tests of pictures in formats other than JPEG and PNG, compared with Pillow.
 #include "src/data/convert/picture_file.h"
 
 #include <gmock/gmock.h>
@@ -27,16 +27,16 @@ DecodedPart decoded(const std::string& file) {
 
 struct Converted {
   std::string name;
-  int largest = 0;  ///< accepted difference of a value
+  int largest = 0;  ///< largest accepted difference of a value
 };
 
-/// In the order of converted.u8.
+/// The files in the order of their pixels in converted.u8.
 const std::vector<Converted> files{{"colour.tif"},     {"alpha.tif", 1},     {"deep_grey.tif"}, {"oriented_6.tif"},
                                    {"oriented_7.tif"}, {"lossless.webp", 1}, {"lossy.webp", 2}, {"oriented_8.webp"},
                                    {"palette.gif"},    {"transparent.gif"},  {"animated.gif"}};
 
 TEST(PictureFile, OfAnotherFormatBecomesThePngThatPillowShows) {
-  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;  // these formats are refused: below
+  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;  // another test checks that these formats are rejected
   const std::string all = picture("converted.u8");
   ASSERT_EQ(all.size(), files.size() * golden_bytes);
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -56,7 +56,7 @@ TEST(PictureFile, OfAnotherFormatBecomesThePngThatPillowShows) {
 }
 
 TEST(PictureFile, OfAnotherFormatIsCompositedOnTheBackground) {
-  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;  // these formats are refused: below
+  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;  // another test checks that these formats are rejected
   for (const char* name : {"alpha.tif", "lossless.webp"}) {
     const DecodedPart whole = decoded(as_jpeg_or_png(picture(name), name, {.red = 1, .green = 2, .blue = 3}));
     EXPECT_EQ(whole.pixels[0], 1) << name;  // the first column is transparent
@@ -110,7 +110,7 @@ TEST(PictureFile, ThatIsCutOrChangedIsRefusedOrDecoded) {
   }
 }
 
-/// The size is checked before memory is allocated.
+/// Checks that the size is rejected before memory is allocated.
 TEST(PictureFile, WithTooManyPixelsIsRefused) {
   if (CARILLON_HAS_PICTURE_FORMATS == 0) return;
   std::string gif = picture("palette.gif");
@@ -118,7 +118,7 @@ TEST(PictureFile, WithTooManyPixelsIsRefused) {
   EXPECT_THAT(failure_of([&] { as_jpeg_or_png(gif, "a.gif", {}); }).text, HasSubstr("has 60000 x 60000 pixels"));
 }
 
-/// Little-endian numbers, each of a number of bytes.
+/// Little-endian numbers, each with its number of bytes.
 std::string little(std::initializer_list<std::pair<std::int64_t, int>> numbers) {
   std::string bytes;
   for (auto [number, count] : numbers) {
@@ -181,11 +181,11 @@ TEST(PictureFile, InBmpIsRead) {
   const std::string picture = blue + blue + red + red + green + blue;
   const std::string rows = little({{0x01, 1}, {0x20, 3}, {0x22, 1}, {0x00, 3}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 0, palette, rows), "a.bmp", {})), picture);
-  // The same as runs: three single pixels, the end of the row, a run of two, a run of one, the end.
+  // The same picture as run lengths: three single pixels, the end of the row, a run of two, a run of one, the end.
   const std::string runs =
       little({{0, 1}, {3, 1}, {0x01, 1}, {0x20, 1}, {0, 2}, {2, 1}, {0x22, 1}, {1, 1}, {0, 1}, {0, 1}, {1, 1}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 2, palette, runs), "a.bmp", {})), picture);
-  // 5 bits a colour: 31 is white.
+  // 5 bits per colour: the value 31 is the maximum.
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(1, 1, 16, 0, "", little({{0x7FFF, 2}, {0, 2}})), "a.bmp", {})), "\xFF\xFF\xFF");
   EXPECT_THAT(
       failure_of([&] { as_jpeg_or_png(bmp(1, 1, 24, 4, "", "...."), "a.bmp", {}); }).text,
@@ -236,7 +236,7 @@ std::string deep_png(std::initializer_list<int> values) {
          png_chunk("IEND", "");
 }
 
-/// A TIFF file of one row of 16-bit grey pixels. `colours`: 1: 0 is black; 0: 0 is white.
+/// A TIFF file of one row of 16-bit grey pixels. `colours` 1: the value 0 is black; 0: the value 0 is white.
 std::string deep_tiff(std::initializer_list<int> values, int colours = 1) {
   std::string pixels, tags;
   for (const int value : values) pixels += little({{value, 2}});

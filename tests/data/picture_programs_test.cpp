@@ -128,7 +128,7 @@ TEST_F(PictureProgramsTest, ANamedSplitThatExistsIsReplacedOnlyOnRequest) {
   EXPECT_EQ(run(convert("--split validation --overwrite")).code, 0);
   EXPECT_EQ(records("validation-00000-of-00001.tfrecord").size(), 20u);
   EXPECT_EQ(run(convert("--split extra")).code, 0);
-  // A new split may bring another one with it.
+  // The conversion of one split can also create another split.
   const std::string replaced = read_bytes(file);
   std::filesystem::remove(path("out/train-00000-of-00001.tfrecord"));
   expect_failure(convert("--split train --validation-share 0.2"), ExitCode::usage, "the split validation exists");
@@ -186,10 +186,10 @@ TEST_F(PictureProgramsTest, ABackgroundIsStoredInRecordsAndInTheirDescription) {
     EXPECT_FALSE(picture_info(file).has_transparency);
     DecodedPart whole;
     decode_whole(file, whole);
-    EXPECT_EQ(whole.pixels[0], 0);  // transparent in the file
+    EXPECT_EQ(whole.pixels[0], 0);  // the file has a transparent pixel here
   }
   EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
-  EXPECT_EQ(run(convert("--split validation")).code, 0);  // has the background of the records in the output
+  EXPECT_EQ(run(convert("--split validation")).code, 0);  // uses the background of the existing records
   EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
   expect_failure(convert("--split test --background '#ffffff'"), ExitCode::usage, "have the background #000000");
   expect_failure(convert("--background blue"), ExitCode::usage, "--background 'blue': must be white, black or #rrggbb");
@@ -216,7 +216,7 @@ TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
 }
 
-/// A validation share of 1/50 is reached for many small classes, too, not only for one large class.
+/// Many small classes together reach the validation share of 1/50, as one large class does.
 TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   std::vector<ListedPicture> pictures;
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
@@ -233,7 +233,7 @@ TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
   const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
   std::map<std::size_t, int> kept;
   for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
-  // The last class also provides the share of the three classes with one picture each.
+  // The last class also provides the pictures that the three classes with one picture each cannot provide.
   EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   EXPECT_EQ(shared.taken.size(), 6u);
 }
@@ -245,7 +245,7 @@ TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
   EXPECT_EQ(list_pictures(path("in")).pictures.size(), 4u);
 }
 
-/// Without a record of the folders, nine folders would have 986,409 paths without a loop.
+/// If the program did not remember folders, nine folders would have 986,409 paths without a loop.
 TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
   constexpr int count = 9;
   const auto folder = [&](int i) { return path(fmt::format("in/{}", i)); };

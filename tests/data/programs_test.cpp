@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "src/data/convert/image_sources.h"
+#include "src/data/convert/shard_writer.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
@@ -73,14 +73,14 @@ TEST_F(ProgramsTest, ConvertedRecordsHoldTheNumberOfPixelsAsOneValue) {
   const auto& features = example.features().feature();
   ASSERT_EQ(features.size(), 3u);
   const auto& pixels = features.at("pixels").int64_list().value();
-  ASSERT_EQ(pixels.size(), 1);  // the reference parses a scalar
+  ASSERT_EQ(pixels.size(), 1);  // the reference program parses a scalar
   EXPECT_EQ(pixels[0], 784);
   EXPECT_EQ(features.at("image_raw").bytes_list().value(0)[1], static_cast<char>(785));
   EXPECT_EQ(features.at("label").int64_list().value(0), 4);
 }
 
 TEST_F(ProgramsTest, RecordsAreReadWhateverTheyHoldAsPixels) {
-  // Files that Carillon wrote before, and TensorFlow's samples, list the values of all pixels.
+  // Files of earlier versions and TensorFlow's samples contain the values of all pixels in the feature "pixels".
   ImageSplit split{.name = "train", .image_bytes = 784, .images = std::vector<std::uint8_t>(784, 200), .labels = {3}};
   proto::Example example;
   encode_mnist(split, 0, example);
@@ -139,7 +139,7 @@ TEST_F(ProgramsTest, IdxFilesHaveTheNamesOfProgramsAndRelatives) {
 
 TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
   write_idx();
-  // 7-Zip unpacks the archive to the other name. The plain file is read.
+  // 7-Zip unpacks the archive to the name with a dot. If this file exists, the archive is not read.
   std::filesystem::rename(path("train-images-idx3-ubyte"), path("train-images.idx3-ubyte"));
   write("train-images-idx3-ubyte.gz", "no archive");
   ASSERT_EQ(run(convert()).code, 0);
@@ -151,7 +151,7 @@ TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
                  directory_.string() + ": holds no file t10k-labels-idx1-ubyte, with or without .gz");
 }
 
-/// Files of different sets have the same names and lengths.
+/// The files of both datasets have equal names and lengths.
 TEST_F(ProgramsTest, TwoSetsInOneFolderAreNotMixed) {
   write_idx();
   for (const char* const set : {"digits", "clothes"}) {

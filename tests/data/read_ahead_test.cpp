@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// What this process has read from files by read(2) and its like.
+/// The number of bytes that this process has read from files with read(2) and similar calls.
 double bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string name;
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// The bytes that `work` reads, without those that the counting itself reads.
+/// The number of bytes that `work` reads, without the bytes that this function reads to count them.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();
@@ -35,7 +35,7 @@ class ReadingAheadTest : public ScratchTest {
     const std::vector<std::string> paths = {write("a", mnist_records(50)), write("b", mnist_records(50))};
     return Dataset::open(paths, mnist_decoder, CacheMode::none);
   }
-  static constexpr double some_digits = 8;  // by which /proc/self/io may grow
+  static constexpr double some_digits = 8;  // the text of /proc/self/io may become longer by this
 };
 
 TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
@@ -47,7 +47,7 @@ TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
   EXPECT_NEAR(read_of({}), 0, some_digits);
   EXPECT_NEAR(read_of({7}), record, some_digits);
   EXPECT_NEAR(read_of({3, 4, 5, 9, 99}), 5 * record, some_digits);
-  EXPECT_NEAR(read_of({48, 49, 50, 51}), 4 * record, some_digits);  // of both files
+  EXPECT_NEAR(read_of({48, 49, 50, 51}), 4 * record, some_digits);  // these records are in both files
 }
 
 TEST_F(ReadingAheadTest, EndsAtItsLimitOrIfFilesAreGone) {
@@ -59,7 +59,7 @@ TEST_F(ReadingAheadTest, EndsAtItsLimitOrIfFilesAreGone) {
   EXPECT_NEAR(bytes_read_by([&] { set.fetch(std::vector<std::uint32_t>{1}, {}); }), 0, some_digits);
 }
 
-/// Of an epoch of 100 records, each of two processes its half, and a window more at most.
+/// Each of two processes reads its half of an epoch of 100 records, and at most one more window.
 TEST_F(ReadingAheadTest, EachRecordIsReadOnceAnEpochByOneProcessOfTheHost) {
   const Dataset set = open();
   const auto record = static_cast<double>(std::filesystem::file_size(path("a"))) / 50;

@@ -59,7 +59,7 @@ TEST_F(RecordFilesTest, AHintNamesFilesOfTheFolderThatSuit) {
   EXPECT_EQ(record_files_hint(folder, training_splits), "it holds no record files; tfrecord_convert makes them");
 }
 
-/// The command of the message makes the file readable under its name.
+/// After the command in the message, the file can be read under its name.
 TEST_F(RecordFilesTest, AFileIsDecompressedByTheCommandOfTheMessage) {
   const std::string bytes = read_bytes(sample_path("tensorflow.tfrecord"));
   write("it's.tfrecord", gzip_member(bytes));

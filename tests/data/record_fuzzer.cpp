@@ -1,5 +1,5 @@
-// Fuzzes record framing, plain and GZIP. Any bytes are read as records or throw Error(data), with bounded memory.
-// Records that were read give the same bytes when they are framed again.
+// Fuzzes record framing, plain and GZIP. Any bytes are either read as records or rejected with Error(data), with
+// bounded memory. If records were read and are framed again, they give the same bytes.
 //
 // Mutations of plain files get correct checksums, so that they reach the code after the checks.
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// The framed records of the file; empty if it is rejected.
+/// The records of the file, framed again; empty if the file is rejected.
 std::optional<std::string> framed_records(const std::string& path, RecordCheck check) {
   return accepted(path + ": record ", [&] {
     RecordReader reader(path, check);
@@ -27,7 +27,8 @@ std::optional<std::string> framed_records(const std::string& path, RecordCheck c
   });
 }
 
-/// Places found without reading data are those of the records, which are there to be read again.
+/// Finds the places of records without reading their data. Each place must be that of the record, and reading it again
+/// must succeed.
 void check_places(const std::string& path) {
   accepted(path + ": record ", [&] {
     RecordReader reader(path, RecordCheck::framing), again(path, RecordCheck::framing);

@@ -19,7 +19,7 @@ class RecordTest : public ScratchTest {
     return all;
   }
 
-  /// Reading `bytes` must fail with code 65 at record `number`, byte `offset`; returns the text.
+  /// Expects that reading `bytes` fails with code 65 at record `number`, byte `offset`. Returns the text.
   std::string damage(const std::string& bytes, int number, std::size_t offset,
                      RecordCheck check = RecordCheck::data) const {
     const std::string file = write("damaged", bytes);
@@ -97,7 +97,7 @@ TEST_F(RecordTest, EveryFlippedBitIsFoundAtItsRecord) {
 TEST_F(RecordTest, EveryCutIsFoundAtItsRecord) {
   const std::string small = framed({"first", "second"});
   for (std::size_t cut = 1; cut < small.size(); ++cut) {
-    if (cut == second_) continue;  // a whole record
+    if (cut == second_) continue;  // the first record is complete
     damage(small.substr(0, cut), cut < second_ ? 0 : 1, cut < second_ ? 0 : second_);
   }
 }
@@ -150,7 +150,7 @@ TEST_F(RecordTest, DamagedGzipIsFoundAtItsRecord) {
   EXPECT_THAT(damage(whole.substr(0, whole.size() - 9), 1, second_), HasSubstr("GZIP data is truncated"));
   EXPECT_THAT(damage(whole.substr(0, whole.size() / 2), 1, second_), HasSubstr("GZIP data is truncated"));
   std::string flipped = whole;
-  flipped[flipped.size() - 5] ^= 1;  // of the trailer's CRC32
+  flipped[flipped.size() - 5] ^= 1;  // a byte of the CRC32 in the trailer
   EXPECT_THAT(damage(flipped, 2, second_ + 16 + noise.size()), HasSubstr("GZIP data is damaged"));
   EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()),
               HasSubstr("trailing bytes that are not GZIP data"));

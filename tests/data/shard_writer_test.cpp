@@ -6,7 +6,6 @@
 #include <csignal>
 #include <set>
 
-#include "src/data/convert/image_sources.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {
@@ -49,7 +48,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   write(".train-notes.1.tmp", "");
   write_shards_with(encode_mnist);
   Names expected = shards_;
-  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // no conversion made these
+  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // files that no conversion created
   EXPECT_EQ(names(), expected);
   EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "src/data/convert/image_sources.h"
+#include "src/data/convert/shard_writer.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {
@@ -18,7 +18,7 @@ constexpr std::array cifar10_names = {"data_batch_1.bin", "data_batch_2.bin", "d
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// An IDX file with the given number of items, each with the bytes of `item`.
+/// An IDX file with `count` items. Each item contains the bytes of `item`.
 std::string idx(std::string_view shape, std::uint8_t count, std::string_view item) {
   std::string file("\0\0\x08", 3);
   file += static_cast<char>(1 + shape.size());
@@ -29,7 +29,7 @@ std::string idx(std::string_view shape, std::uint8_t count, std::string_view ite
   return file;
 }
 
-/// A file of two images, or labels, and their records.
+/// An IDX file of two images (if i is even) or of two labels.
 std::string sound_mnist(std::size_t i) {
   return i % 2 == 0 ? idx("\x1c\x1c", 2, std::string(784, 'x')) : idx("", 2, std::string(1, '\5'));
 }
@@ -46,7 +46,7 @@ void read_changed_mnist(const ScratchDirectory& directory, std::size_t changed, 
   if (!splits) return;
   const ImageSplit& split = splits->at(changed / 2);
   fuzz_check(split.images.size() == split.count() * 784);
-  if (!file.starts_with('\0')) return;  // compressed
+  if (!file.starts_with('\0')) return;  // a compressed file
   const std::size_t header_bytes = changed % 2 == 0 ? 16 : 8;
   fuzz_check(holds(changed % 2 == 0 ? split.images : split.labels, std::string_view(file).substr(header_bytes)));
 }
@@ -69,7 +69,7 @@ void read_changed_cifar10(const ScratchDirectory& directory, std::size_t changed
   }
 }
 
-/// Two sound data sets.
+/// Folders with two valid datasets, MNIST and CIFAR-10.
 struct Sources {
   Sources() {
     for (std::size_t i = 0; i < mnist_names.size(); ++i) mnist.write(mnist_names[i], bytes_of(sound_mnist(i)));

@@ -154,7 +154,7 @@ TEST_F(TargetListTest, WholeNumbersThatRepeatAreNotGuessed) {
 
 TEST_F(TargetListTest, NumbersThatCannotBeClassesAreARegression) {
   put_pictures(4);
-  for (const char* const csv : {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no repetition
+  for (const char* const csv : {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no number is repeated
                                 "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,1\n3.jpg,0.5\n",  // a fraction
                                 "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,100\n3.jpg,7\n",  // most differ, far apart
                                 "path,x,y\n0.jpg,0,7\n1.jpg,3,7\n2.jpg,3,3\n3.jpg,0,0\n"}) {

@@ -1,9 +1,9 @@
-// Which kernel computes the gradient of a dense op's biases, if cuBLASLt's epilogue is switched on.
+// Tests which kernel computes the gradient of a dense op's biases if cuBLASLt's epilogue is switched on.
 #include <algorithm>
 
 #include "kernels/dense/dense.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "kernels/scale_input/scale_input.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
@@ -16,7 +16,7 @@ namespace {
 
 class BiasGradientOnAGpu : public GpuTest {
  protected:
-  /// The kernels of a backward pass of a dense op, followed by an activation.
+  /// The number of kernels in the backward pass of a dense op that is followed by an activation.
   static std::uint64_t kernels_of_backward(const GpuConditions& conditions, ActivationKind activation,
                                            Arithmetic arithmetic = Arithmetic::bf16) {
     set_conditions(conditions);
@@ -64,14 +64,14 @@ TEST_F(BiasGradientOnAGpu, HasItsOwnKernelInFloat32AndTf32) {
   }
 }
 
-/// Dense layers before a GELU, before scale_channels, and before another dense layer.
+/// A network with dense layers before a GELU, before scale_channels, and before another dense layer.
 Network dense_network() {
   return make_network("dense", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
     const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
       return dense(graph, name, x, {.units = units, .weights = weights});
     };
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = layer("expand", gelu(graph, "gelu", layer("first", x, 24)), 16);
     x = scale_channels(graph, "scale", x, {.initial_factor = 0.5f});
     return layer("logits", layer("last", x, 8), 10);

@@ -1,11 +1,10 @@
-// The number of graph nodes in a captured step of the reference programs.
+// Tests of the number of graph nodes in a captured step of the reference programs.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
 #include "carillon/models/networks.h"
 #include "src/comm/allreduce/communicators.h"
-#include "src/device/cuda_capture.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -20,7 +19,7 @@ using ::testing::HasSubstr;
 
 using CapturedStepTest = GpuTest;
 
-/// A single tower.
+/// The graph nodes of a captured step of a single tower.
 std::vector<std::string> nodes_of(const Training& training) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);
@@ -36,12 +35,12 @@ Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0
 
 TEST_F(CapturedStepTest, OfMnistInFp32) {
   EXPECT_THAT(nodes_of(mnist(), Arithmetic::fp32),
-              ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product",
+              ElementsAre("ImageInputKernel<float>", "cublaslt_product", "cublaslt_product",
                           "SoftmaxKernel<float, 4, false>", "cublaslt_product", "cublaslt_product",
                           "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
 }
 
-/// The ReLU is a separate kernel, because cuBLASLt's loses a NaN in tf32.
+/// The ReLU is a separate kernel, because cuBLASLt's ReLU replaces a NaN by 0 in tf32.
 TEST_F(CapturedStepTest, OfMnistInTf32HasOneMoreKernel) { EXPECT_EQ(nodes_of(mnist(), Arithmetic::tf32).size(), 10u); }
 
 TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
@@ -61,7 +60,8 @@ TEST_F(CapturedStepTest, OfPatchesInBf16GathersThemAndHasNoConvolutionOfCudnn) {
   EXPECT_THAT(nodes, Contains(HasSubstr("GatherPatches")).Times(1));
 }
 
-/// Six hidden matrices of four shapes. With a batch for each shape; one by one, a step had 235 nodes.
+/// The network has six hidden matrices of four shapes. Each iteration needs one batch of products per shape. If the
+/// matrices were processed one by one, a step would have 235 nodes.
 TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShape) {
   const std::vector<std::string> nodes =
       nodes_of(airbench94_network(cifar10_images()), Arithmetic::fp32, 3, "muon-nesterov");
@@ -70,12 +70,12 @@ TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShap
   EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
 }
 
-/// By matrix products, each of the two heads has 7 products and 2 kernels.
+/// With matrix products, each of the two heads needs 7 products and 2 kernels.
 TEST_F(CapturedStepTest, HasTwoOperationsPerAttentionInBf16) {
   const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 1);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 1);
-  const SwitchedOff off("fused_attention,bias_gradient_epilogue");  // the latter is off in both
+  const SwitchedOff off("fused_attention,bias_gradient_epilogue");  // bias_gradient_epilogue is off in both cases
   const std::vector<std::string> by_products = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(by_products.size() - nodes.size(), 2u * 9 - 2);
 }

@@ -1,4 +1,4 @@
-// Programs evaluate on the fake GPU: in a training, and of its checkpoint.
+// Tests of evaluations on the fake GPU, during a training and of its checkpoint.
 #include "tests/data/program_fixture.h"
 
 namespace carillon {

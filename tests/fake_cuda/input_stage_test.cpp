@@ -21,7 +21,7 @@ class InputStageTest : public GpuTest {
   }
   Dataset dataset() const { return dataset_with_targets({2, 2, 1}, spec, images_, targets_); }
 
-  /// That the step in hand finds these records' images and targets.
+  /// Expects that the current step finds the images and the targets of these records.
   void expect_found(const StepTable& table, std::span<const std::uint32_t> records) const {
     for (std::size_t i = 0; i < records.size(); ++i) {
       const std::uint8_t* const image = images_.data() + records[i] * image_bytes;

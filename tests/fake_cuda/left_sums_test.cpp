@@ -1,4 +1,5 @@
-// A communicator that returns sums over the towers, as NCCL's does. The update scales them to means.
+// Tests with a communicator that returns sums over the towers, like NCCL's communicator. The update scales them to
+// means.
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -6,7 +7,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Of several towers, the others of which have gradients of 0.
+/// A communicator of `size` towers. The gradients of the other towers are 0.
 class SumCommunicator final : public Communicator {
  public:
   SumCommunicator(CudaDevice& device, int size) : device_(device), size_(size) {}
@@ -47,7 +48,8 @@ TEST_F(LeftSumsTest, AreMeansWhereTheyAreObservedAndInTheResults) {
   EXPECT_EQ(third.results.at(0).loss, static_cast<float>(whole.results.at(0).loss) * factor);
 }
 
-/// The bits do not depend on who computes the means. Tested for every rule with a separate pass over the gradients.
+/// The bits do not depend on which code computes the means. The test covers every rule with a separate pass over the
+/// gradients.
 TEST_F(LeftSumsTest, GiveTheSameUpdateWhetherObservedOrNot) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw", "lars", "lamb", "muon"}) {
     SCOPED_TRACE(rule);

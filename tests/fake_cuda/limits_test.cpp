@@ -28,7 +28,7 @@ Value add_attention(OpHarness& harness, const Shape& qkv, std::int64_t heads) {
   return attention(harness.graph(), "op", harness.input("x", qkv), {.heads = heads});
 }
 
-/// In training, a score needs 16 bytes of the workspace, and products use 32 of its 256 MiB.
+/// In training, each score needs 16 bytes of the workspace. Of its 256 MiB, 32 are reserved for products.
 TEST_F(AttentionOnAGpu, RefusesTokensWhoseScoresDoNotFitIntoTheWorkspace) {
   CudaDevice device(0);
   for (const std::int64_t tokens : {3824, 3840}) {

@@ -50,7 +50,7 @@ void take(Tower& tower, int step, bool reports_l2 = false) {
   tower.step({.step = step, .batch = samples.batch(), .reports_l2 = reports_l2});
 }
 
-/// `wait` is called after four steps.
+/// Takes four steps, then calls `wait` and expects an error.
 void expect_failure_of(const std::function<void(Tower&)>& wait) {
   CudaDevice device(0);
   LosingCommunicator communicator(device);
@@ -66,10 +66,10 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "a peer is lost");
   }
-  communicator.release();  // a run would end here; the test continues
+  communicator.release();  // a run would end here, but the test continues
 }
 
-/// The host continues, with one line per step, until the ring of steps is full.
+/// The host logs every step and continues until the ring of steps is full.
 TEST_F(LostPeerTest, EndsStepsThatAreLogged) {
   expect_failure_of([](Tower& tower) {
     for (int step = 4; step < 100; ++step) {

@@ -1,4 +1,4 @@
-// Micro-batches on ranks with a GPU each, which NCCL averages in captured steps.
+// Tests of micro-batches on ranks with one GPU each. NCCL averages in captured steps.
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"

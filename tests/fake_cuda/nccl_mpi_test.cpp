@@ -1,4 +1,4 @@
-// NCCL's communicator on a fake of NCCL, which adds in rank order.
+// Tests of NCCL's communicator on a fake of NCCL, which adds in rank order.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -38,7 +38,7 @@ class NcclTest : public GpuTest {
     return found;
   }
 
-  /// Expects `windows` registered windows.
+  /// Expects right sums and `windows` registered windows.
   static void expect_sums(int windows) {
     CudaDevice device(0);
     const auto nccl = make_nccl_communicator(mpi_world(), device);
@@ -57,7 +57,7 @@ class NcclTest : public GpuTest {
     }
   }
 
-  /// The text that the ranks write to stderr is `expected` on rank 0, and empty on the others.
+  /// Expects right sums without windows, the text `expected` on stderr of rank 0, and no text on the other ranks.
   static void expect_sums_without_windows(const std::string& expected) {
     ::testing::internal::CaptureStderr();
     expect_sums(0);
@@ -123,7 +123,7 @@ TEST_F(NcclTest, MeansOfSmallArraysAreMeans) {
   EXPECT_EQ(downloaded(device, memory), values_);
 }
 
-/// The values of a rank: their sum depends on its order.
+/// The values of a rank. Their sum over the ranks depends on the order of additions.
 std::vector<float> values_of(int rank, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -145,7 +145,7 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   std::vector<const float*> pointers;
   for (int rank = 0; rank < ranks; ++rank) pointers.push_back(parts.emplace_back(values_of(rank, count)).data());
   std::vector<float> expected(count), found(count);
-  const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);  // one rank has divided already
+  const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);  // a single rank has already divided
   sum_in_order(pointers, count, factor, expected.data(), SumOrder::tree);
   for (int repetition = 0; repetition < 2; ++repetition) {
     device.upload(parts[static_cast<std::size_t>(mpi_world().rank())].data(), memory.data(), count * sizeof(float));
@@ -157,7 +157,7 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   }
 }
 
-/// A tower that has captured and replayed steps, when NCCL loses a peer.
+/// Tests of a tower that has captured and replayed steps when NCCL loses a peer.
 class LostNcclPeerTest : public NcclTest {
  protected:
   void TearDown() override {

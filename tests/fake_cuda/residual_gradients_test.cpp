@@ -11,14 +11,14 @@
 namespace carillon::testing {
 namespace {
 
-/// One block of ConvNeXt, then one of a vision transformer. Rows of 16 channels fill all lanes of a layer norm.
+/// A block of ConvNeXt, then a block of a vision transformer. With 16 channels, a row fills all lanes of a layer norm.
 Network residual_blocks() {
   return make_network("blocks", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
     const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
       return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
     };
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "patches", x,
                {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
     Value y = depthwise_conv2d(graph, "depthwise", x, {.kernel = 3, .weights = weights});

@@ -41,7 +41,7 @@ class Int {
   int* data_;
 };
 
-/// As CudaEvent, with its handle.
+/// An event like CudaEvent that gives access to its handle.
 class RawEvent {
  public:
   RawEvent() {
@@ -122,7 +122,7 @@ TEST_F(FakeCuda, APendingEventIsNotReadyAtFirst) {
   const Int number(Int::Where::device);
   CudaStream stream;
   CudaEvent event;
-  EXPECT_TRUE(event.done());  // never recorded
+  EXPECT_TRUE(event.done());  // the event was never recorded
   number.set(1, stream);
   event.record(stream);
   EXPECT_FALSE(event.done());
@@ -262,7 +262,7 @@ TEST_F(FakeCapture, RefusesWorkThatWasNotJoined) {
   forked.make_wait(side);
   number.set(2, side);
   EXPECT_EQ(end(main), cudaErrorStreamCaptureUnjoined);
-  number.set(3, side);  // no longer captured
+  number.set(3, side);  // `side` is no longer captured
   side.synchronize();
 }
 

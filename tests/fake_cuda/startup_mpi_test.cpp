@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "src/cli/launch/startup.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cuda_device.h"
+#include "src/train/control/rank_device.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/mpi_world.h"
@@ -15,7 +15,7 @@ namespace {
 
 class StartupOnGpus : public GpuTest {
  protected:
-  /// What this rank prints on stderr while the communicator is made. Its mean must be right.
+  /// The text that this rank prints on stderr while it creates the communicator. The communicator's mean must be right.
   static std::string printed_for(const fake_cuda::Gpu& only_gpu, std::string_view communicator_name) {
     fake_cuda::configure({.gpus = {only_gpu}});
     CudaDevice device(0);
@@ -38,7 +38,7 @@ TEST_F(StartupOnGpus, NamesNoInstructionSet) {
   EXPECT_EQ(isas_of_all(device, Arithmetic::bf16, mpi_world()), "");
 }
 
-/// The PCI addresses are equal, as in cloned containers.
+/// All ranks see the same PCI address, as in cloned containers.
 TEST_F(StartupOnGpus, RanksThatSeeOnlyTheirOwnGpuUseNcclAndRank0PrintsOneLineOfAdvice) {
   const std::string text = printed_for({.number = mpi_world().rank()}, "nccl");
   if (mpi_world().size() == 1 || mpi_world().rank() > 0) {

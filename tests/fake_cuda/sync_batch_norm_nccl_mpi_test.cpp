@@ -1,5 +1,5 @@
 // --sync-batch-norm on ranks with a GPU each: NCCL exchanges the statistics in captured steps.
-#include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/communicator.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"

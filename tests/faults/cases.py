@@ -1,6 +1,6 @@
 """Helpers of the checks of single faults: short trainings at 2 ranks, and the verdict on the end of a program.
 
-Every case must end by itself in time, with the documented exit code and a correct train directory.
+Every case must end on its own and in time, with the documented exit code and a correct train directory.
 """
 
 import sys
@@ -16,7 +16,7 @@ SMALL = (*SCALED, *BATCH, "--summary-every", 0)
 
 
 def results(context, cases):
-    """The results of all cases; a case that raises ProgramFailed counts as failed."""
+    """Yields the results of all cases. A case that raises ProgramFailed gives one failed result."""
     for case in cases:
         try:
             yield from case(context, context.small_set(1000))

@@ -19,7 +19,7 @@ def check(context):
 
 
 def fake_gpus(context):
-    """The program on a fake GPU."""
+    """The name of mnist_train for the fake GPU. Raises ProgramFailed if it is not built."""
     program = "fake_cuda/mnist_train"
     if not (context.binaries / program).exists():
         raise ProgramFailed(f"{context.binaries / program} does not exist: build the tests first")
@@ -99,7 +99,7 @@ def _changed_variable(context, data):
     wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
     places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
     done = context.finish(process, TIMEOUT)
-    # A running update may overwrite the change of the variable or of its average.
+    # The error may name the variable or its moving average, because a running update may overwrite the change of one.
     expected = r"(?:variable|moving_average of) layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
     found = re.search(expected, done.errors, re.MULTILINE)
     step = int(found[1]) if found else 0

@@ -23,9 +23,9 @@ from programs import Result, checkpoint
 STEPS, EVERY = 12, 4
 WORKERS = 3  # number of parallel runs: they mostly wait for the disk
 NEVER = "the call did not occur"
-WITHOUT = 0.05  # share of the cases that may end so: the order of threads can differ
+WITHOUT = 0.05  # share of the cases in which the call may not occur, because the order of threads can differ
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
-FSTATS_OF_OPENING = 2  # most calls on a log before its first entry
+FSTATS_OF_OPENING = 2  # the most fstat calls on a log before its first entry
 
 # Calls that change something. The run is not killed at other calls, which only read something.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
@@ -83,11 +83,11 @@ def _scenarios(context, data, ranks):
         "--checkpoint-failures", 2, ranks=ranks,
     )  # fmt: skip
     label = f"{ranks} ranks" if ranks else "a run"
-    killed = context.directory("killed")  # leaves a temporary file, and logs of steps after its checkpoint
+    killed = context.directory("killed")  # its run leaves a temporary file, and logs of steps after its checkpoint
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)
     for step in training.saved_steps(killed):
-        if step > EVERY:  # another rank saved it
+        if step > EVERY:  # another rank saved this step
             checkpoint(killed, step).unlink()
     if training.saved_steps(killed) != [EVERY]:
         raise programs.ProgramFailed(f"{killed}: checkpoints of {training.saved_steps(killed)}")
@@ -108,7 +108,7 @@ def _faults_of(call):
 
 
 def _chosen(cases, quick, ranks):
-    """At several ranks, which take longer, only every fifth case."""
+    """The cases to run. Runs at several ranks take longer, so only every fifth case is used there."""
     if not quick:
         return sorted(cases[:: 5 if ranks else 1], key=lambda case: case.group)
     if ranks:
@@ -175,7 +175,7 @@ def _run(context, undisturbed, template, cases):
 
 
 def _judged(context, undisturbed, template, case, run):
-    """The error after the fault and after a repetition of the command; NEVER if the call did not occur."""
+    """The error after the fault, or after the same command is run again. NEVER if the call did not occur."""
     try:
         wrong = _wrong(context, undisturbed, template, case, run)
     except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
@@ -198,7 +198,7 @@ def _wrong(context, undisturbed, template, case, run):
     wrong = undisturbed.damage(run)
     if case.fault in KILLS:
         wrong = wrong or _wrong_kill(undisturbed, template, case, run, done)
-        lost = 1 if undisturbed.ranks else 0  # another rank saves a step that rank 0 has not logged
+        lost = 1 if undisturbed.ranks else 0  # another rank may save a step that rank 0 has not logged
     else:
         wrong = wrong or _wrong_failure(case, done)
         lost = _lost_entries(case, done)
@@ -208,7 +208,7 @@ def _wrong(context, undisturbed, template, case, run):
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
     wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
-    resumed_at = training.resumed_at(again)  # after a kill of rank 0, any step: another rank has saved it
+    resumed_at = training.resumed_at(again)  # any step after a kill of rank 0: another rank has saved it
     wrong = wrong or undisturbed.difference(run, [resumed_at], lost=lost)
     return f"resumed at {resumed_at}: {wrong}" if wrong else ""
 
@@ -241,7 +241,8 @@ def _wrong_failure(case, done):
 
 
 def _lost_entries(case, done):
-    """The number of entries that each log may lack: one if a call failed once, all if the log could not be opened."""
+    """The number of entries that each log may lack: one if one call failed, any number if the log could not be
+    opened."""
     if not any("continuing without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)

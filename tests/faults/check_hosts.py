@@ -16,8 +16,8 @@ from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The stall detector's limit for other hosts, which is four times longer after a checkpoint, and the time that mpirun
-# needs to end the ranks.
+# The stall detector's limit for other hosts (after a checkpoint four times as long), plus the time in which mpirun ends
+# the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 SAVED = r"; saved step \d+ in \S+"
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
@@ -52,12 +52,12 @@ def _start(context, data, hosts, ranks, run, *options):
 
 
 def _error_file(run):
-    """The file to which the ranks append their last messages."""
+    """The path of the file to which the ranks append their last messages."""
     return run.with_name(run.name + "-errors")
 
 
 def _started(context, data, hosts, ranks):
-    """(train directory, process) of an endless run that has saved a checkpoint."""
+    """(train directory, process) of a run without an end that has saved a checkpoint."""
     run = context.directory("hosts")
     _error_file(run).write_text("")
     process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
@@ -105,7 +105,7 @@ def _rounded(context, data, hosts):
 
 
 def _staged(context, hosts):
-    """Files are copied to each host's own /dev/shm: all files, or those of its ranks."""
+    """Each host copies files to its own /dev/shm: either all files, or only the files of its ranks."""
     data = context.small_set(1000)
     shards = context.directory("shards")
     shards.mkdir()
@@ -151,8 +151,8 @@ def _by_script(context, data, hosts):
 
 
 def _last_messages(run):
-    """The ranks' last messages. Open MPI may lose those on stderr: it ends the daemon of a host while that host's text is
-    on its way."""
+    """The ranks' last messages, from the error file. On stderr they may be lost: Open MPI ends a host's daemon before
+    it has sent all text."""
     return _error_file(run).read_text().splitlines()
 
 

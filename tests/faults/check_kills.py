@@ -25,8 +25,8 @@ from processes import has_ended, rank_processes
 from programs import SCALED, Result, checkpoint, same_bits
 
 WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
-KILL_SECONDS = 10  # until mpirun sends TERM, and again until it sends KILL
-KILL_SECONDS_ON_HOSTS = 4  # mpirun waits that long twice
+KILL_SECONDS = 10  # mpirun waits this long before it sends TERM, and again before it sends KILL
+KILL_SECONDS_ON_HOSTS = 4  # mpirun waits this long twice
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Case:
     program: str
     options: tuple
     steps: int
-    kills: int  # of the quick form
+    kills: int  # number of kills in the quick form
 
 
 CASES = (
@@ -64,7 +64,7 @@ def check(context):
     """killed ranks"""
     options = context.options
     quick = sum(case.kills for case in CASES)
-    counts = (2, 4) if options.kills else (2,)  # of ranks
+    counts = (2, 4) if options.kills else (2,)  # numbers of ranks
     repeats = max(1, round(options.kills / quick / len(counts)))
     chains = [
         Chain(context, case, ranks, number, options.seed)
@@ -72,7 +72,7 @@ def check(context):
         for ranks in counts
         for number in range(repeats)
     ]
-    context.small_set(200), context.small_cifar10_set(12)  # not by two chains at once
+    context.small_set(200), context.small_cifar10_set(12)  # otherwise two chains would make them at once
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(Chain.result, chains)
     yield _own_error(context)
@@ -88,9 +88,9 @@ def check(context):
 
 
 def _own_error(context):
-    """A record that is damaged when a rank reads it: that rank saves the last completed step. With the record repaired,
-    the same command ends like an undisturbed run. The checkpoint has the losses of the last step, in case that rank 0
-    did not log them."""
+    """A record is damaged when a rank reads it, so this rank saves the last completed step. After the record is
+    repaired, the same command ends like an undisturbed run. The checkpoint contains the losses of the last step,
+    because rank 0 may not have logged them."""
     data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
     shutil.copytree(context.small_set(10000), data)
     file = next(data.glob("train-*"))
@@ -98,7 +98,7 @@ def _own_error(context):
     options = (*SCALED, "--data", file, "--device", "cpu", "--threads", 1, "--batch-size", 4, "--shuffle", "false")
     options += ("--cache", "none", "--max-steps", 240, "--log-every", 1, "--summary-every", 0)
     context.run("mnist_train", *options, "--train-dir", whole, ranks=2)
-    place = len(good) * 1501 // 10000 + 100  # within a record that is not among those that are read at the start
+    place = len(good) * 1501 // 10000 + 100  # is in a record that is not read at the start
     file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
     done = context.run("mnist_train", *options, "--train-dir", run, ranks=2, expect=65)
     file.write_bytes(good)
@@ -115,7 +115,7 @@ def _own_error(context):
 
 @dataclass
 class Kill:
-    """A killed rank: its rank, the steps that were logged then, and the seconds until the others had saved."""
+    """A killed rank, the number of steps that were logged then, and the seconds until the other ranks had saved."""
 
     rank: int
     logged: int
@@ -196,8 +196,8 @@ class Chain:
         return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing else ""
 
     def _killed_at(self, step):
-        """Kills a rank once `step` steps are logged. Returns what is wrong afterwards; empty: nothing."""
-        step = max(step, self._logged() + 1)  # the last kill may have come later than this step; then no rank runs yet
+        """Kills a rank once `step` steps are logged. Returns the error after the kill; empty if there is none."""
+        step = max(step, self._logged() + 1)  # the previous run may have logged more than `step` steps
         process = self._context.start(self._command(self._run), self._environment())
         deadline = time.monotonic() + TIMEOUT
         while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
@@ -236,7 +236,7 @@ class Chain:
             return f"{logged} steps were logged, and {saved} saved: {' | '.join(said)}: {done.explain()}"
         self.saved += 1
         if self._hosts:
-            # A rank of the other host can only know that the launcher ends the run.
+            # A rank of the other host knows only that the launcher ends the run.
             expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ended the run"
             is_named = any(re.search(expected, line) for line in said)
             return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"

@@ -18,8 +18,8 @@ from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 TIMEOUT = 120
 STEPS = 1500
-LEFT_SECONDS = 30  # in which all processes of a killed launcher must have ended
-TOGETHER_SECONDS = 5  # in which ranks that fail together must have ended; more on a loaded machine
+LEFT_SECONDS = 30  # seconds after which no process of a killed launcher may be left
+TOGETHER_SECONDS = 5  # seconds after which ranks that fail together must have ended; more on a loaded machine
 MARK = "CARILLON_TEST_RUN"  # an environment variable that all processes of a run inherit
 
 

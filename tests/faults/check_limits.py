@@ -1,5 +1,5 @@
-"""Limits of writers and readers: what a program would not read again is refused before the work, and forged or endless
-files are refused in one line, without much memory or time."""
+"""Limits of writers and readers. A program refuses early to write what it could not read again. It refuses forged or
+endless files with one line, and needs little memory and time for this."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from processes import TIMEOUT, changes, content
 from programs import Result, checkpoint, checkpoints, losses
 from tfrecords import crc32c
 
-MEMORY = 4 << 30  # bytes of address space for a program that must not need more
+MEMORY = 4 << 30  # limit of the address space of programs that should need little memory
 PICTURES = ("--model", "resnet9", "--image-size", 16, "--batch-size", 2, "--distort=false", "--threads", 1)
 
 

@@ -1,5 +1,5 @@
-"""Outputs that are not plain files: device nodes and FIFOs are never replaced, and of a link only the target is. Outputs
-above the file size limit."""
+"""Outputs that are not plain files: device nodes and FIFOs are never replaced. If the output is a link, only its target
+is replaced. Also outputs above the file size limit."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ from png import png
 from processes import TIMEOUT
 from programs import Result, checkpoint, load
 
-ENDINGS = {"--predictions": ".csv", "--mistakes": ".png"}  # of the options that require one other than .json
+ENDINGS = {"--predictions": ".csv", "--mistakes": ".png"}  # for the options that do not accept .json
 PLOT = pathlib.Path(__file__).resolve().parents[2] / "jobs/plot_runs.py"
 
 
@@ -29,7 +29,7 @@ def _make_fifo(path):
 
 
 def _make_device(path):
-    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null
+    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # the numbers of /dev/null
 
 
 def _kinds():
@@ -43,7 +43,7 @@ def _identity(path):
 
 
 def _commands(context, data, run):
-    """{name: function from the output to the command} of each program that writes a file that its options name."""
+    """{name: function from the output path to the command} for each program with an option that names an output."""
     folder = context.directory("inputs")
     folder.mkdir()
     np.savez(folder / "in.npz", **{"variables/layer2/biases": load(checkpoint(run, 20))["variables/layer2/biases"]})

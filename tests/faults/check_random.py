@@ -25,9 +25,9 @@ from processes import rank_processes
 from programs import Result
 
 STEPS, EVERY = 240, 30
-STARTED = 0.2  # share of the faults in the first START_SECONDS, before the first step
+STARTED = 0.2  # share of the faults that happen in the first START_SECONDS, before the first step
 START_SECONDS = 1.2
-END_SECONDS = 0.5  # after the last step
+END_SECONDS = 0.5  # seconds after the last step
 WAIT_SECONDS = 60  # timeout of the wait for a fault's moment; the fault is omitted after it
 ALONE_SECONDS = 20  # seconds that mpirun may run without ranks, before their start and after their end
 LOST, STOPPED = 71, 75
@@ -43,7 +43,7 @@ MARK = "FAULTS_CASE"  # environment variable of all processes of a case
 class Fault:
     number: signal.Signals
     target: object  # a rank, "mpirun" or "all ranks"
-    moment: float  # 0: the start; STARTED: the first step; 0.9: the last; 1: some time after it
+    moment: float  # 0: start; STARTED: first step; 0.9: last step; 1: END_SECONDS after the last step
     pause: float  # seconds until a stopped process continues
 
     def __str__(self):
@@ -56,7 +56,7 @@ class Fault:
 class Case:
     number: int
     ranks: int
-    starts: tuple  # tuples of Faults: of the first start, of the second start, ...
+    starts: tuple  # for each start, a tuple of Faults
 
     @property
     def faults(self):
@@ -124,9 +124,9 @@ class Disturbed:
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
-        self._starts = set()  # steps from which a start resumed; a killed mpirun may not have printed them
-        self.met = self.hung = 0  # faults that reached a process; mpiruns that hung
-        self._kills = 0  # starts with a KILL: the others may save a step that rank 0 has not logged
+        self._starts = set()  # the steps at which a start may resume; a killed mpirun may not print the step
+        self.met = self.hung = 0  # number of faults that reached a process; number of mpiruns that hung
+        self._kills = 0  # starts with a KILL; the other ranks may then save a step that rank 0 has not logged
 
     def result(self):
         try:
@@ -147,9 +147,9 @@ class Disturbed:
             self._codes.append(done.code)
             self._kills += signal.SIGKILL in sent
             self._resumed.append(training.resumed_at(done))
-            wrong = self._orphans()  # they would continue to write
+            wrong = self._orphans()  # remaining processes would continue to write
             expected = before[-1] if before else None
-            # A run that ended before it read the directory reports no step.
+            # If a run ended before it read the directory, it reports no step.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
                 wrong = wrong or f"it resumed from {self._resumed[-1]}, but {before} were saved"
             wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
@@ -204,7 +204,7 @@ class Disturbed:
         return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
     def _reached(self, process, target):
-        """The processes that get a fault's signal. Waits for a rank that mpirun has not started yet."""
+        """The processes that receive the signal of a fault. Waits until mpirun has started the rank."""
         deadline = time.monotonic() + WAIT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             found = rank_processes(process)
@@ -223,7 +223,7 @@ class Disturbed:
             programs.signal_process(pid, number)
 
     def _wrong_end(self, done, sent):
-        """The error in the end of a run and in its checkpoints; empty if there is none."""
+        """The error of a run that has ended: in its exit code, its log or its checkpoints. Empty if there is none."""
         saved = training.saved_steps(self._run)
         logged = self._logged()
         if done.code == 0:

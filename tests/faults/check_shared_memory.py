@@ -14,7 +14,7 @@ from bad_input import IO
 from processes import TIMEOUT, faulty
 from programs import Result, checkpoint, same_bits
 
-# 11.2 million parameters: two ranks share more than twice as many bytes as Docker's /dev/shm has.
+# The network has 11.2 million parameters. Two ranks share more than twice the size of /dev/shm in a Docker container.
 LARGE = ("cifar10_train", "--model", "resnet18_cifar", "--data", "synthetic", "--batch-size", 2, "--threads", 1,
          "--device", "cpu", "--summary-every", 0)  # fmt: skip
 DOCKERS = "64m"
@@ -57,7 +57,7 @@ def _preflight(context, size, environment=()):
 
 
 def _without_warning(done):
-    """(the run without its warnings, the warnings)"""
+    """(the finished run without its warnings about shared memory, these warnings)"""
     warnings = [line for line in done.lines if line.startswith("warning: the shared memory")]
     rest = "".join(f"{line}\n" for line in done.lines if line not in warnings)
     return programs.Finished(done.command, done.code, done.output, rest), warnings
@@ -92,7 +92,7 @@ def _without_memory_files(context, expected):
 
 
 def _other_process_numbers(context):
-    """As if each rank had its own container that shares /dev/shm. Open MPI's own shared memory crashes there."""
+    """Simulates ranks in separate containers that share /dev/shm. Open MPI's own shared memory would crash there."""
     options = ("--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
     command = context.command("mnist_train", *options)
     launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"]

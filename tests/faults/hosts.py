@@ -25,7 +25,7 @@ class TwoHosts:
         names = folder / "hosts"
         known = f"127.0.0.1 localhost {socket.gethostname()}\n"
         names.write_text(known + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
-        # Prefix of a command outside both hosts that needs their names.
+        # Commands outside both hosts that need their names get this prefix.
         self.naming = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
                        'mount --bind "$0" /etc/hosts; exec "$@"', str(names)]  # fmt: skip
         self._agent = folder / "agent"
@@ -61,7 +61,7 @@ class TwoHosts:
         self._directory.cleanup()
 
     def host_file(self, slots):
-        """A host file with both hosts and the given number of slots each."""
+        """The path of a host file that gives both hosts this number of slots."""
         path = Path(self._directory.name) / "hostfile"
         path.write_text(f"# two hosts\nn1 slots={slots}\nn2 slots={slots}\n")
         return path
@@ -75,9 +75,9 @@ class TwoHosts:
         }
 
     def launcher(self, ranks, kill_seconds=0):
-        """Prefix of a command: mpirun with an equal number of ranks on each host. kill_seconds: mpirun's pause before TERM,
-        and again before KILL, once a rank has ended. mpirun wakes a stopped rank before it kills it. In a short time this
-        rank cannot report the one that ended the run."""
+        """Prefix of a command: mpirun with an equal number of ranks on each host. kill_seconds: once a rank has ended,
+        mpirun waits this long before TERM, and again before KILL. mpirun wakes a stopped rank before it kills it; if
+        the time is short, this rank cannot report the rank that ended the run."""
         return [
             *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",

@@ -50,7 +50,8 @@ class Training:
         return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
 
     def damage(self, run):
-        """The error in the files with a checkpoint's name, at any time: each must be complete."""
+        """The error in the files that have names of checkpoints: at any time, each must be complete. Empty if there is
+        none."""
         for path in whole_names(run):
             try:
                 arrays, step = _bytes(path), _attributes(path)["global_step"]
@@ -61,9 +62,8 @@ class Training:
         return ""
 
     def difference(self, run, resumed_at=(), lost=0):
-        """The difference between the directory of a run that has ended and that of the undisturbed run.
-
-        A resumed step may have an additional evaluation. Each log may lack as many entries as writes were made to
+        """The difference between the directory of a run that has ended and the directory of the undisturbed run.
+        Resumed steps may have an additional evaluation. Each log may lack `lost` entries, because writes were made to
         fail."""
         last = checkpoint(run, self.steps)
         left = [path.name for path in run.iterdir() if path.name.endswith(".tmp") or path.name == ".heartbeat"]
@@ -111,7 +111,7 @@ class Training:
 
 
 def whole_names(run):
-    """The files with names that are reserved for complete checkpoints."""
+    """The files whose names are reserved for complete checkpoints."""
     return [path for path in run.glob("*.h5")] if run.exists() else []
 
 
@@ -156,7 +156,7 @@ def _shown(run):
 
 
 def _wrong_best(run):
-    """The best checkpoint is that of the first evaluation with the highest accuracy."""
+    """The best checkpoint belongs to the first evaluation with the highest accuracy."""
     found = _evaluations(run)
     highest = max(found.values())
     attributes = _attributes(run / BEST)

@@ -1,4 +1,4 @@
-// Attention in bf16, which one fused operation of cuDNN computes, against the CPU and against itself.
+// Tests of attention in bf16, a fused operation of cuDNN. It is compared with the CPU, and with other runs on the GPU.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -47,7 +47,7 @@ class ScaledAttention {
   OpHarness harness_;
 };
 
-/// Values that bf16 holds.
+/// Random values that bf16 represents exactly.
 std::vector<float> operands(const Case& c) {
   std::vector<float> values = random_values(static_cast<std::size_t>(c.qkv().element_count()), 7, -2.0f, 2.0f);
   for (float& value : values) value = to_float(to_bf16(value));
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionInBf16,
 
 class AttentionPlansOnAGpu : public GpuTest {};
 
-/// Without a plan, matrix products would pass the other tests.
+/// Without plans, ops would use matrix products, and the other tests would still pass.
 TEST_F(AttentionPlansOnAGpu, ExistForVisionTransformers) {
   CudaDevice gpu(0);
   for (const AttentionPass pass : {AttentionPass::training, AttentionPass::evaluation, AttentionPass::backward}) {

@@ -47,7 +47,7 @@ class MeasuredPlansTest(unittest.TestCase):
             [PROGRAM, "cifar10:32:1:bf16"], check=True, stdout=subprocess.PIPE, text=True
         ).stdout.splitlines()  # fmt: skip
         lines = [line.split("\t") for line in output if not line.startswith("#")]
-        self.assertEqual([line[0] for line in lines], ["rules"] * 10, output)  # images have no gradient
+        self.assertEqual([line[0] for line in lines], ["rules"] * 10, output)  # an image input has no gradient
         self.assertEqual(len({line[5] for line in lines}), 5)
         self.assertEqual(self.written("\n".join(output)), [])
 

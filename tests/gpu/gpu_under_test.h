@@ -12,9 +12,9 @@ namespace carillon::testing {
 /// Settings of the fake GPU; a real GPU ignores them.
 struct GpuConditions {
   std::uint64_t seed = 1;              ///< seed of the order of independent work
-  double eagerness = 0.0;              ///< probability that it does some work as soon as more is given
+  double eagerness = 0.0;              ///< probability that the GPU does some work when it gets more work
   bool fused_biases = true;            ///< whether its libraries have kernels that add biases or sum their gradients
-  bool divided_bias_gradients = true;  ///< whether kernels of the latter kind divide sums over many rows
+  bool divided_bias_gradients = true;  ///< whether kernels that sum gradients of biases divide sums over many rows
   std::size_t device_bytes = std::size_t{2} << 30;
 };
 void set_conditions(const GpuConditions& conditions);
@@ -24,7 +24,7 @@ std::string left_on_gpu();
 /// The number of launches of captured graphs; empty on a real GPU.
 std::optional<std::uint64_t> graph_launches();
 
-/// Calls of the host since the start of the process, as fake_cuda::Counts.
+/// The host's calls since the start of the process, with the meaning of fake_cuda::Counts.
 struct GpuCalls {
   std::uint64_t kernels = 0, graph_launches = 0, graph_nodes = 0, copies = 0, waits = 0;
 };

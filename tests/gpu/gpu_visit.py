@@ -1,12 +1,12 @@
 """The checks of a machine with a GPU, in phases with deadlines. jobs/gpu_check.sh --only second runs it.
 
-Each result is written to OUT/summary.txt as soon as it exists, so that a visit that is cut off loses nothing. Every test and
-every training is a process of its own with a time limit: one that hangs or loses the GPU fails alone.
+Each result is written to OUT/summary.txt immediately, so that no result is lost if the visit ends early. Each test and
+each training is a separate process with a time limit: if it hangs or loses the GPU, only this process fails.
 
     machine    GPU, driver, libraries, and the machine's limits: a large copy, large matrix products (PyTorch)
     tests      every GPU test alone, several at once; with --memcheck, failed ones again under compute-sanitizer
-    pytorch    PyTorch on the GPU, compiled and not; runs beside the phases after it, in turns
-    cpu        bf16 on the CPU against PyTorch, scaling over ranks; runs beside the phases after it, on other cores
+    pytorch    PyTorch on the GPU, compiled and not; runs in parallel with the phases after it, in turns
+    cpu        bf16 on the CPU against PyTorch, scaling over ranks; in parallel with the phases after it, on other cores
     speed      time of a step, with the GPU to itself
     kernels    ncu: time and bytes of each kernel of a step
     switches   the time of a step with one way of computing switched off (CARILLON_GPU_OFF), or with early launch
@@ -39,12 +39,12 @@ from visit_speed import kernels, plans, speed, switches
 from visit_tests import sanitizer, tests
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-# Seconds of each phase if the visit has 560. Time that a phase does not use belongs to the later ones.
+# Seconds of each phase in a visit of 560 seconds. If a phase needs less time, the later phases can use the rest.
 SHARES = {
     "machine": 12, "tests": 80, "speed": 60, "kernels": 110, "switches": 120, "plans": 90, "bits": 70, "networks": 160,
     "sanitizer": 110,
 }  # fmt: skip
-BESIDE = {"pytorch": pytorch, "cpu": cpu}  # run beside the phases after them, until the end of the visit
+BESIDE = {"pytorch": pytorch, "cpu": cpu}  # run in parallel with the phases after them, until the end of the visit
 NO_DATA = ("machine", "tests", "plans", "sanitizer")
 LIBRARIES = ("libcuda.so.1", "libnvrtc.so.13", "libcudnn.so.9", "libcublasLt.so.13")
 

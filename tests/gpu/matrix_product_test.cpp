@@ -36,7 +36,7 @@ TEST_F(MatrixProductOnAGpu, AddsAScaledMatrixToEachScaledProductOfABatch) {
   }
   for (std::int64_t i = 0; i < count * c_stride; ++i) {
     const std::int64_t n = i / c_stride, row = i % c_stride / columns, column = i % c_stride % columns;
-    double expected = 7.0;  // between the products
+    double expected = 7.0;  // the memory between the products keeps this value
     if (row < rows) {
       expected = beta * s.at(i);
       for (std::int64_t k = 0; k < inner; ++k) {

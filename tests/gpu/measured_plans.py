@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the table of measured plans of cuDNN from what time_conv_plans_gpu prints.
+"""Writes the table of measured plans of cuDNN from the output of time_conv_plans_gpu.
 
     measured_plans.py [--table FILE] [--least PERCENT] OUTPUT...
 
@@ -32,7 +32,7 @@ def read(paths):
 
 
 def choose(lines, least):
-    """(kernel or None, microseconds of the rules, of the fastest plan, of the product or None)"""
+    """(kernel or None, microseconds of the rules' plan, of the fastest plan, and of the product or None)"""
     times = {kind: [time for other, time, _ in lines if other == kind] for kind in ("rules", "product")}
     if not times["rules"]:
         return None, None, None, None

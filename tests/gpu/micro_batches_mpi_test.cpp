@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t samples = 3, micro_batches = 8;  // of a micro-batch; of a step, over all ranks
+constexpr std::int64_t samples = 3, micro_batches = 8;  // per micro-batch; per step, of all ranks
 
 class MicroBatchesOnAGpu : public GpuTest {
  protected:

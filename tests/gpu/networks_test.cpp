@@ -1,10 +1,10 @@
-// A training step of built-in networks on a GPU is that of the CPU, up to rounding. One network of each kind: on the
-// fake GPU, a step of ResNet-50 takes 12 s, one of ConvNeXt-T 8 s. tests/gpu/gpu_visit.py compares all of them on a
-// real GPU.
-#include "kernels/avg_pool/avg_pool.h"
+// A training step of built-in networks on a GPU equals the step on a CPU, up to rounding. The test has one network of
+// each kind, because steps on the fake GPU are slow: 12 s for ResNet-50, 8 s for ConvNeXt-T. tests/gpu/gpu_visit.py
+// compares all networks on a real GPU.
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/normalize_images/normalize_images.h"
+#include "kernels/image_input/image_input.h"
+#include "kernels/pool/pool.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
@@ -17,8 +17,9 @@ namespace {
 struct NetworkCase {
   const char* name;
   Network network;
-  /// Of the variables, as a share of their change in the step. Rounding can change which values a ReLU or a pooling
-  /// passes on. Then gradients differ, in all layers if batch norms of few values follow.
+  /// Largest error of the variables, relative to their change in the step. Rounding can change which values a ReLU or a
+  /// pooling passes on, and then gradients differ. If batch norms over few values follow, gradients of all layers
+  /// differ.
   double tolerance = 1e-4;
 };
 
@@ -58,10 +59,15 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
   EXPECT_NEAR(found.results[0].loss, expected.results[0].loss, 1e-5 * expected.results[0].loss);
 }
 
-/// Two residual blocks: the output of the first one has two readers, and its batch norm adds their gradients.
+/// Two residual blocks. The first block's output has two readers, and a batch norm of this block adds their gradients.
 Network two_residual_blocks() {
   return make_network("two_blocks", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
+    Value x = image_input(graph, "input",
+                          {.sample = {28, 28, 1},
+                           .values = PixelValues::normalized,
+                           .mean = {0.5f},
+                           .padding = 2,
+                           .mirroring = ImageMirroring::random});
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 4});
     for (const std::string name : {"block1", "block2"}) {
       const Value y = conv_norm(graph, name + "/a", x, {.filters = 8});

@@ -1,4 +1,4 @@
-// The Newton-Schulz iteration on a GPU equals the CPU's, and its precision is that of the run.
+// The Newton-Schulz iteration on a GPU equals the iteration on a CPU, and uses the precision of the run.
 #include "src/optim/newton_schulz_cuda.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Several matrices of some shapes, in mixed order, and shapes with gaps after their matrices.
+/// Several matrices of some shapes, in mixed order. Some shapes need gaps after their matrices.
 const std::vector<MatrixShape> mixed_shapes = {{24, 16}, {5, 7},  {24, 16}, {16, 24}, {9, 9},
                                                {5, 7},   {40, 3}, {24, 16}, {1, 6},   {9, 9}};
 
@@ -64,7 +64,7 @@ struct FlatMatrices {
   }
 };
 
-/// The largest distance of a matrix, relative to its norm.
+/// The largest distance between matrices of a and b, relative to the matrix's norm.
 double largest_distance(const FlatMatrices& flat, const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0.0;
   for (std::size_t i = 0; i < flat.matrices.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The op on a GPU, with a batch of noise; its variables are random.
+/// The op on a GPU with a batch of noise and random variables.
 struct OpUnderTest {
   NoiseBatch samples;
   OpHarness harness;
@@ -27,7 +27,7 @@ struct OpUnderTest {
   }
 };
 
-/// By both backends, in every arithmetic.
+/// Checks both backends in every arithmetic.
 void expect_bad_values_propagate(const OpCase& op) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     CpuDevice cpu(1);

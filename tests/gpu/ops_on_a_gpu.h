@@ -8,7 +8,8 @@ namespace carillon::testing {
 
 class OpsOnAGpu : public GpuTest, public ::testing::WithParamInterface<OpCase> {
  protected:
-  /// Output and gradients equal the CPU's. On both devices, non-finite values of an input "x" or "z" reach the output.
+  /// Expects that the output and the gradients equal the CPU's, and that on both devices non-finite values of an input
+  /// "x" or "z" reach the output.
   static void expect_like_cpu(const OpCase& op);
 };
 

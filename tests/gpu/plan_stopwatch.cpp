@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/device/cuda_capture.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon::testing {
 namespace {
@@ -41,7 +41,7 @@ double time_of(CudaDevice& device, const std::function<void()>& enqueue, double 
   constexpr double launch_time = 800.0, slow = 3.0, latency = 60.0;
   const CudaStream& stream = device.compute_stream();
   const Stopwatch stopwatch(stream);
-  enqueue();  // loads the kernel
+  enqueue();  // the first call loads the kernel
   const double once = stopwatch.time(enqueue);
   if (once > slow * best + latency) return once;
   const int repeats = std::clamp(static_cast<int>(launch_time / once), 1, most_repeats);

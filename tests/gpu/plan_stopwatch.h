@@ -7,8 +7,9 @@
 
 namespace carillon::testing {
 
-/// Microseconds of the work that `enqueue` puts on the compute stream: the median of captured launches, as a step runs
-/// it. Work that takes several times `best` is timed once, with the latency of the launch.
+/// The time in microseconds of the work that `enqueue` adds to the compute stream. It is a median over captured
+/// launches, because steps are captured, too. Work that takes several times `best` is timed only once, including the
+/// latency of the launch.
 double time_of(CudaDevice& device, const std::function<void()>& enqueue, double best);
 
 }  // namespace carillon::testing

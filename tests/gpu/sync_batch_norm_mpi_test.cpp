@@ -33,7 +33,7 @@ class SyncBatchNormOnAGpu : public GpuTest {
     CudaDevice device(0);
     return train(training, records(), device, *make_communicator(mpi_world(), device));
   }
-  /// One rank with the global batch, without synchronisation.
+  /// The training of one rank with the global batch, without synchronisation.
   static Trained alone(Training training) {
     training.network.sync_batch_norm = false;
     training.batch_size = global_batch;

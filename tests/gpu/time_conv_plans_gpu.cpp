@@ -114,7 +114,7 @@ std::size_t bytes_of(const StridedTensor& tensor) {
   return bytes;
 }
 
-/// The operands of a convolution. Its result is in memory that is not read, so the operands stay random.
+/// The operands of the convolutions. Results are written to separate memory, so the operands stay random.
 class Operands {
  public:
   Operands(CudaDevice& device, const std::vector<NamedConv2dTask>& tasks) {
@@ -142,7 +142,8 @@ class Operands {
   Buffer x_, weights_, y_, result_;
 };
 
-/// The convolution as a product, if its window is 1 x 1 with stride 1. The gradient of the weights is in float32.
+/// The matrix product that computes the convolution; none unless the window is 1 x 1 with stride 1. The gradient of the
+/// weights is in float32.
 std::optional<MatrixProductCuda> product_of(CudaDevice& device, const Conv2dTask& task,
                                             const Conv2dPlan::Memory& memory) {
   const auto& [filters, channels, window_rows, window_columns] = task.layout.weights.extents;
@@ -179,7 +180,7 @@ class Measurement {
     if (!timed_.insert(text).second) return;
     std::string reason;
     const auto chosen = Conv2dPlan::find(target, task, reason, {});
-    if (!chosen) return;  // such as biases in bf16
+    if (!chosen) return;  // no plan exists, for example for biases in bf16
     double best = timed("rules", -1, *chosen, task, text, 1e9);
     const auto plans = Conv2dPlan::candidates(target, task, count_);
     for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -80,7 +80,7 @@ TEST_F(TowersOnAGpu, KnowOfABadLossOfOne) {
 }
 
 TEST_F(TowersOnAGpu, UseNcclWithAGpuEach) {
-  if (mpi_world().size() > 1) {  // one GPU for all
+  if (mpi_world().size() > 1) {  // all ranks share one GPU, which NCCL does not support
     EXPECT_ANY_THROW(on_gpu({.steps = 1}, 1, "nccl"));
     return;
   }

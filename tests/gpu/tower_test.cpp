@@ -13,7 +13,7 @@
 namespace carillon::testing {
 namespace {
 
-/// More steps than the table's ring has entries: they wrap around.
+/// Larger than the number of entries in the ring of the table, so that the steps wrap around.
 constexpr int many_steps = 150;
 
 class TowerOnAGpu : public GpuTest {
@@ -33,7 +33,8 @@ class TowerOnAGpu : public GpuTest {
     const auto communicator = make_self_communicator(device);
     return train(training, records(), device, *communicator);
   }
-  /// Variables agree to `tolerance` of the way they went; so do averages and losses.
+  /// Expects that the variables agree up to `tolerance`, relative to their change. The same holds for averages and
+  /// losses.
   static void expect_near(const Training& training, const Trained& cpu, const Trained& gpu, double tolerance) {
     Training nothing = training;
     nothing.steps = 0;
@@ -56,7 +57,7 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-/// A batch that is too large for the few blocks with which the loss also sums the last layer's bias gradient.
+/// The batch has too many blocks for the kernel of the loss that also sums the last layer's bias gradient.
 TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   const Training training{.batch_size = 600, .steps = 5};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
@@ -316,7 +317,7 @@ TEST_F(TowerOnAGpu, UpdatesEquallyWithoutMovingAverages) {
   EXPECT_TRUE(equal_bits(with.values, on_gpu(training).values));
 }
 
-/// CIFAR-10's network, with its distortions.
+/// Trains CIFAR-10's network with distortions.
 TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
   const NoiseRecords images(31, 3072);
   Training training{.network = cifar10_network(cifar10_images({.regularization = 1e-4f, .distort = true, .seed = 5})),
@@ -329,7 +330,7 @@ TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
   Training nothing = training;
   nothing.steps = 0;
   const Trained start = train(nothing, images, cpu, *cpu_communicator);
-  // In bf16, images of 8 channels; a filter that reads one wrongly goes another way altogether.
+  // In bf16, images have 8 channels. If a filter reads a wrong channel, the error is much larger than the tolerance.
   for (const auto& [arithmetic, tolerance] : {std::pair{Arithmetic::fp32, 1e-3}, {Arithmetic::bf16, 0.2}}) {
     training.arithmetic = arithmetic;
     CudaDevice gpu(0);

@@ -10,12 +10,12 @@
 #include <fstream>
 #include <limits>
 
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "tests/support/noise_batch.h"
 
 namespace carillon::testing {
@@ -27,7 +27,7 @@ std::vector<float> downloaded(std::span<const float> values, Device& device) {
   return copy;
 }
 
-/// The samples of one tower's step, in memory that the destructor overwrites.
+/// The samples of one tower's step. The destructor overwrites their memory.
 class PassingBatch {
  public:
   PassingBatch(const Dataset& dataset, std::uint64_t first, std::size_t count) : first_(first) {
@@ -60,7 +60,7 @@ class PassingBatch {
 Network small_network() {
   return make_network("small", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = dense(graph, "layer1", x, {.units = 20, .weights = weights, .l2_factor = 1e-4f});
     x = relu(graph, "layer1/relu", x);
     return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = 1e-4f});
@@ -82,13 +82,13 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode
   std::ofstream(path, std::ios::binary) << bytes;
   RecordSchema schema{.keys = {.image = "image_raw", .label = "label"}, .image_shape = {}, .class_count = 10};
   schema.image_shape = {1, static_cast<std::int64_t>(image_bytes), 1};
-  dataset_ = std::make_unique<Dataset>(Dataset::open(std::vector{path}, make_grey_decoder(std::move(schema)), cache));
+  dataset_ = std::make_unique<Dataset>(Dataset::open(std::vector{path}, grey_records(std::move(schema)), cache));
   std::filesystem::remove(path);
 }
 
 namespace {
 
-/// Bit for bit equal to a conversion of the variables.
+/// Expects that the compute copies equal, bit for bit, a conversion of the variables.
 void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
     const ComputeCopy& compute_copy = parameters.compute_copies()[i];
@@ -115,7 +115,7 @@ void expect_compute_copies_hold(const ParameterStore& parameters, Device& device
   }
 }
 
-/// Another tower with the state of `tower`, which is destroyed.
+/// Creates another tower with the state of `tower`, and destroys `tower`.
 template <typename MakeTower>
 std::unique_ptr<Tower> continued(std::unique_ptr<Tower> tower, const MakeTower& make_tower) {
   LoadedCheckpoint checkpoint;

@@ -12,10 +12,10 @@
 
 namespace carillon::testing {
 
-/// A network of a size for tests on MNIST's records.
+/// A network for MNIST's images that is small enough for tests.
 Network small_network();
 
-/// MNIST's records of noise.
+/// Records of noise in the format of MNIST's records.
 class NoiseRecords {
  public:
   NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode cache = CacheMode::memory);
@@ -58,11 +58,11 @@ struct Trained {
   bool keeps_records = false;
 };
 
-/// Steps use `records` in a scattered order. The images passed to a step are overwritten after the call. Rank r of n
-/// uses its part of n * batch_size samples.
+/// Trains a tower. Steps use `records` in a scattered order, and the images of a step are overwritten after the call.
+/// Rank r of n uses its part of n * batch_size samples.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
-/// To the bit, results too.
+/// Expects equal bits, also in the results.
 void expect_equal(const Trained& a, const Trained& b);
 
 }  // namespace carillon::testing

@@ -1,6 +1,6 @@
 """A visit to a machine with a GPU: locations, time limit, results, and how a program is run. Shared by gpu_visit.py's phases.
 
-The first four cores belong to the phases that use the GPU, the other cores to phase cpu.
+The phases that use the GPU have the first four cores. Phase cpu has the other cores.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Visit:
         self.ours, self.theirs, self.steps = {}, {}, {}
         self.data, self.sets = {}, {}
         self._lock = threading.Lock()
-        self.gpu_lock = work / "gpu.lock"  # PyTorch's processes take it, too
+        self.gpu_lock = work / "gpu.lock"  # PyTorch's processes use the same lock
         options.out.mkdir(parents=True, exist_ok=True)
 
     def left(self):
@@ -54,7 +54,8 @@ class Visit:
 
     @contextlib.contextmanager
     def gpu(self):
-        """Holds the GPU for a measurement. Measures nevertheless if a process does not return it."""
+        """Holds the GPU for a measurement. If another process does not release the GPU in time, measures
+        nevertheless."""
         with self.gpu_lock.open("a") as file:
             began = time.monotonic()
             while time.monotonic() - began < LOCK_SECONDS:
@@ -65,7 +66,7 @@ class Visit:
             else:
                 self.say("      the next measurement shared the GPU")
             yield
-        time.sleep(0.1)  # lets a waiting process take it
+        time.sleep(0.1)  # so that a waiting process can get the lock
 
     def say(self, line, file="summary.txt"):
         with self._lock, (self.options.out / file).open("a") as summary:
@@ -87,7 +88,8 @@ class Visit:
             return self.work / f"{label}-{self._directories:03}"
 
     def run(self, command, log, seconds=TEST_SECONDS, more=(), until=None, cores=()):
-        """(exit code, output, seconds). Kills the process and all that it started at its limit."""
+        """Runs a command; returns (exit code, output, seconds). At the time limit, kills the process and all processes
+        that it started."""
         seconds = min(seconds, (until or (self.started + self.options.seconds)) - time.monotonic())
         if seconds <= 1:
             raise Deadline
@@ -104,7 +106,7 @@ class Visit:
             kill(process.pid)
             try:
                 output, _ = process.communicate(timeout=5)
-            except subprocess.TimeoutExpired:  # a process that cannot be killed holds the pipe
+            except subprocess.TimeoutExpired:  # a process that cannot be killed keeps the pipe open
                 output = ""
             code = 124
             output += f"\n{STOPPED.format(seconds)}\n"
@@ -125,7 +127,8 @@ def kill(pid):
 
 
 def last_line(output):
-    """The most useful line of a failure: the first failed assertion, the time limit and an error, or the last line."""
+    """The most useful line of a failure: the first failed assertion, the time limit together with an error, or the last
+    line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.endswith(": Failure"):

@@ -1,6 +1,7 @@
 """Phase cpu of gpu_visit.py: training on the CPU in bf16 against PyTorch's autocast, and its scaling over ranks.
 
-Runs beside the phases after it, one measurement after the other, on cores that the GPU's phases do not use. Networks and
+Runs in parallel with the phases after it, one measurement at a time, on cores that the GPU's phases do not use.
+Networks and
 options: gpu_vs_pytorch.py. PyTorch: channels_last, fused optimizer, memory kept by malloc.
 """
 
@@ -11,12 +12,12 @@ from pathlib import Path
 
 from visit import CPU_CORES, Deadline, last_line
 
-import gpu_vs_pytorch  # visit finds it
+import gpu_vs_pytorch  # visit makes this import possible
 import measure
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
 WORKERS = Path(gpu_vs_pytorch.__file__).parent
-SECONDS = 3.0  # of a measurement
+SECONDS = 3.0  # seconds of a measurement
 NETWORKS = {  # batch size, images per second that one core with AMX may reach
     "airbench94": (128, 800),
     "resnet18_cifar": (128, 130),

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from visit import DEVICE, GPU_CORES, Deadline, last_line
 
-from hdf5 import load  # visit finds it
+from hdf5 import load  # visit makes this import possible
 from programs import checkpoint, same_bits
 
 LIMIT = 1e-3  # of the distance travelled
-LARGEST_FLOOR = 0.1  # a network that enlarges one rounding to more is not comparable
+LARGEST_FLOOR = 0.1  # if a network amplifies one rounding more than this, it cannot be compared
 REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # of one step, for the worst variable; the CPU's own bf16: up to 0.4
 STEPS, BITS_STEPS = 10, 20
 
@@ -64,7 +64,7 @@ def command_of(visit, network, train_dir, *more, size=None):
     extra = []
     if network.program == "image_train":
         data = ["--data", "synthetic", "--classes", network.classes]
-        extra = ["--image-size", size or network.size, "--schedule", "constant"]  # a cosine would depend on --max-steps
+        extra = ["--image-size", size or network.size, "--schedule", "constant"]  # a cosine depends on --max-steps
     elif network.program == "cifar10_train":
         extra = ["--distort=false"]
     else:
@@ -102,7 +102,7 @@ class NetworkChecks:
         self.visit, self.network, self.until, self.steps = visit, network, until, steps
         self.name = network.name + (f", {network.options[1]}" if network.options[0] == "--optimizer" else "")
         self.initial = None  # train directory with the initial checkpoint
-        self.rounded = None  # the same, after one rounding of each weight
+        self.rounded = None  # the same with each weight rounded once
 
     def run(self):
         try:
@@ -182,7 +182,8 @@ class NetworkChecks:
         return target
 
     def _near(self, label, found, expected, rounded=None, limit=LIMIT):
-        """Some networks enlarge one rounding of the weights. So the limit is at least what the CPU makes of one."""
+        """Reports the distance of `found` from `expected`. Some networks amplify a rounding of the weights, so the
+        limit is at least the effect of one such rounding on the CPU."""
         if not found or not expected:
             return
         begin = load(checkpoint(self.initial, 0))
@@ -207,8 +208,9 @@ class NetworkChecks:
 
 
 def farthest(found, expected, start):
-    """The largest distance of a variable, relative to the distance that it travelled, and its name. Variables that
-    hardly travel, such as biases without influence, count relative to a thousandth of the usual distance."""
+    """The largest distance of a variable, relative to the distance that it travelled, and the variable's name. If a
+    variable hardly travels, such as biases without influence, its distance is relative to a thousandth of the usual
+    travelled distance."""
     names = [key for key in expected if key.startswith("variables/") and (expected[key] != start[key]).any()]
     travelled = {key: np.linalg.norm(np.float64(expected[key]) - start[key]) for key in names}
     usual = np.sqrt(sum(way**2 for way in travelled.values()) / sum(expected[key].size for key in names))

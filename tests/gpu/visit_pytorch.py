@@ -1,4 +1,4 @@
-"""Phase pytorch of gpu_visit.py: the speed of PyTorch on the GPU, beside the phases after it.
+"""Phase pytorch of gpu_visit.py: the speed of PyTorch on the GPU, measured in parallel with the phases after it.
 
 Each network has a process, three at once. A process compiles on its CPU cores at low priority, and waits for the GPU before
 it computes. Forms: a step captured in a CUDA graph, compiled and not, with autocast and with weights in bf16.
@@ -12,18 +12,18 @@ import threading
 from visit import DEVICE, GPU_CORES, kill, on
 from visit_speed import batch_of
 
-import gpu_vs_pytorch  # visit finds it
+import gpu_vs_pytorch  # visit makes this import possible
 
 AT_ONCE = 3
-STEPS = {"cifar10": 10, "mnist": 10}  # captured in one graph; others: 1
-SECONDS = 1.0  # of a measurement
-FORM_SECONDS = 300  # limit of one form, with its compilation
+STEPS = {"cifar10": 10, "mnist": 10}  # steps that one graph captures; other networks: 1
+SECONDS = 1.0  # seconds of a measurement
+FORM_SECONDS = 300  # limit of one form, including its compilation
 NAMES = ("vit_small_patch16_224", "convnext_tiny", "resnet50", "airbench94", "resnet18_cifar", "cifar10", "mnist")
-LARGE = NAMES[:3]  # these also with weights in bf16
+LARGE = NAMES[:3]  # these networks are also measured with weights in bf16
 
 
 def forms(name):
-    """(form, precision), the most telling ones first."""
+    """Pairs (form, precision). The most informative pairs are first."""
     if DEVICE == "cpu":
         return (("eager", "bf16"),)
     if name == "mnist":

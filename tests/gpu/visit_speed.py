@@ -10,10 +10,10 @@ import time
 
 from visit import DEVICE, GPU_CORES, Deadline, last_line
 
-import gpu_profile  # visit finds it
+import gpu_profile  # visit makes this import possible
 import gpu_vs_pytorch
 
-SPEEDS = {  # images and the batch size as in gpu_vs_pytorch.py: steps
+SPEEDS = {  # number of steps; images and batch sizes are those of gpu_vs_pytorch.py
     "vit_small_patch16_224": 40,
     "resnet50": 40,
     "convnext_tiny": 40,
@@ -115,7 +115,7 @@ def _time(visit, until, name, steps, variant="", environment=()):
 def kernels(visit, until):
     for name in PROFILES:
         if re.search(visit.options.networks, name) and re.search(visit.options.profile, name):
-            if name not in visit.steps:  # the number of launches must be known
+            if name not in visit.steps:  # the number of launches per step must be known
                 _time(visit, until, name, SPEEDS[name])
             try:
                 _profile(visit, until, name)

@@ -1,4 +1,4 @@
-"""Phases tests and sanitizer of gpu_visit.py: each GPU test in a process of its own, alone or under compute-sanitizer."""
+"""Phases tests and sanitizer of gpu_visit.py: each GPU test in a separate process, alone or under compute-sanitizer."""
 
 import concurrent.futures
 import contextlib
@@ -19,7 +19,7 @@ def gtest_names(output):
 
 
 def matching_tests(visit, phase, pattern, until):
-    """(test program, names of its tests that match); no name, and a failure, if there is none."""
+    """The test program and the names of its tests that match `pattern`. If there is none, also reports a failure."""
     program = visit.options.elf / "gpu_test"
     code, output, _ = visit.run([program, "--gtest_list_tests"], f"{phase}.log", until=until)
     names = [name for name in gtest_names(output) if code == 0 and re.search(pattern, name)]

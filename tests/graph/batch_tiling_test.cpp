@@ -7,15 +7,15 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
+#include "kernels/pool/pool.h"
 #include "src/graph/memory_plan.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
 
-/// "input | conv pool x16 | logits": the ops of each section, and how many tiles.
+/// The ops of each section and its number of tiles, such as "input | conv pool x16 | logits".
 std::string text_of(const Graph& graph, int workers) {
   std::string text;
   for (const TiledSection& section : plan_tiling(graph, workers)) {
@@ -59,7 +59,7 @@ TEST(BatchTiling, OfABatchThatFitsACacheTakeItWhole) {
 
 TEST(BatchTiling, ExcludesOpsWithManyParametersAndSingleOps) {
   Graph graph(256);
-  Value x = scale_input(graph, "input", {.sample = {8, 8, 256}});
+  Value x = image_input(graph, "input", {.sample = {8, 8, 256}});
   x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // 2.4 MB
   x = max_pool(graph, "alone", x, {.window = 2, .stride = 2});
   x = dense(graph, "dense", x, {.units = 10});
@@ -101,7 +101,7 @@ TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {
   EXPECT_EQ(plan_tiling(cifar10(128), 100)[1].workers, 16);
 }
 
-/// Of conv1, only pool1 reads the output, and its gradient is written by pool1's backward for conv1's.
+/// Only pool1 reads the output of conv1. Its gradient is written by pool1's backward pass and read by conv1's.
 TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
   const Graph graph = cifar10(128);
   const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
@@ -126,8 +126,8 @@ TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
       EXPECT_EQ(tiled[i].bytes, whole[i].bytes);
     }
   }
-  EXPECT_FALSE(tiled[index_of("norm1")].per_worker);  // conv2's backward reads it
-  EXPECT_FALSE(tiled[index_of("pool2")].per_worker);  // local3 does
+  EXPECT_FALSE(tiled[index_of("norm1")].per_worker);  // conv2's backward pass reads it
+  EXPECT_FALSE(tiled[index_of("pool2")].per_worker);  // local3 reads it
 }
 
 TEST(BatchTiling, ResultsAreOfTheWholeBatch) {

@@ -4,8 +4,8 @@
 
 #include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
-#include "kernels/split/split.h"
+#include "kernels/image_input/image_input.h"
+#include "kernels/layout/layout.h"
 
 namespace carillon::testing {
 namespace {
@@ -47,7 +47,7 @@ TEST(Graph, RefusesAnOpThatListsOtherVariablesThanWereAddedForIt) {
 
 TEST(Graph, KnowsEveryReaderOfAValue) {
   Graph graph(1);
-  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value x = image_input(graph, "input", {.sample = {4}});
   dense(graph, "a", x, {.units = 2});
   dense(graph, "b", x, {.units = 2});
   EXPECT_EQ(graph.values()[x.index].readers, (std::vector<int>{1, 2}));
@@ -56,7 +56,7 @@ TEST(Graph, KnowsEveryReaderOfAValue) {
 TEST(Graph, NamesEachOutputOfAnOp) {
   Graph graph(1);
   const std::vector<Value> parts =
-      split(graph, "parts", scale_input(graph, "input", {.sample = {6}}), {.sizes = {1, 2, 3}});
+      split(graph, "parts", image_input(graph, "input", {.sample = {6}}), {.sizes = {1, 2, 3}});
   const auto expect_names = [&] {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Graph::ValueInfo& part = graph.values()[parts[i].index];
@@ -74,7 +74,7 @@ TEST(Graph, NamesEachOutputOfAnOp) {
 
 TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
   Graph graph(1);
-  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value x = image_input(graph, "input", {.sample = {4}});
   const Value y = dense(graph, "a", x, {.units = 2});
   EXPECT_FALSE(graph.values()[x.index].wants_gradient);
   EXPECT_TRUE(graph.values()[y.index].wants_gradient);
@@ -82,7 +82,7 @@ TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
 
 TEST(Graph, WantsGradientsBehindTheFirstVariableThatTrains) {
   Graph graph(1);
-  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value x = image_input(graph, "input", {.sample = {4}});
   const Value y = dense(graph, "a", x, {.units = 2}), z = dense(graph, "b", y, {.units = 2});
   const auto wanted = [&] {
     return std::vector<bool>{graph.values()[x.index].wants_gradient, graph.values()[y.index].wants_gradient,
@@ -98,7 +98,7 @@ TEST(Graph, WantsGradientsBehindTheFirstVariableThatTrains) {
 
 TEST(Graph, RefusesNodesOutOfOrder) {
   Graph graph(1);
-  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value x = image_input(graph, "input", {.sample = {4}});
   dense(graph, "a", x, {.units = 2});
   EXPECT_THROW(graph.replace_nodes({graph.nodes()[1], graph.nodes()[0]}), Error);
 }

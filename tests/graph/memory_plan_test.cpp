@@ -5,8 +5,9 @@
 #include "carillon/core/philox.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/scale_input/scale_input.h"
-#include "src/graph/gradient_passes.h"
+#include "kernels/elementwise/gradient_ops.h"
+#include "kernels/image_input/image_input.h"
+#include "src/graph/passes.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
@@ -57,11 +58,11 @@ TEST(MemoryPlan, TensorsThatAreTheSameLieInOnePlace) {
   EXPECT_EQ(plan.peak_bytes, 1280u);
 }
 
-/// x -> fork -> (dense, itself) -> add: the fork's outputs are x; one of their gradients is x's, and the branch without
-/// an op has the sum's.
+/// x -> fork -> (dense, no op) -> add. Both outputs of the fork share the memory of x, and one of their gradients
+/// shares the memory of x's gradient. The branch without an op shares the memory of the sum's gradient.
 TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   Graph graph(4);
-  const Value x = dense(graph, "a", scale_input(graph, "input", {.sample = {8}}), {.units = 16});
+  const Value x = dense(graph, "a", image_input(graph, "input", {.sample = {8}}), {.units = 16});
   const Value branch = dense(graph, "b", x, {.units = 16});
   const Value sum = add(graph, "sum", x, branch);
   dense(graph, "c", sum, {.units = 2});

@@ -61,7 +61,7 @@ TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
   EXPECT_NE(initial_values(spec, 1), initial_values(other, 1));
 }
 
-/// Filter o of [height, width, in, out].
+/// The values of filter o in weights [height, width, in, out].
 std::vector<float> filter_of(const std::vector<float>& values, std::size_t o, std::size_t out) {
   std::vector<float> filter;
   for (std::size_t i = o; i < values.size(); i += out) filter.push_back(values[i]);
@@ -125,6 +125,23 @@ TEST(ParameterStore, KeepsVariablesAndSlotsInTheMemoryThatItIsGivenAndRefusesToo
   EXPECT_THROW(store_in(bytes - 1, 2 * bytes), Error);
   EXPECT_THROW(store_in(bytes, 2 * bytes - 1), Error);
   EXPECT_FALSE(store.gradient(0)) << "nobody trains";
+}
+
+TEST(BufferStore, HoldsItsInitialValuesAligned) {
+  CpuDevice device(1);
+  const BufferStore store({{.name = "mean", .shape = {3}, .initial_value = 0.5f},
+                           {.name = "variance", .shape = {17}, .initial_value = 1.0f}},
+                          device);
+  EXPECT_EQ(store.values().size(), 16u + 32u);
+  const Tensor mean = store.tensor(0), variance = store.tensor(1);
+  EXPECT_EQ(std::vector<float>(mean.floats().begin(), mean.floats().end()), std::vector<float>(3, 0.5f));
+  EXPECT_EQ(std::vector<float>(variance.floats().begin(), variance.floats().end()), std::vector<float>(17, 1.0f));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(variance.data) % tensor_alignment_bytes, 0u);
+}
+
+TEST(BufferStore, MayBeEmpty) {
+  CpuDevice device(1);
+  EXPECT_TRUE(BufferStore({}, device).values().empty());
 }
 
 }  // namespace

@@ -8,18 +8,17 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/gradient_fork.h"
+#include "kernels/elementwise/gradient_ops.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/lrn/lrn.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/pool/pool.h"
 #include "src/graph/batch_tiling.h"
-#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
 
 namespace carillon::testing {
 namespace {
 
-/// "conv2d conv(input)" for each node.
+/// A line for each node, such as "conv2d conv(input)".
 std::vector<std::string> described(const Graph& graph) {
   std::vector<std::string> lines;
   for (const Graph::Node& node : graph.nodes()) {
@@ -32,7 +31,7 @@ std::vector<std::string> described(const Graph& graph) {
 
 class Passes : public ::testing::Test {
  protected:
-  Value images() { return scale_input(graph_, "input", {.sample = {8, 8, 2}}); }
+  Value images() { return image_input(graph_, "input", {.sample = {8, 8, 2}}); }
   Value convolution(const std::string& name, Value x) { return conv2d(graph_, name, x, {.filters = 2, .kernel = 3}); }
   bool keeps_output(std::size_t node) const { return graph_.nodes()[node].definition->backward_needs().outputs; }
 
@@ -43,7 +42,7 @@ TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
   fuse_activations(graph_, std::vector{lrn(graph_, "norm", y)});
   EXPECT_EQ(described(graph_),
-            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "lrn norm(conv)"}));
+            (std::vector<std::string>{"image_input input()", "conv2d conv(input)", "lrn norm(conv)"}));
   EXPECT_TRUE(keeps_output(1)) << "the ReLU was lost";
 }
 
@@ -65,7 +64,7 @@ TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
   fuse_additions(graph_, results);
   fuse_activations(graph_, results);
   EXPECT_EQ(described(graph_),
-            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "batch_norm norm(conv, conv)"}));
+            (std::vector<std::string>{"image_input input()", "conv2d conv(input)", "batch_norm norm(conv, conv)"}));
   EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
 }
 
@@ -100,7 +99,7 @@ TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
   fuse_activations(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})});
   EXPECT_EQ(described(graph_),
-            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "max_pool pool(conv)"}));
+            (std::vector<std::string>{"image_input input()", "conv2d conv(input)", "max_pool pool(conv)"}));
   EXPECT_FALSE(keeps_output(1));
   EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
 }
@@ -173,7 +172,7 @@ TEST_F(Passes, BiasesStayBeforeAPoolingThatHasAsManyElements) {
 
 TEST_F(Passes, ImagesGetAsManyChannelsAsTheirConvolutionIsFastestWith) {
   Graph graph(2, Arithmetic::bf16);
-  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  const Value x = image_input(graph, "input", {.sample = {8, 8, 3}});
   const Value y = conv2d(graph, "conv", x, {.filters = 5, .kernel = 3});
   conv2d(graph, "next", y, {.filters = 5, .kernel = 3});
   pad_channels(graph);
@@ -183,7 +182,7 @@ TEST_F(Passes, ImagesGetAsManyChannelsAsTheirConvolutionIsFastestWith) {
 
 TEST_F(Passes, ImagesOfAConvolutionOfPatchesKeepTheirChannels) {
   Graph graph(2, Arithmetic::bf16);
-  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  const Value x = image_input(graph, "input", {.sample = {8, 8, 3}});
   conv2d(graph, "conv", x, {.filters = 5, .kernel = 4, .stride = 4, .padding = Padding::valid});
   pad_channels(graph);
   EXPECT_EQ(graph.shape(x), (Shape{2, 8, 8, 3}));
@@ -191,10 +190,10 @@ TEST_F(Passes, ImagesOfAConvolutionOfPatchesKeepTheirChannels) {
 
 TEST_F(Passes, ImagesStayThatOthersReadOrThatNobodyPads) {
   Graph graph(2, Arithmetic::bf16);
-  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  const Value x = image_input(graph, "input", {.sample = {8, 8, 3}});
   const Value normed = lrn(graph, "norm", x);
   conv2d(graph, "conv", normed, {.filters = 5, .kernel = 3});
-  const Value twice = scale_input(graph, "twice", {.sample = {8, 8, 3}});
+  const Value twice = image_input(graph, "twice", {.sample = {8, 8, 3}});
   add(graph, "sum", conv2d(graph, "a", twice, {.filters = 3, .kernel = 3}), twice);
   pad_channels(graph);
   for (const Value value : {x, normed, twice}) EXPECT_EQ(graph.shape(value)[3], 3);
@@ -206,7 +205,7 @@ TEST_F(Passes, AnOpIsPutBetweenAValueAndAllItsOtherReaders) {
   const Value x = images(), a = convolution("a", x);
   add(graph_, "sum", a, convolution("b", x));
   interpose(graph_, x, relu(graph_, "between", x));
-  EXPECT_EQ(described(graph_), (std::vector<std::string>{"scale_input input()", "relu between(input)",
+  EXPECT_EQ(described(graph_), (std::vector<std::string>{"image_input input()", "relu between(input)",
                                                          "conv2d a(between)", "conv2d b(between)", "add sum(a, b)"}));
 }
 
@@ -215,12 +214,12 @@ TEST_F(Passes, AConvolutionInBf16OutputsItsInputForTheOtherReaders) {
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3});
   };
-  const Value z = convolution("conv", scale_input(graph, "input", {.sample = {8, 8, 2}}));
+  const Value z = convolution("conv", image_input(graph, "input", {.sample = {8, 8, 2}}));
   const Value a = convolution("a", z), b = convolution("b", z);
   add(graph, "sum", add(graph, "both", a, b), z);
   accumulate_input_gradients(graph, DeviceKind::cpu);
   insert_forks(graph, fork_op());
-  EXPECT_EQ(described(graph), (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "conv2d a(conv)",
+  EXPECT_EQ(described(graph), (std::vector<std::string>{"image_input input()", "conv2d conv(input)", "conv2d a(conv)",
                                                         "conv2d b(conv)", "add both(a, b)", "add sum(both, conv)"}));
   const std::vector<int>&of_a = graph.nodes()[2].outputs, &of_b = graph.nodes()[3].outputs;
   EXPECT_EQ(graph.nodes()[3].inputs, std::vector<int>{of_a.at(1)});
@@ -236,7 +235,7 @@ TEST_F(Passes, OnlyTheFirstReaderInBf16OnACpuAddsItsGradient) {
   };
   const auto build = [](Arithmetic arithmetic, bool reads_images, bool relu_reads_first) {
     Graph graph(2, arithmetic);
-    const Value images = scale_input(graph, "input", {.sample = {8, 8, 2}});
+    const Value images = image_input(graph, "input", {.sample = {8, 8, 2}});
     const auto convolution = [&](const std::string& name, Value x) {
       return conv2d(graph, name, x, {.filters = 2, .kernel = 3});
     };
@@ -259,7 +258,7 @@ TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3, .biases = std::nullopt});
   };
-  const Value z = convolution("conv", scale_input(graph, "input", {.sample = {8, 8, 2}}));
+  const Value z = convolution("conv", image_input(graph, "input", {.sample = {8, 8, 2}}));
   const Value a = convolution("a", z);
   add(graph, "sum", a, z);
   accumulate_input_gradients(graph, DeviceKind::cpu);
@@ -270,13 +269,13 @@ TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   EXPECT_TRUE(graph.values()[a.index].wants_gradient);
 }
 
-/// A residual block and `reader_count` readers of its output.
+/// A residual block. Its output has `reader_count` readers.
 Graph residual_block(int reader_count) {
   Graph graph(2);
   const auto convolution = [&](const std::string& name, Value x) {
     return conv2d(graph, name, x, {.filters = 2, .kernel = 3, .biases = std::nullopt});
   };
-  const Value x = convolution("stem", scale_input(graph, "input", {.sample = {8, 8, 2}}));
+  const Value x = convolution("stem", image_input(graph, "input", {.sample = {8, 8, 2}}));
   const Value y = relu(graph, "relu", add(graph, "sum", batch_norm(graph, "norm", convolution("a", x)), x));
   Value last = convolution("b", y);
   for (int reader = 1; reader < reader_count; ++reader) last = add(graph, "next", last, y);
@@ -290,7 +289,7 @@ TEST_F(Passes, ABatchNormWithTwoReadersReceivesBothGradients) {
   sum_gradients_in_producers(graph, gradient_fork_op());
   insert_forks(graph, fork_op());
   EXPECT_EQ(described(graph),
-            (std::vector<std::string>{"scale_input input()", "conv2d stem(input)", "fork stem/fork(stem)",
+            (std::vector<std::string>{"image_input input()", "conv2d stem(input)", "fork stem/fork(stem)",
                                       "conv2d a(stem/fork)", "batch_norm norm(a, stem/fork:1)",
                                       "gradient_fork norm/fork(norm, norm:1)", "conv2d b(norm/fork)",
                                       "add next(b, norm/fork:1)"}));
@@ -320,7 +319,7 @@ TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {
   const Value a = convolution("a", z);
   add(graph_, "sum", a, add(graph_, "twice", z, z));
   insert_forks(graph_, fork_op());
-  EXPECT_EQ(described(graph_), (std::vector<std::string>{"scale_input input()", "conv2d conv(input)",
+  EXPECT_EQ(described(graph_), (std::vector<std::string>{"image_input input()", "conv2d conv(input)",
                                                          "fork conv/fork(conv)", "conv2d a(conv/fork)",
                                                          "add twice(conv/fork:1, conv/fork:2)", "add sum(a, twice)"}));
   for (const Graph::ValueInfo& value : graph_.values()) {

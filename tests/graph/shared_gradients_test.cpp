@@ -1,4 +1,4 @@
-// The passes that save sums and copies of gradients on a GPU (src/graph/gradient_passes.h).
+// The passes that save sums and copies of gradients on a GPU (src/graph/passes.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,11 +8,10 @@
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/gradient_fork.h"
+#include "kernels/elementwise/gradient_ops.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "kernels/scale_input/scale_input.h"
-#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"
@@ -21,7 +20,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows a backward pass: which gradients are complete and not yet overwritten, in each place of memory.
+/// Follows a backward pass, and knows for each place in memory which gradients are complete and not yet overwritten.
 void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto place_of = [&](int value) {
@@ -31,7 +30,7 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
   const auto is_used = [&](int value) {
     return graph.values()[value].wants_gradient && !graph.values()[value].readers.empty();
   };
-  std::map<int, std::set<int>> complete;  // values by place
+  std::map<int, std::set<int>> complete;  // for each place, the values whose gradients it has
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const Graph::Node& node = graph.nodes()[i];
     for (const int output : node.outputs) {
@@ -55,12 +54,12 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
 
 class SharedGradients : public ::testing::Test {
  protected:
-  Value stem() { return layer("stem", scale_input(graph_, "input", {.sample = {8, 8, 2}})); }
+  Value stem() { return layer("stem", image_input(graph_, "input", {.sample = {8, 8, 2}})); }
   Value layer(const std::string& name, Value x) { return dense(graph_, name, x, {.units = 2, .per_position = true}); }
   Value norm(const std::string& name, Value x) { return layer_norm(graph_, name, x); }
   Value sum(Value a, Value b) { return add(graph_, "sum", a, b); }
 
-  /// Whether each addition shares its gradient with both inputs, in forward order.
+  /// Runs the pass. Returns for each addition, in forward order, whether it shares its gradient with both inputs.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
     give_values_one_reader(graph_, device, gradient_ops());
     expect_gradients_are_read_before_they_are_overwritten(graph_);
@@ -122,7 +121,8 @@ TEST_F(SharedGradients, AnAdditionCopiesIfBothInputsHaveOneProducer) {
   EXPECT_EQ(run(), std::vector{false});
 }
 
-/// The second norm adds its gradient to that of its other output, before the first norm has read its own.
+/// The second norm adds its gradient to the gradient of its other output before the first norm has read its own
+/// gradient.
 TEST_F(SharedGradients, AnAdditionCopiesIfTheLaterInputIsAnotherOutputOfItsProducer) {
   const Value x = stem(), y = norm("first", x), t = sum(layer("body", x), x), u = norm("second", t);
   const Value s = sum(t, y);

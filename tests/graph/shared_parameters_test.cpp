@@ -9,12 +9,12 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/gradient_fork.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/elementwise/gradient_ops.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/shared/op_types.h"
 #include "src/graph/batch_tiling.h"
-#include "src/graph/gradient_passes.h"
 #include "src/graph/memory_plan.h"
+#include "src/graph/passes.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/networks.h"
 #include "tests/support/op_harness.h"
@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// "a, b, c"
+/// The nodes' names, separated by ", ".
 std::string names_of(const std::vector<Graph::Node>& nodes) {
   std::string names;
   for (const Graph::Node& node : nodes) names += (names.empty() ? "" : ", ") + node.name;
@@ -37,7 +37,7 @@ class SharedParameters : public ::testing::Test {
   Value layer(const std::string& name, Value x) { return dense(graph_, name, x, {.units = 4}); }
 
   Graph graph_{2};
-  Value input_ = scale_input(graph_, "input", {.sample = {4}});
+  Value input_ = image_input(graph_, "input", {.sample = {4}});
 };
 
 TEST_F(SharedParameters, AreOneParameter) {
@@ -74,7 +74,7 @@ TEST_F(SharedParameters, AreSummedBeforeTheFirstOp) {
   }
 }
 
-/// Op b computes the gradient of the shared weights also if only its biases train.
+/// Op b computes the gradient of the shared weights even if only b's biases are trained.
 TEST_F(SharedParameters, HaveMemoryForTheGradientsOfOpsThatRun) {
   const Value x = layer("a", input_);
   graph_.share_parameter("b/weights", "a/weights");
@@ -132,7 +132,7 @@ TEST_F(SharedParameters, AreInADescription) {
               HasSubstr("no earlier op has the variable 'logits/weights'"));
 }
 
-/// Finite differences of a shared parameter see all of its ops.
+/// Changing a shared parameter for finite differences affects all ops that share it.
 TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   for (const int threads : {1, 2}) {
     OpHarness harness(5, threads);
@@ -147,7 +147,8 @@ TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   }
 }
 
-/// Five convolutions in tiles. The third one shares the variables of the first one, or has equal variables of its own.
+/// Five convolutions in tiles. The third one shares the variables of the first one, or has its own variables with equal
+/// values.
 struct TiledConvolutions {
   static constexpr std::int64_t batch = 64;
 

@@ -1,5 +1,5 @@
 // RandAugment and random erasing, compared with torchvision's.
-#include "carillon/images/augment.h"
+#include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
 
@@ -17,26 +17,19 @@ namespace {
 constexpr std::int64_t width = 28, height = 20, pixels = width * height;
 constexpr std::array<std::int64_t, 2> magnitudes{9, 20};
 
-/// The planes of [height][width][3].
-std::vector<std::uint8_t> planes_of(std::span<const std::uint8_t> interleaved) {
-  std::vector<std::uint8_t> planes;
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    for (std::size_t i = channel; i < interleaved.size(); i += 3) planes.push_back(interleaved[i]);
-  }
-  return planes;
-}
+std::vector<std::uint8_t> copy_of(std::span<const std::uint8_t> image) { return {image.begin(), image.end()}; }
 
 class Augment : public testing::Test {
  protected:
-  AugmentedImage image(std::vector<std::uint8_t>& planes) { return {planes, height, width, scratch_}; }
+  AugmentedImage image(std::vector<std::uint8_t>& values) { return {values, height, width, scratch_}; }
   std::vector<std::uint8_t> applied(AugmentOp op, std::int64_t magnitude, bool negative) {
-    std::vector<std::uint8_t> planes = source_;
-    apply(op, magnitude, negative, image(planes));
-    return planes;
+    std::vector<std::uint8_t> values = source_;
+    apply(op, magnitude, negative, image(values));
+    return values;
   }
 
   const std::vector<std::uint8_t> golden_ = picture_file("augmented.u8");
-  const std::vector<std::uint8_t> source_ = planes_of(std::span(golden_).first(pixels * 3));
+  const std::vector<std::uint8_t> source_ = copy_of(std::span(golden_).first(pixels * 3));
   std::vector<std::uint8_t> scratch_;
 };
 
@@ -50,7 +43,7 @@ TEST_F(Augment, EachOpHasTheBitsOfTorchvisions) {
         if (negative && !is_signed) continue;
         ASSERT_GE(expected.size(), 2u * pixels * 3);
         expected = expected.subspan(pixels * 3);
-        EXPECT_EQ(applied(op, magnitude, negative), planes_of(expected.first(pixels * 3)))
+        EXPECT_EQ(applied(op, magnitude, negative), copy_of(expected.first(pixels * 3)))
             << augment_op_names[i] << " " << magnitude << (negative ? " negative" : "");
       }
     }
@@ -61,15 +54,15 @@ TEST_F(Augment, EachOpHasTheBitsOfTorchvisions) {
 TEST_F(Augment, OneColourStaysOneColour) {
   for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
     const auto op = static_cast<AugmentOp>(i);
-    if (op >= AugmentOp::shear_x && op <= AugmentOp::rotate) continue;  // they add a black border
-    std::vector<std::uint8_t> planes(pixels * 3, 90);
-    apply(op, 18, false, image(planes));
-    EXPECT_EQ(std::ranges::count(planes, planes.front()), pixels * 3) << augment_op_names[i];
+    if (op >= AugmentOp::shear_x && op <= AugmentOp::rotate) continue;  // these ops add a black border
+    std::vector<std::uint8_t> values(pixels * 3, 90);
+    apply(op, 18, false, image(values));
+    EXPECT_EQ(std::ranges::count(values, values.front()), pixels * 3) << augment_op_names[i];
   }
 }
 
 TEST_F(Augment, OpsAreDrawnEquallyOften) {
-  // The op is recognised by its result; magnitude 18, positive and negative.
+  // Each op is recognised by its result with magnitude 18, positive or negative.
   const auto text_of = [](const std::vector<std::uint8_t>& bytes) { return std::string(bytes.begin(), bytes.end()); };
   std::map<std::string, std::size_t> op_of;
   for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
@@ -79,10 +72,10 @@ TEST_F(Augment, OpsAreDrawnEquallyOften) {
   constexpr int draw_count = 14000;
   for (std::uint64_t position = 0; position < draw_count; ++position) {
     PhiloxDraws draws(5, RandomPurpose::rand_augment, position);
-    std::vector<std::uint8_t> planes = source_;
-    rand_augment({.op_count = 1, .magnitude = 18}, draws, image(planes));
-    ASSERT_TRUE(op_of.contains(text_of(planes)));
-    ++counts[op_of[text_of(planes)]];
+    std::vector<std::uint8_t> values = source_;
+    rand_augment({.op_count = 1, .magnitude = 18}, draws, image(values));
+    ASSERT_TRUE(op_of.contains(text_of(values)));
+    ++counts[op_of[text_of(values)]];
   }
   EXPECT_EQ(counts.size(), augment_op_names.size());
   for (const auto& [op, count] : counts) EXPECT_NEAR(count, 1000, 130) << augment_op_names[op];
@@ -90,11 +83,11 @@ TEST_F(Augment, OpsAreDrawnEquallyOften) {
 
 TEST_F(Augment, SeveralOpsFollowEachOther) {
   PhiloxDraws draws(5, RandomPurpose::rand_augment, 3), same(5, RandomPurpose::rand_augment, 3);
-  std::vector<std::uint8_t> planes = source_, expected = source_;
-  rand_augment({.op_count = 3, .magnitude = 10}, draws, image(planes));
+  std::vector<std::uint8_t> values = source_, expected = source_;
+  rand_augment({.op_count = 3, .magnitude = 10}, draws, image(values));
   for (int i = 0; i < 3; ++i) rand_augment({.op_count = 1, .magnitude = 10}, same, image(expected));
-  EXPECT_EQ(planes, expected);
-  EXPECT_NE(planes, source_);
+  EXPECT_EQ(values, expected);
+  EXPECT_NE(values, source_);
 }
 
 TEST(ErasedBox, HasTheAreasAndRatiosOfTorchvisions) {
@@ -131,16 +124,21 @@ TEST(ErasedBox, HasTheAreasAndRatiosOfTorchvisions) {
   EXPECT_EQ(count, 3);
 }
 
-/// Each of the 8 orientations of a square results, and each is a permutation of the pixels.
+/// All 8 orientations of a square occur, and each is a permutation of the pixels.
 TEST_F(Augment, OrientationsFlipAndTurn) {
   constexpr std::int64_t side = 3;
   std::vector<std::uint8_t> square(3 * side * side);
-  for (std::size_t i = 0; i < square.size(); ++i) square[i] = static_cast<std::uint8_t>(i);
+  for (std::size_t i = 0; i < square.size(); ++i) square[i] = static_cast<std::uint8_t>(i / 3);
   const auto oriented = [&](bool flips, bool turns, std::uint64_t position) {
-    std::vector<std::uint8_t> planes = square;
+    std::vector<std::uint8_t> values = square;
     PhiloxDraws draws(3, RandomPurpose::orientation, position);
-    random_orientation(flips, turns, draws, {planes, side, side, scratch_});
-    return std::vector<int>(planes.begin(), planes.begin() + side * side);
+    random_orientation(flips, turns, draws, {values, side, side, scratch_});
+    std::vector<int> found;
+    for (std::size_t i = 0; i < values.size(); i += 3) {
+      EXPECT_EQ(values[i], values[i + 2]);
+      found.push_back(values[i]);
+    }
+    return found;
   };
   std::set<std::vector<int>> turned, flipped, both;
   for (std::uint64_t position = 0; position < 200; ++position) {
@@ -157,16 +155,16 @@ TEST_F(Augment, OrientationsFlipAndTurn) {
                                    std::vector{8, 7, 6, 5, 4, 3, 2, 1, 0}, std::vector{2, 5, 8, 1, 4, 7, 0, 3, 6}));
 }
 
-/// Without a change of saturation, brightness and contrast would leave the ratios of the colours as they are.
+/// Brightness and contrast do not change the ratios of the colours, but saturation does.
 TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
   std::set<std::vector<std::uint8_t>> seen;
   for (std::uint64_t position = 0; position < 50; ++position) {
-    std::vector<std::uint8_t> planes = source_, grey(source_.size(), 90), same = source_;
+    std::vector<std::uint8_t> values = source_, grey(source_.size(), 90), same = source_;
     PhiloxDraws draws(3, RandomPurpose::color_jitter, position);
-    color_jitter(0.4, draws, image(planes));
-    seen.insert(planes);
+    color_jitter(0.4, draws, image(values));
+    seen.insert(values);
     PhiloxDraws again(3, RandomPurpose::color_jitter, position);
-    color_jitter(0.4, again, image(grey));  // only brightness changes it
+    color_jitter(0.4, again, image(grey));  // in a grey picture, only the brightness changes
     EXPECT_THAT(grey, testing::Each(testing::AllOf(testing::Ge(54), testing::Le(126), testing::Eq(grey[0]))));
     color_jitter(0.0, draws, image(same));
     EXPECT_EQ(same, source_);
@@ -175,23 +173,23 @@ TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
 }
 
 TEST_F(Augment, ErasingFillsOneBoxWithTheGivenProbability) {
-  const Colour fill{.red = 250, .green = 251, .blue = 252};  // not in the source
+  const Colour fill{.red = 250, .green = 251, .blue = 252};  // no pixel of the source has this colour
   int erased = 0;
   constexpr int draw_count = 4000;
   for (std::uint64_t position = 0; position < draw_count; ++position) {
     PhiloxDraws draws(3, RandomPurpose::erasing, position);
-    std::vector<std::uint8_t> planes = source_;
-    random_erasing(0.25, fill, draws, image(planes));
-    if (planes == source_) continue;
+    std::vector<std::uint8_t> values = source_;
+    random_erasing(0.25, fill, draws, image(values));
+    if (values == source_) continue;
     ++erased;
     std::int64_t count = 0, top = height, bottom = -1, left = width, right = -1;
     for (std::int64_t i = 0; i < pixels; ++i) {
       const auto at = [&](const std::vector<std::uint8_t>& all) {
-        const auto first = all.begin() + i;
-        return std::array{first[0], first[pixels], first[2 * pixels]};
+        const auto pixel = all.begin() + 3 * i;
+        return std::array{pixel[0], pixel[1], pixel[2]};
       };
-      if (at(planes) == at(source_)) continue;
-      EXPECT_THAT(at(planes), testing::ElementsAre(fill.red, fill.green, fill.blue));
+      if (at(values) == at(source_)) continue;
+      EXPECT_THAT(at(values), testing::ElementsAre(fill.red, fill.green, fill.blue));
       ++count;
       top = std::min(top, i / width);
       bottom = std::max(bottom, i / width);

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdio>  // before jpeglib.h, which wants FILE
+#include <cstdio>  // before jpeglib.h, which needs FILE
 
 #include <jpeglib.h>
 
@@ -113,7 +113,7 @@ TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   }
 }
 
-/// A JPEG file with chroma subsampling `across` x `down`; empty if the format does not have it.
+/// A JPEG file with chroma subsampling `across` x `down`. Empty if JPEG does not allow this subsampling.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};
@@ -189,7 +189,7 @@ TEST(Decode, ALargeJpegComesSmallerWhereItIsReducedAnyway) {
   EXPECT_EQ(reduction(0.01), 8);
 }
 
-/// Each scan of a progressive file goes over the whole picture; the first, of coarse means, may come again.
+/// Each scan of a progressive file covers the whole picture. The first scan has coarse means; it may be repeated.
 TEST(Decode, MoreScansThanAreReadAreRefused) {
   const std::string scan = "\xFF\xDA", tables = "\xFF\xC4", end = "\xFF\xD9";
   const std::vector<std::uint8_t> own = picture_file("progressive.jpg");
@@ -265,7 +265,7 @@ TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
     decode_whole(bytes_of(bad), whole);
     EXPECT_EQ(whole.height, 13);
   }
-  // More entries than the block holds: those that it holds are read.
+  // The EXIF block states more entries than it holds; the existing entries are read.
   EXPECT_EQ(picture_info(bytes_of(changed(header + 8, "\xff\xff"s))).orientation, 6);
 }
 
@@ -275,7 +275,7 @@ struct Refused {
 
 class OtherFile : public testing::TestWithParam<Refused> {};
 
-/// The start of a PNG file of that many pixels.
+/// The start of a PNG file of `side` x `side` pixels.
 std::string png_of(std::uint32_t side) {
   const std::vector<std::uint8_t> own = picture_file("colour.png");
   std::string file(own.begin(), own.end());

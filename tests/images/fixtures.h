@@ -27,7 +27,7 @@ inline std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The pixels of `box`, a part of the picture within the decoded part, [height][width][3].
+/// The pixels [height][width][3] of `box`, which is within the decoded part.
 inline std::vector<std::uint8_t> rgb_of(const DecodedPart& part, const PictureBox& box) {
   std::vector<std::uint8_t> pixels;
   for (std::int64_t y = 0; y < box.height; ++y) {
@@ -43,7 +43,7 @@ inline std::vector<std::uint8_t> rgb_of(const DecodedPart& whole) {
   return rgb_of(whole, {whole.row, whole.column, whole.height, whole.width});
 }
 
-/// `jpeg` with an EXIF block that states the orientation.
+/// `jpeg` with an EXIF block that contains the orientation.
 inline std::vector<std::uint8_t> with_orientation(const std::string& jpeg, int orientation) {
   using namespace std::string_literals;
   const std::string entry = "\x01\x12\0\3\0\0\0\1\0"s + static_cast<char>(orientation) + "\0\0"s;

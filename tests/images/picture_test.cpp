@@ -12,7 +12,7 @@ SheetTile tile(const std::string& text) {
   return {.height = 2, .width = 2, .pixels = std::vector<std::uint8_t>(12, 9), .text = text};
 }
 
-/// Number of pixels that a text has changed. The sheet is grey, and tile() is dark.
+/// The number of pixels that the text changes in tile(), which is dark.
 std::int64_t pixels_of_text(const std::string& text) {
   const Picture sheet = make_sheet({tile(text)});
   return std::ranges::count_if(sheet.pixels, [](std::uint8_t value) { return value > 64; });
@@ -50,19 +50,19 @@ TEST(Thumbnail, EnlargesASmallImageByAWholeFactor) {
   EXPECT_THAT(grey.pixels, ElementsAre(10, 10, 10, 10, 10, 10, 200, 200, 200, 200, 200, 200,  //
                                        10, 10, 10, 10, 10, 10, 200, 200, 200, 200, 200, 200));
   const Picture colour = make_thumbnail({1, 2, 3}, std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6}, 2);
-  EXPECT_THAT(colour.pixels, ElementsAre(1, 3, 5, 2, 4, 6));
+  EXPECT_THAT(colour.pixels, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST(Thumbnail, ReducesALargeImageAndKeepsItsProportions) {
-  std::vector<std::uint8_t> planes;
-  for (const int channel : {50, 100, 150}) {
-    for (int i = 0; i < 192 * 96; ++i) planes.push_back(static_cast<std::uint8_t>(channel + i % 2 * 20));
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 192 * 96; ++i) {
+    for (const int channel : {50, 100, 150}) pixels.push_back(static_cast<std::uint8_t>(channel + i % 2 * 20));
   }
-  const Picture small = make_thumbnail({96, 192, 3}, planes, 96);
+  const Picture small = make_thumbnail({96, 192, 3}, pixels, 96);
   EXPECT_EQ(small.height, 48);
   EXPECT_EQ(small.width, 96);
   for (std::size_t i = 0; i < small.pixels.size(); ++i) {
-    ASSERT_NEAR(small.pixels[i], 60 + 50 * static_cast<int>(i % 3), 6) << i;  // the mean of neighbours
+    ASSERT_NEAR(small.pixels[i], 60 + 50 * static_cast<int>(i % 3), 6) << i;  // mean of neighbouring pixels
   }
 }
 

@@ -35,11 +35,11 @@ std::vector<std::uint8_t> rendered(const std::vector<std::uint8_t>& file, const 
                                    Resampling resampling) {
   ViewMemory memory;
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(view.height * view.width * 3));
-  render_pixels(file, view, resampling, memory, pixels);
+  render_view(file, view, resampling, memory, pixels);
   return pixels;
 }
 
-/// Of the first `count` of resizes, against the pixels in `name`.
+/// Expects that the first `count` resizes give the pixels in the file `name`.
 void expect_resized_as(const std::string& name, std::size_t count, Resampling resampling) {
   const std::vector<std::uint8_t> file = picture_file("colour.png"), all = picture_file(name);
   std::span<const std::uint8_t> expected = all;
@@ -73,26 +73,24 @@ TEST(View, OfPartOfTheResizedPictureIsThatPart) {
   }
 }
 
-TEST(View, PlanesHoldTheSamePixelsMirroredWhereAsked) {
+TEST(View, IsMirroredWhereAsked) {
   const std::vector<std::uint8_t> file = picture_file("colour.jpg");
   PictureView view = view_of(resizes[1]);
   const std::vector<std::uint8_t> pixels = rendered(file, view, Resampling::antialiased);
   for (const bool mirrored : {false, true}) {
     view.mirrored = mirrored;
-    ViewMemory memory;
-    std::vector<std::uint8_t> planes(pixels.size());
-    render_view(file, view, Resampling::antialiased, memory, planes);
+    const std::vector<std::uint8_t> found = rendered(file, view, Resampling::antialiased);
     for (std::int64_t i = 0; i < view.height * view.width; ++i) {
       const std::int64_t y = i / view.width, x = i % view.width, from = mirrored ? view.width - 1 - x : x;
       for (std::int64_t c = 0; c < 3; ++c) {
-        ASSERT_EQ(planes[static_cast<std::size_t>(c * view.height * view.width + i)],
+        ASSERT_EQ(found[static_cast<std::size_t>(i * 3 + c)],
                   pixels[static_cast<std::size_t>((y * view.width + from) * 3 + c)]);
       }
     }
   }
 }
 
-/// A picture that is decoded at half its size looks like one decoded at full size.
+/// If the decoder reduces a picture to half its size, the view looks like the view of the whole picture.
 TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 480, .width = 640, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -107,7 +105,7 @@ TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   DecodedPart whole;
   decode_whole(bytes_of(jpeg), whole);
   const Picture decoded{.height = 480, .width = 640, .channels = 3, .pixels = rgb_of(whole)};
-  const std::string png = encode_png(decoded);  // never comes smaller
+  const std::string png = encode_png(decoded);  // the decoder never reduces PNG files
   for (const PictureView& view : {view_of({{0, 0, 480, 640}, 224, 224}), view_of({{17, 33, 301, 407}, 100, 90}),
                                   view_of({{200, 300, 128, 128}, 16, 16})}) {
     const auto from_jpeg = rendered({jpeg.begin(), jpeg.end()}, view, Resampling::antialiased);
@@ -139,7 +137,7 @@ TEST(View, OfAnOrientedPictureIsThatOfThePictureAsItIsShown) {
   }
 }
 
-/// Sides that are no multiple of the reduction: a reversed side begins with an incomplete pixel.
+/// The sides are not divisible by the reduction, so a reversed side begins with an incomplete pixel.
 TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 237, .width = 317, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -164,7 +162,7 @@ TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
 }
 
 TEST(View, TransparentPixelsShowTheBackground) {
-  PictureView view = view_of({{0, 0, 4, 4}, 4, 4});  // transparent in the file
+  PictureView view = view_of({{0, 0, 4, 4}, 4, 4});  // a transparent part of the picture
   EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(255));
   view.background = {.red = 7, .green = 7, .blue = 7};
   EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(7));
@@ -192,7 +190,7 @@ TEST(View, OfAThinPictureIsOne) {
   }
 }
 
-/// A picture of one grey level, as a PNG file.
+/// A PNG file with pixels of one grey level.
 std::vector<std::uint8_t> grey_file(std::int64_t height, std::int64_t width, std::uint8_t level) {
   Picture picture{.height = height, .width = width, .channels = 1, .pixels = {}};
   picture.pixels.assign(static_cast<std::size_t>(height * width), level);
@@ -299,7 +297,7 @@ std::vector<PictureBox> draws_of(const PictureInfo& picture, const CropRule& rul
   return parts;
 }
 
-/// The i-th tenth of `values`.
+/// The value below which i tenths of `values` are.
 double tenth(std::vector<double>& values, int i) {
   std::ranges::sort(values);
   return values[values.size() * static_cast<std::size_t>(i) / 10];

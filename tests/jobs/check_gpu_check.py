@@ -26,7 +26,7 @@ esac
 """
 GPU_MPI_TEST = "#!/bin/sh\nexit 0\n"
 MNIST_TRAIN = "#!/bin/sh\nexit 0\n"
-# Refuses the GPU unless it finds the library in a folder of Python's package.
+# Rejects the GPU unless it finds the library in a folder of a Python package.
 OLD_CUDNN = """#!/bin/sh
 case $LD_LIBRARY_PATH in *cudnn-of-python*) exit 0 ;; esac
 echo 'cuDNN 9.14.0 is loaded, but this program was built with 9.19.0: install that version or a later one' >&2
@@ -35,7 +35,7 @@ exit 69
 MPIRUN = "#!/bin/sh\nexit 0\n"
 NVIDIA_SMI = '#!/bin/sh\necho "GPU 0: stub"\n'
 NO_GPU = "#!/bin/sh\nexit 9\n"
-# Trains 40 steps of 25 ms, or with fused attention switched off, of 50 ms.
+# Trains 40 steps of 25 ms each, or of 50 ms each if fused attention is switched off.
 TRAIN = f"""#!{sys.executable}
 import json, os, pathlib, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))
@@ -46,7 +46,7 @@ lines = [json.dumps({{"step": step, "time": step * seconds, "loss": 1}}) for ste
 (folder / "metrics.jsonl").write_text("\\n".join(lines))
 print("captured step: 3 nodes")
 """
-# Writes what ncu 2025.3 writes for a product, a copy and a norm; the window begins within a step.
+# Writes the output of ncu 2025.3 for a product, a copy and a norm. The output begins within a step.
 NCU = f"""#!{sys.executable}
 import csv, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))

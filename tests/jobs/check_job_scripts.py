@@ -45,7 +45,7 @@ while [[ $1 != *_@(train|eval) ]]; do
 done
 "$@"
 """
-# The last line of MPIRUN, for a stub that does something at USR1.
+# The last lines of MPIRUN for a stub that runs a command at USR1.
 HANDLE_USR1 = """trap '%s' USR1
 "$@" &
 wait $!
@@ -55,7 +55,7 @@ SRUN_WITH_PROGRAM = """#!/usr/bin/env bash
 while [[ $1 != */*_train ]]; do shift; done
 "$@"
 """
-# A training program: logs its words, and runs the script BODY with the number of its start in `n`.
+# A training program that logs its arguments and runs the script BODY. BODY finds the number of the start in `n`.
 TRAIN = """#!/usr/bin/env bash
 echo "start $*" >>"$LOG"
 n=$(grep -c '^start' "$LOG")
@@ -125,7 +125,7 @@ class LaunchTest(ScriptTest):
         return [BIN / "carillon", "launch", "--name", "script", "--program", program, "--", program]
 
     def start(self):
-        """A launcher of the logger. Returns when the logger handles signals."""
+        """Starts the launcher with the signal logger. Returns when the logger handles signals."""
         logger = self.stub("logger", SIGNAL_LOGGER)
         launcher = subprocess.Popen(
             self.command(logger), env=os.environ | {"LOG": str(self.log)}, start_new_session=True, preexec_fn=heed_signals
@@ -142,9 +142,9 @@ class LaunchTest(ScriptTest):
         launcher.wait()
 
     def forwarded(self, *sent):
-        """The kinds of signals that the logger gets, and the exit code; None if the launcher still runs. Each signal is
-        sent after the previous one has arrived, and more than a second after the first: the stop of a process group may
-        send two signals."""
+        """Sends the signals to a launcher. Returns the kinds of signals that the logger receives and the exit code
+        (None if the launcher still runs). Each signal is sent after the previous one has arrived, and more than a
+        second after the first one, because stopping a process group may send two signals."""
         launcher = self.start()
         for count, number in enumerate(sent, start=1):
             launcher.send_signal(number)
@@ -190,10 +190,11 @@ class LaunchTest(ScriptTest):
 
 
 class RepeatErrorTest(ScriptTest):
-    """What carillon launch prints after the end of mpirun."""
+    """Tests of the lines that carillon launch prints after the end of mpirun."""
 
     def errors(self, code, line):
-        """The lines on stderr if the program reports `line` and ends with `code`, and mpirun prints its own lines then."""
+        """The lines on stderr if the program reports `line` and ends with `code`. mpirun prints its own lines after
+        that."""
         keep = f'echo "{line}" | tee -a "$CARILLON_ERROR_FILE" >&2\n' if line else ""
         version = "if [[ $1 == --version ]]; then echo 'mpirun (Open MPI) 4.1.0'; exit; fi\n"
         self.stub("mpirun", f"#!/usr/bin/env bash\n{version}{keep}echo 'Primary job terminated normally' >&2\nexit {code}\n")
@@ -230,7 +231,7 @@ class SlurmTrainTest(ScriptTest):
                 self.assertRegex(done.stderr, rf"^{name}\.sbatch: this is not a Slurm job: submit it with sbatch.*\n$")
 
     def run_script(self, code, program="mnist_train", state="RUNNING", **variables):
-        """(exit code, requeued jobs) if srun ends with `code`."""
+        """Runs the script; srun ends with `code`. Returns (exit code, requeued jobs)."""
         self.log.write_text("")
         for name, text in (("srun", SRUN), ("squeue", SQUEUE), ("scontrol", SCONTROL), (program, SRUN)):
             self.stub(name, text)
@@ -245,7 +246,7 @@ class SlurmTrainTest(ScriptTest):
         self.assertEqual(self.run_script(75), (75, ["17"]))
 
     def test_array_task_is_requeued_by_its_array_number(self):
-        for job in ("17", "20"):  # one task of an array has the array's own number
+        for job in ("17", "20"):  # the last task of an array has the number of the array itself
             array = {"SLURM_JOB_ID": job, "SLURM_ARRAY_JOB_ID": "20", "SLURM_ARRAY_TASK_ID": "3"}
             self.assertEqual(self.run_script(75, **array), (75, ["20_3"]))
 
@@ -265,7 +266,8 @@ class SlurmTrainTest(ScriptTest):
 
 
 class CoresTest(ScriptTest):
-    """jobs/mpi_env.sh on a machine with two cores of two hardware threads each, and a third one in another socket."""
+    """Tests jobs/mpi_env.sh on a machine with two cores of two hardware threads each, and a third core in another
+    socket."""
 
     def cores(self, allowed):
         threads = "0,0,0\n1,1,0\n2,0,0\n3,1,0\n4,0,1\n"
@@ -318,7 +320,7 @@ class RestartTest(ScriptTest):
         return kept | variables
 
     def run_command(self, command, body, **variables):
-        """(exit code, options of each start, lines on stderr that announce restarts)"""
+        """Runs the command. Returns (exit code, options of each start, lines on stderr that announce restarts)."""
         self.log.write_text("")
         done = subprocess.run(
             command, env=self.environment(body, **variables), capture_output=True, text=True, timeout=TIMEOUT, cwd=self.work
@@ -418,7 +420,7 @@ class RestartTest(ScriptTest):
                 self.assertIn("from step 8 ", lines[0])
 
     def start_and_signal(self, body, number, condition, name="single_node.sh"):
-        """(exit code, number of starts) of a script that gets the signal once the condition holds."""
+        """Sends the signal to a script once the condition holds. Returns (exit code, number of starts)."""
         script = subprocess.Popen(
             self.command(name, self.program), env=self.environment(body), start_new_session=True,
             stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,

@@ -1,4 +1,4 @@
-// The GPU's kernels of attention, run by loops, against the definition in double.
+// Runs the GPU's kernels of attention in loops, and compares them with the definition in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr float scale = 0.3f;
 
-/// Scores of one head. The rows that forward keeps have the form [samples, 2 heads, tokens], and this is head 1.
+/// The scores of one head. The rows that the forward pass stores have the shape [samples, 2 heads, tokens]; this is
+/// head 1.
 struct Case {
   std::int64_t samples, tokens, row_stride;
 
@@ -31,7 +32,7 @@ struct Found {
   std::vector<AttentionRow> kept;
 };
 
-/// Both kernels on the same scores.
+/// Runs both kernels on the same scores.
 template <typename T>
 Found<T> emulate_attention(const Case& c, const std::vector<float>& scores, const std::vector<float>& weight_gradients,
                            ThreadOrder order = ThreadOrder::ascending) {
@@ -73,7 +74,7 @@ Expected definition(const Case& c, const std::vector<float>& scores, const std::
   return expected;
 }
 
-/// Padding must keep the value of `filled`.
+/// Compares the rows. The padding must keep the value of `filled`.
 template <typename T>
 void expect_rows(const Case& c, const std::vector<T>& found, const std::vector<float>& expected, double tolerance) {
   const std::vector<float> values = floats(found), untouched = floats(filled<T>(found.size()));

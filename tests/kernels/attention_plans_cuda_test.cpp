@@ -1,5 +1,5 @@
-// cuDNN's plans of attention without a GPU: cuDNN chooses them from a description of the GPU. They are compiled at run
-// time, which requires a driver's library.
+// Tests of cuDNN's plans of attention without a GPU. cuDNN chooses them from a description of the GPU, and compiles
+// them at run time, which requires a driver's library.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ AttentionTask task_of(AttentionPass pass, std::int64_t batch, std::int64_t token
 
 class AttentionPlansCuda : public ::testing::Test {
  protected:
-  /// The dynamic linker takes the first library with this name that is loaded. So cuDNN uses the stub, even if the
-  /// machine has a driver. A driver could refuse kernels for another GPU than its own.
+  /// The dynamic linker uses the first loaded library with this name. So cuDNN uses the stub, even if the machine has a
+  /// driver, which could reject kernels for another GPU.
   static void SetUpTestSuite() { ASSERT_TRUE(dlopen(CARILLON_CUDA_DRIVER_STUB, RTLD_NOW)) << dlerror(); }
 
   static std::unique_ptr<AttentionPlan> find(const AttentionTask& task, std::string_view gpu = h200) {
@@ -59,7 +59,8 @@ TEST_F(AttentionPlansCuda, AreTheSameEveryTime) {
   }
 }
 
-/// The deterministic backward pass stores parts of dq before it adds them: 202 MB here, and the default one 79 MB.
+/// The deterministic backward pass stores parts of dq before it adds them. It needs 202 MB here; the default pass needs
+/// 79 MB.
 TEST_F(AttentionPlansCuda, TheBackwardPassIsDeterministicAndFitsTheWorkspace) {
   AttentionTask task = task_of(AttentionPass::backward, 256, 197, 6);
   const auto plan = find(task);

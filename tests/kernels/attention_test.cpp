@@ -22,7 +22,7 @@ namespace {
 struct Case {
   std::int64_t batch, tokens, heads, head_size;
   int threads = 1;
-  float range = 1.5f;  ///< of the inputs
+  float range = 1.5f;  ///< the inputs are between -range and range
 
   std::int64_t width() const { return heads * head_size; }
   Shape input() const { return {batch, tokens, 3 * width()}; }
@@ -33,7 +33,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << c.threads << " threads, range " << c.range;
 }
 
-/// y and the gradient of qkv of the definition in double.
+/// y and the gradient of qkv according to the definition, in double.
 class Reference {
  public:
   std::vector<double> y, dqkv;
@@ -104,7 +104,7 @@ struct Results {
   std::vector<float> y, dx;
 };
 
-/// The op on a CPU, for inputs that depend only on the case.
+/// The results of the op on a CPU. The inputs depend only on the case.
 Results results(const Case& c, Device& device, Arithmetic arithmetic = Arithmetic::fp32) {
   OpHarness harness(c.batch, device, arithmetic);
   harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
@@ -161,7 +161,7 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-/// Instruction sets with the bits of AMX; avx512_bf16 adds in another order.
+/// Instruction sets with the same bits as AMX. avx512_bf16 adds in another order.
 std::vector<Isa> isas_with_amx_bits() {
   std::vector<Isa> isas = available_isas();
   std::erase(isas, Isa::avx512_bf16);
@@ -197,8 +197,8 @@ TEST_P(IsaAttention, TransposesMatricesOfAnySize) {
   }
 }
 
-/// The weights and the gradient of the scores are rounded to bf16 as operands of products. The rounding of the results
-/// alone makes an error of 0.0016.
+/// The weights and the gradient of the scores are rounded to bf16 as operands of products. Rounding only the results
+/// would cause an error of 0.0016.
 TEST_P(IsaAttention, IsNearTheDefinitionInBf16) {
   CpuDevice device(1, {.isa = GetParam()});
   for (const Case& c : {Case{1, 1, 1, 1}, Case{2, 5, 2, 3}, Case{1, 16, 1, 32}, Case{1, 33, 2, 40}, Case{1, 96, 1, 64},
@@ -226,7 +226,7 @@ TEST(AttentionOp, DoesAsPyTorch) {
   const std::vector<float> x = of_pytorch("attention/qkv");
   harness.set("x", x);
   expect_as_pytorch(harness.forward(), "attention/y", 5e-7);
-  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // the op has these gradients, see above
+  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // the op has these gradients (test above)
   expect_as_pytorch(std::vector<float>(of_definition.dqkv.begin(), of_definition.dqkv.end()), "attention/dqkv", 5e-7);
 }
 
@@ -247,7 +247,7 @@ TEST(AttentionOp, HasEqualBitsAtAnyNumberOfThreads) {
 TEST(AttentionOp, ASampleDoesNotDependOnTheOthers) {
   const Case all{3, 21, 2, 10}, alone{1, 21, 2, 10};
   CpuDevice device(1);
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 has equal inputs
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 has the same inputs in both
     const Results expected = results(alone, device, arithmetic), found = results(all, device, arithmetic);
     EXPECT_TRUE(std::equal(expected.y.begin(), expected.y.end(), found.y.begin()));
     EXPECT_TRUE(std::equal(expected.dx.begin(), expected.dx.end(), found.dx.begin()));
@@ -279,7 +279,7 @@ TEST(AttentionOp, HasEqualBitsInTilesOfTheBatch) {
   }
 }
 
-/// The rows of 8 elements that have NaN or infinity.
+/// For each row of 8 values, whether it contains a NaN or an infinity.
 std::vector<bool> bad_rows(std::span<const float> values) {
   std::vector<bool> found(values.size() / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -292,8 +292,8 @@ struct BadRows {
   std::vector<bool> y, dx;
 };
 
-/// The rows of y and of dx that have NaN, if element c of a part of token 2 of sample 1 is `bad`. Keys 0 to 2 are in
-/// each other token's row too.
+/// The rows of y and of dx that contain a NaN if element c of a part of token 2 in sample 1 is `bad`. Keys 0 to 2 are
+/// also in the rows of all other tokens.
 BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
   const Case c{2, 20, 1, 8};
   CpuDevice device(1);
@@ -314,7 +314,7 @@ BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic
 TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {nan, -nan, infinity, -infinity}) {
-    for (const float query_sign : {1.0f, -1.0f}) {  // with the other sign, the score of an infinite key is -infinity
+    for (const float query_sign : {1.0f, -1.0f}) {  // at -1, the score of an infinite key is -infinity
       for (const std::int64_t part : {0, 1, 2}) {
         std::vector<bool> expected(40, false);
         std::fill(expected.begin() + 20, expected.end(), part > 0);
@@ -323,7 +323,7 @@ TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
           const BadRows found = rows_with_nan(bad, part, query_sign, arithmetic);
           EXPECT_EQ(found.y, expected) << bad << ", part " << part;
           for (std::size_t row = 0; row < 60; ++row) EXPECT_FALSE(found.dx[row]) << "of the other sample";
-          // The gradients of all values read the probabilities; those of all queries read all values.
+          // Gradients of values depend on the probabilities; gradients of queries depend on all values.
           for (std::size_t row = part == 2 ? 60 : 62; row < 120; row += 3) {
             EXPECT_TRUE(found.dx[row]) << bad << ", part " << part << ", row " << row;
           }

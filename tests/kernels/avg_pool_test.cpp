@@ -1,4 +1,4 @@
-#include "kernels/avg_pool/avg_pool.h"
+#include "kernels/pool/pool.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "kernels/avg_pool/avg_pool_kernels.h"
+#include "kernels/pool/pool_kernels.h"
 #include "kernels/shared/block_kernel.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
@@ -28,7 +28,7 @@ struct Case {
   }
 };
 
-/// y and dx of the definition in double, window by window.
+/// y and dx according to the definition, in double, window by window.
 struct Reference {
   std::vector<double> y, dx;
 
@@ -77,7 +77,7 @@ class AvgPool : public ::testing::TestWithParam<Case> {
   void expect_kernels_as_the_definition(double tolerance) {
     const Case& c = GetParam();
     const std::vector<T> x = rounded<T>(random_values(static_cast<std::size_t>(c.shape.element_count()), 1));
-    const std::vector<T> dy = rounded<T>(random_values(x.size(), 2));  // of which y's size is used
+    const std::vector<T> dy = rounded<T>(random_values(x.size(), 2));  // only the first values, as many as y has
     const Reference expected(c, floats(x), floats(dy));
     for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
       std::vector<T> y = filled<T>(expected.y.size()), dx = filled<T>(x.size());
@@ -150,7 +150,7 @@ TEST(AvgPoolOp, DoesAsPyTorch) {
   harness.finish(avg_pool(harness.graph(), "pool", harness.input("x", {2, 7, 6, 3}), {.window = 3, .stride = 2}));
   harness.set("x", of_pytorch("avg_pool/x"));
   expect_as_pytorch(harness.forward(), "avg_pool/y", 3e-7);
-  const Case c{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}};  // whose gradients are the op's, above
+  const Case c{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}};  // the op has its gradients (test above)
   const std::vector<double> dx = Reference(c, of_pytorch("avg_pool/x"), of_pytorch("avg_pool/dy")).dx;
   expect_as_pytorch(std::vector<float>(dx.begin(), dx.end()), "avg_pool/dx", 3e-7);
 

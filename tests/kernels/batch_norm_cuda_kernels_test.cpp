@@ -1,4 +1,4 @@
-// The GPU's kernels of batch_norm, run by loops, against the CPU form.
+// Runs the GPU's kernels of batch_norm in loops, and compares them with the CPU implementation.
 #include <gmock/gmock.h>
 
 #include "kernels/batch_norm/batch_norm.h"
@@ -24,7 +24,7 @@ struct Found {
   std::vector<float> y, dx, daddend, dgamma, dbeta, moving_mean, moving_variance, evaluation;
 };
 
-/// Of a frozen batch norm.
+/// Running statistics of a frozen batch norm.
 std::vector<float> moving_means(std::int64_t channels) { return random_values(static_cast<std::size_t>(channels), 77); }
 std::vector<float> moving_variances(std::int64_t channels) {
   return random_values(static_cast<std::size_t>(channels), 78, 0.5f, 3.0f);
@@ -61,7 +61,7 @@ Found cpu_batch_norm(const Case& c, const std::vector<float>& x, const std::vect
   return found;
 }
 
-/// As BatchNormCuda, with packs of n.
+/// Runs the kernels like BatchNormCuda, with packs of n.
 template <typename T, int n>
 class Emulated {
  public:
@@ -75,7 +75,7 @@ class Emulated {
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
         daddend_(filled<T>(x.size())),
         positive_(x.size() / n, 0xff),
-        gamma_(random_values(width(), 101)),  // the harness's, the input being variable 0
+        gamma_(random_values(width(), 101)),  // as in OpHarness, in which gamma is variable 1
         beta_(random_values(width(), 102)),
         norm_(3 * width()),
         gradient_(3 * width()),
@@ -153,7 +153,7 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
-      daddend_ = dx_;  // dy, and then dz
+      daddend_ = dx_;  // contains dy, then dz
       if constexpr (std::is_same_v<Activation, Relu>) {
         const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
         sum_columns(sums, combine_gradients());
@@ -168,7 +168,7 @@ class Emulated {
     }
   }
 
-  /// `dy`: or dz.
+  /// `dy` may also be dz.
   template <typename Activation>
   void find_gradients(const T* dy) {
     const BatchNormGradient<T, n, Activation> kernel{packed(), norm(), gradient(), x_.data(), dy, dx_.data()};
@@ -182,7 +182,7 @@ class Emulated {
   std::vector<T> x_, y_, addend_, dx_, daddend_;
   std::vector<std::uint8_t> positive_;
   std::vector<float> gamma_, beta_;
-  std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
+  std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for packs of all sizes
   std::vector<ChannelStatistics> statistics_;
   std::vector<double> parts_;
   std::vector<std::uint32_t> blocks_done_;
@@ -228,7 +228,7 @@ class BatchNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(BatchNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(5e-6, 2e-5); }
-/// The gradient from which the kernels start is rounded, and a sum may take all of it.
+/// The kernels start from a gradient that is rounded to bf16, and a sum may contain the whole rounding error.
 TEST_P(BatchNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(2e-2, 0.1); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{300, 33, ActivationKind::relu, 0.0f, false, true},
                                            Case{700, 260, ActivationKind::relu, 0.0f, false, true}));
 
-/// Two gradients that the kernel adds, and the same two added before it, as a fork does.
+/// Compares two gradients that the kernel adds with the same gradients added before the kernel, as a fork does.
 template <typename T, int n>
 void expect_the_sum_of_two_gradients(std::int64_t rows, std::int64_t columns, ThreadOrder order) {
   const std::size_t count = static_cast<std::size_t>(rows * columns);

@@ -1,4 +1,5 @@
-// The GPU's kernels of batch_norm over all ranks, run by loops: ranks with parts of a batch against the whole batch.
+// Runs the GPU's kernels of batch_norm over all ranks in loops: compares ranks that have parts of a batch with the
+// whole batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,9 +13,9 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t rows = 300, columns = 12;  // of a rank
+constexpr std::int64_t rows = 300, columns = 12;  // rows and columns of each rank
 
-/// The channels of a rank.
+/// The arrays of a rank that have a value for each channel.
 struct Channels {
   std::vector<float> gamma = random_values(columns, 1), beta = random_values(columns, 2);
   std::vector<float> moving_mean = std::vector<float>(columns, 0.0f),
@@ -37,7 +38,7 @@ struct Channels {
   }
 };
 
-/// Some rows of the batch, and the sums of their blocks.
+/// A part of the batch's rows, and the sums of its blocks.
 struct Part {
   std::int64_t row_count;
   const float *x, *dy;

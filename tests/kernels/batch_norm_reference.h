@@ -1,4 +1,4 @@
-// The definition of batch_norm in double, and what its tests share.
+// The definition of batch_norm in double, and helpers of its tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ struct Statistics {
   std::vector<float> mean, variance;
 };
 
-/// The definition in double, of training. `addend`: empty if there is none. `moving`: of a frozen batch norm.
+/// The definition in double, in training. `addend` is empty if there is none. `moving`: statistics of a frozen batch
+/// norm.
 struct Reference {
   std::size_t channels, rows;
   std::vector<double> mean, variance, y, dx, daddend, dgamma, dbeta;
@@ -86,7 +87,7 @@ struct Reference {
   }
 };
 
-/// A batch norm on `x`, the addition of `addend` if there is one, and an activation or none.
+/// Adds a batch norm of `x`, the addition of `addend` if the case has one, and an activation if the case has one.
 inline Value add_ops(OpHarness& harness, const Case& c) {
   Graph& graph = harness.graph();
   const Value x = harness.input("x", c.shape);
@@ -99,7 +100,7 @@ inline void build(OpHarness& harness, const Case& c) { harness.finish(add_ops(ha
 
 inline std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// A frozen one, with statistics that are not those of its batches.
+/// Builds a frozen batch norm. Its statistics differ from the statistics of the batches.
 inline Statistics build_frozen(OpHarness& harness, const Case& c) {
   const Value y = add_ops(harness, c);
   EXPECT_EQ(freeze_statistics(harness.graph(), [](const Graph::Node&) { return true; }), 1);
@@ -117,7 +118,8 @@ inline void expect_all_near(std::span<const float> found, const std::vector<doub
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << i;
 }
 
-/// Forward and backward as the definition, each array to `tolerance` of its largest value. `frozen`: null if it is not.
+/// Compares forward and backward pass with the definition. `tolerance` is relative to the largest value of each array.
+/// `frozen` is null if the batch norm is not frozen.
 inline void expect_the_definition(OpHarness& harness, const Case& c, double tolerance,
                                   const Statistics* frozen = nullptr) {
   const std::vector<float> y(harness.forward().begin(), harness.forward().end());

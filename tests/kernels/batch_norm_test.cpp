@@ -1,5 +1,5 @@
 #include "carillon/core/error.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "tests/kernels/batch_norm_reference.h"
 #include "tests/support/noise_batch.h"
 #include "tests/support/pytorch_ops.h"
@@ -18,7 +18,7 @@ class BatchNorm : public ::testing::TestWithParam<Case> {
 TEST_P(BatchNorm, EqualsTheDefinitionForwardAndBackward) { expect_the_definition(harness_, GetParam(), 2e-6); }
 
 TEST_P(BatchNorm, GradientsMatchFiniteDifferences) {
-  if (GetParam().activation == ActivationKind::relu) return;  // the kink
+  if (GetParam().activation == ActivationKind::relu) return;  // differences are wrong at the kink of the ReLU
   harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
 }
 
@@ -48,7 +48,7 @@ TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
   }
 }
 
-/// The sums are about a block's first row: here it is far from all others.
+/// The sums are taken relative to the first row of a block, which is an outlier here.
 TEST(BatchNorm, BearsAnOutlierInTheFirstRow) {
   const Case c{.shape = {100, 6}};
   OpHarness harness(100);
@@ -72,10 +72,10 @@ TEST(BatchNorm, DoesAsPyTorchInTrainingAndEvaluation) {
   expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
   expect_as_pytorch(harness.state("norm/moving_variance"), "batch_norm/moving_variance", 1e-6);
   expect_as_pytorch(harness.evaluate(), "batch_norm/evaluation", 1e-6);
-  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);  // as before
+  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);  // the evaluation keeps it
 }
 
-/// The op's gradients are the reference's above; here the reference's are PyTorch's.
+/// The tests above compare the op's gradients with the reference's. This test compares the reference's with PyTorch's.
 TEST(BatchNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("batch_norm/x2"), dy = of_pytorch("batch_norm/dy");
   const Reference expected(x, dy, of_pytorch("batch_norm/gamma"), of_pytorch("batch_norm/beta"), {});
@@ -120,7 +120,7 @@ TEST(BatchNorm, FusesTheFollowingActivation) {
        {ActivationKind::none, ActivationKind::relu, ActivationKind::gelu, ActivationKind::silu}) {
     OpHarness harness(4);
     build(harness, {.shape = {4, 3}, .activation = kind});
-    EXPECT_EQ(harness.graph().nodes().size(), 3);  // with input and objective
+    EXPECT_EQ(harness.graph().nodes().size(), 3);  // the other nodes are input and objective
   }
 }
 
@@ -128,7 +128,7 @@ TEST(BatchNorm, FusesTheFollowingSumAndItsRelu) {
   for (const ActivationKind kind : {ActivationKind::none, ActivationKind::relu}) {
     OpHarness harness(4);
     build(harness, {.shape = {4, 3}, .activation = kind, .has_addend = true});
-    EXPECT_EQ(harness.graph().nodes().size(), 4);  // with inputs and objective
+    EXPECT_EQ(harness.graph().nodes().size(), 4);  // the other nodes are inputs and objective
   }
 }
 
@@ -136,10 +136,10 @@ TEST(BatchNorm, ASumWithPixelsHasGradientsWhereNobodyWantsThoseOfThePixels) {
   const NoiseBatch samples(0, 20, 12);
   OpHarness harness(20);
   harness.step().batch = samples.batch();
-  const Value pixels = scale_input(harness.graph(), "pixels", {.sample = {2, 2, 3}});
+  const Value pixels = image_input(harness.graph(), "pixels", {.sample = {2, 2, 3}});
   const Value x = harness.input("x", {20, 2, 2, 3}), y = batch_norm(harness.graph(), "norm", x);
   harness.finish(relu(harness.graph(), "relu", add(harness.graph(), "sum", pixels, y)));
-  EXPECT_EQ(harness.graph().nodes().size(), 4);  // with inputs and objective
+  EXPECT_EQ(harness.graph().nodes().size(), 4);  // the other nodes are inputs and objective
   const std::size_t count = harness.forward().size();
   harness.backward();
   std::vector<float> addend;
@@ -157,9 +157,9 @@ TEST(BatchNorm, ASumHasTheGradientOfItsAddendWhereNobodyWantsThatOfThePixels) {
     OpHarness harness(20);
     harness.step().batch = samples.batch();
     Graph& graph = harness.graph();
-    const Value pixels = scale_input(graph, "pixels", {.sample = {2, 2, 3}}), x = harness.input("x", {20, 2, 2, 3});
+    const Value pixels = image_input(graph, "pixels", {.sample = {2, 2, 3}}), x = harness.input("x", {20, 2, 2, 3});
     harness.finish(relu_if(with_relu, graph, add(graph, "sum", batch_norm(graph, "norm", pixels), x)));
-    EXPECT_EQ(graph.nodes().size(), 4);  // with inputs and objective
+    EXPECT_EQ(graph.nodes().size(), 4);  // the other nodes are inputs and objective
     const std::span<const float> y = harness.forward();
     std::vector<float> expected = OpHarness::output_gradient(y.size());
     for (std::size_t i = 0; i < y.size(); ++i) expected[i] = with_relu && !(y[i] > 0.0f) ? 0.0f : expected[i];
@@ -182,7 +182,7 @@ TEST(BatchNorm, HasGradientsWhereNobodyWantsThatOfItsInput) {
   const NoiseBatch samples(0, 20, 12);
   OpHarness harness(20);
   harness.step().batch = samples.batch();
-  const Value x = scale_input(harness.graph(), "x", {.sample = {2, 2, 3}});
+  const Value x = image_input(harness.graph(), "x", {.sample = {2, 2, 3}});
   harness.finish(relu(harness.graph(), "relu", batch_norm(harness.graph(), "norm", x)));
   const std::size_t count = harness.forward().size();
   harness.backward();

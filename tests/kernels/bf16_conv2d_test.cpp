@@ -1,5 +1,5 @@
-// conv2d in bf16, for every instruction set of the processor: compared with float64 on rounded operands.
-// Bits are equal for all instruction sets, except avx512_bf16, and any number of threads.
+// Tests conv2d in bf16 for every instruction set of the processor, compared with float64 on rounded operands. The bits
+// are equal for any number of threads, and for all instruction sets except avx512_bf16.
 #include "kernels/conv2d/bf16_conv2d.h"
 
 #include <gtest/gtest.h>
@@ -18,9 +18,10 @@
 namespace carillon::testing {
 namespace {
 
-constexpr double bound = 1e-6;  ///< of the relative error of float32 sums
+constexpr double bound = 1e-6;  ///< bound of the relative error of float32 sums
 
-/// Each result is the expected one, rounded to bf16 (8 bits); sums may differ by `bound` of the largest.
+/// Expects each result to be the expected value rounded to bf16 (8 bits). Sums may differ by `bound` times the largest
+/// value.
 void expect_rounded(std::span<const float> found, std::span<const double> expected, const char* name) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
@@ -66,7 +67,8 @@ Results results_of(Convolution& convolution) {
   return results;
 }
 
-/// The instruction sets whose products differ in bits or instructions, lowest first. Lower ones emulate like avx512.
+/// The instruction sets whose products differ in bits or instructions, lowest first. Lower instruction sets emulate
+/// products like avx512.
 std::vector<Isa> product_isas() {
   std::vector<Isa> isas = available_isas();
   if (isas.back() >= Isa::avx512) std::erase_if(isas, [](Isa isa) { return isa < Isa::avx512; });
@@ -122,9 +124,9 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
     expect_definition({2, 5, 6, channels, {.filters = 150 - channels, .kernel = 3}, 2, true});
   }
   expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});     // weights larger than the cache
-  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});     // in uneven parts
-  expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});  // weights gradient in two parts of the filters
-  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // ... of the channels
+  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});     // the weights are divided into unequal parts
+  expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});  // the weights gradient has two parts: filters
+  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // the weights gradient has two parts: channels
 }
 
 TEST(Bf16Convolution, EqualsTheDefinitionForRectanglesAndPadsOnSomeSides) {
@@ -166,7 +168,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionForGroupsAndDilation) {
   }
 }
 
-/// The gradient of x has the memory of the float32 copy of x.
+/// The gradient of x is stored in the memory of the float32 copy of x.
 TEST(Bf16Convolution, OfGroupsReadsItsInputAgainInBackward) {
   Convolution convolution({2, 6, 6, 4, {.filters = 4, .kernel = 3, .groups = 2}}, Isa::plain);
   const std::vector<float> expected = results_of(convolution).dw;
@@ -185,7 +187,7 @@ TEST(Bf16Convolution, OfGroupsDoesNotAddItsDataGradient) {
   harness.expect_gradients_match_differences(0.25, 0.05);
 }
 
-/// The columns of a filter's row become channels.
+/// In such convolutions, the columns of a filter's row become channels.
 TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {1, 2, 3, 5, 7}) {
     for (const std::int64_t stride : {1, 2, 3, 4}) {
@@ -197,7 +199,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {3, 5}) expect_definition({32, 6, 5, 3, {.filters = 20, .kernel = kernel}, 2});
 }
 
-/// Small images: groups of 16 share the weights. Large images: strips of rows.
+/// Small images are processed in groups of 16 that share the weights, large images in strips of rows.
 TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   for (const std::int64_t batch : {1, 15, 16, 17, 48, 113}) {
     for (const std::int64_t extent : {1, 3, 6})
@@ -208,8 +210,8 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
 }
 
-/// One group of 16 images, or three: weights gradients sum over the upper and the lower half of the rows at once. Large
-/// images: halves in strips of rows, the last one shorter.
+/// With one group of 16 images or three groups, weights gradients sum over the upper and the lower half of the rows at
+/// the same time. With large images, each half has strips of rows, and the last strip is shorter.
 TEST(Bf16Convolution, EqualsTheDefinitionWhereHalvesOfTheRowsAreSummedAtOnce) {
   for (const std::int64_t batch : {5, 40}) {
     for (const std::int64_t height : {1, 2, 3, 8, 9}) {
@@ -229,7 +231,7 @@ TEST(Bf16Convolution, HasEqualBitsOnEveryInstructionSetExceptAvx512Bf16) {
     Convolution convolution(c, Isa::plain);
     const Results expected = results_of(convolution);
     for (const Isa isa : available_isas()) {
-      if (isa == Isa::avx512_bf16) continue;  // another order of additions
+      if (isa == Isa::avx512_bf16) continue;  // it adds in another order
       Convolution other(c, isa);
       EXPECT_EQ(results_of(other), expected) << isa_name(isa);
     }
@@ -253,7 +255,8 @@ TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// Two convolutions read x: the first adds its data gradient to that of the second, and the graph has no fork.
+/// Two convolutions read x. The first one adds its gradient of x to the second one's gradient, and the graph has no
+/// fork.
 class TwoReaders {
  public:
   TwoReaders(const Conv2dCase& first, const Conv2dCase& second, Isa isa)
@@ -284,7 +287,7 @@ class TwoReaders {
 
   void expect_definition() {
     gradients();
-    const std::vector<float> found = gradients();  // does not depend on what the memory held
+    const std::vector<float> found = gradients();  // does not depend on the previous content of memory
     const auto x = rounded<float>(harness_.values("x")),
                filters_of_first = rounded<float>(harness_.values("a/weights")),
                filters_of_second = rounded<float>(harness_.values("b/weights"));
@@ -298,7 +301,7 @@ class TwoReaders {
                           of_second = NaiveConv2d(second_).backward(x, filters_of_second, dz_of_second);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double expected = of_first.x[i] + of_second.x[i];
-      // Half a bf16 unit for each of the two rounded results, plus the error of the float32 sums.
+      // Each of the two rounded results may be wrong by half a bf16 unit; the float32 sums add their error.
       ASSERT_NEAR(found[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second.x[i])) * 0x1p-8 + 2e-4) << i;
     }
     const std::span filters = std::span(found).subspan(x.size());
@@ -340,7 +343,7 @@ TEST(Bf16Convolution, AddsWithEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// Two residual blocks in a row, in which convolutions, batch norms and their sums share the memory of gradients.
+/// In two consecutive residual blocks, the gradients of convolutions, batch norms and their sums share memory.
 TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
   const auto gradients_in = [](Arithmetic arithmetic) {
     CpuDevice device(2);
@@ -374,8 +377,8 @@ TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
   }
 }
 
-/// With 16 images, the results have 4 MiB for each thread and are written with non-temporal stores; with 15 images they
-/// are smaller.
+/// With 16 images, each thread writes 4 MiB of results, with non-temporal stores. With 15 images, the results are
+/// smaller and are written with normal stores.
 TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   for (const Isa isa : product_isas()) {
     const auto of_batch = [&](std::int64_t batch) {
@@ -391,7 +394,8 @@ TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   }
 }
 
-/// With up to 16 images, the pixels of a row share products, which then include taps that some pixels do not have.
+/// With up to 16 images, products process several pixels of a row, including filter taps that some of these pixels
+/// lack.
 TEST(Bf16Convolution, ASampleHasEqualBitsInAnyBatch) {
   for (const Isa isa : product_isas()) {
     std::vector<float> expected;

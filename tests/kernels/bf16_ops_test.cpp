@@ -37,7 +37,7 @@ TEST_P(Bf16Ops, AreNearFloat32) {
   expect_close(results(Arithmetic::fp32), results(Arithmetic::bf16), GetParam().bf16_tolerance);
 }
 
-/// Sums and functions are computed in float32: an output is at most half a unit of its last place away.
+/// Sums and functions are computed in float32, so the error of an output is at most half a unit of its last place.
 TEST_P(Bf16OpsThatRoundOnce, DoSo) {
   const std::vector<float> expected = results(Arithmetic::fp32)["output"], found = results(Arithmetic::bf16)["output"];
   float largest = 0.0f;

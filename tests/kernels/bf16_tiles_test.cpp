@@ -1,4 +1,4 @@
-// Bf16TileKernels of every instruction set of this processor give the bits of the definitions in the headers.
+// Bf16TileKernels of every instruction set of this processor have the same bits as the definitions in the headers.
 #include "kernels/shared/bf16_tiles.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "carillon/device/device.h"
-#include "kernels/shared/bf16_tile_instructions.h"
 #include "src/core/process.h"
 #include "tests/support/isa_name.h"
 #include "tests/support/tile_operands.h"
@@ -23,7 +22,7 @@ namespace {
 float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x; }
 float widened(Bf16 x) { return flushed(to_float(x)); }
 
-/// One step's addition to a sum, in the order of VDPBF16PS.
+/// Adds the products of one step to a sum, in the order of VDPBF16PS.
 float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   for (std::int64_t pair = 0; pair < 16; ++pair) {
     for (const std::int64_t k : {1, 0}) {
@@ -33,7 +32,7 @@ float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t 
   return sum;
 }
 
-/// One step's addition to a sum, in the order of TDPBF16PS.
+/// Adds the products of one step to a sum, in the order of TDPBF16PS.
 float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   float even = 0.0f, odd = 0.0f;
   for (std::int64_t pair = 0; pair < 16; ++pair) {
@@ -65,14 +64,14 @@ struct Operands : TileOperands {
     const std::int64_t panel = i / tile_sums % product.panels;
     return right.data() + panel * product.panel_stride + right_offsets[static_cast<std::size_t>(step)];
   }
-  /// Sum number i after all steps of AMX's product.
+  /// Sum number i after all steps of a product with AMX.
   float sum_of_steps(std::int64_t i, float sum) const {
     for (std::int64_t step = 0; step < product.steps; ++step) {
       sum = sum_in_chains(sum, left_row(step, i), right_tile(step, i), i % 16);
     }
     return sum;
   }
-  /// The same of AVX512-BF16's product.
+  /// Sum number i after all steps of a product with AVX512-BF16.
   float sum_of_chains(std::int64_t i, float sum) const {
     const auto chain_of = [&](std::int64_t step) {
       return avx512_bf16_chain(right_offsets[static_cast<std::size_t>(step)]);
@@ -150,8 +149,8 @@ TEST_P(Bf16Tiles, AreZeroAfterNoSteps) {
   expect_equal_bits(operands.sums, std::vector<float>(6 * tile_sums));
 }
 
-/// The sum of one step whose operands are zeros, except pairs (left, right) at the first elements of a row and a
-/// column.
+/// The sum of one step. The operands are zeros, except at the beginning of a row and a column, which hold the pairs
+/// (left, right) of `products`.
 float sum_of(const Bf16TileKernels& kernels, const std::vector<std::pair<float, float>>& products, float before) {
   Operands operands(1, 1, 0.0f, 1);
   std::ranges::fill(operands.left, Bf16{0});
@@ -190,7 +189,7 @@ TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
   EXPECT_TRUE(std::isnan(operands.sums[0]));
 }
 
-/// Rows that end with the array, so that a read behind the last column is outside of it.
+/// The last row ends where the array ends, so a read after its last column is outside of the array.
 struct Source {
   std::vector<float> floats;
   std::vector<Bf16> rounded;
@@ -266,7 +265,7 @@ TEST_P(Bf16Tiles, TransposePairs) {
   }
 }
 
-/// The sum at a row and a column of two panels.
+/// The sum at this row and column; two panels are side by side.
 float sum_at(const std::vector<float>& sums, std::int64_t row, std::int64_t column) {
   return sums[static_cast<std::size_t>(column / 16 * tile_sums + row * 16 + column % 16)];
 }
@@ -324,7 +323,7 @@ TEST_P(Bf16Tiles, WriteEqualValuesWithNonTemporalStores) {
   const std::vector<float> sums = random_values(2 * tile_sums, 1), bias = random_values(32, 2);
   for (const std::int64_t columns : {16, 31, 32}) {
     for (const std::int64_t stride : {40, 64}) {
-      for (const std::int64_t first : {0, 16}) {  // at the start of a cache line, and in the middle
+      for (const std::int64_t first : {0, 16}) {  // a row starts at the start or in the middle of a cache line
         alignas(64) Bf16 expected[16 * 64] = {}, found[16 * 64] = {};
         RoundedWrite write{.bias = bias.data(), .relu = true};
         kernels().write_rounded(sums.data(), write, {expected + first, stride, 7, columns});

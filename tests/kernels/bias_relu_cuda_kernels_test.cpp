@@ -1,9 +1,10 @@
-// The GPU's kernels of bias_relu_backward, run by loops, against its definition and the CPU form.
+// Runs the GPU's kernels of bias_relu_backward in loops, and compares them with the definition and the CPU
+// implementation.
 #include <gtest/gtest.h>
 
 #include "kernels/elementwise/elementwise_map.h"
-#include "kernels/shared/bias_relu_backward.h"
 #include "kernels/shared/gradient_sums.h"
+#include "kernels/shared/rows_cpu.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
@@ -23,7 +24,7 @@ struct Found {
   std::vector<float> db;
 };
 
-/// Runs the kernel in memory as that of GradientSumsMemory.
+/// Runs the kernel with memory like that of GradientSumsMemory.
 template <typename Kernel>
 void emulate_divided(Kernel kernel, ThreadOrder order) {
   std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * kernel.columns));
@@ -34,7 +35,7 @@ void emulate_divided(Kernel kernel, ThreadOrder order) {
   for (const std::uint32_t done : blocks_done) EXPECT_EQ(done, 0u) << "the next launch cannot tell its last block";
 }
 
-/// As BiasReluBackwardCuda::run.
+/// Does the same as BiasReluBackwardCuda::run.
 template <typename T>
 Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vector<T>& dy, ThreadOrder order) {
   Found<T> found{dy, filled<float>(static_cast<std::size_t>(c.columns))};
@@ -55,7 +56,7 @@ Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vec
   return found;
 }
 
-/// dz by the definition; db by the CPU form.
+/// dz according to the definition; db from the CPU implementation.
 Found<float> expected_backward(const Case& c, std::vector<float> y, std::vector<float> dy) {
   const CpuDevice device(1);
   Found<float> expected{dy, std::vector<float>(static_cast<std::size_t>(c.columns))};
@@ -74,7 +75,7 @@ class BiasReluBackwardKernels : public ::testing::TestWithParam<Case> {
     const std::size_t count = static_cast<std::size_t>(c.rows * c.columns);
     std::vector<float> values = random_values(count, 1);
     for (std::size_t i = 0; i < count; i += 5) values[i] = 0.0f;
-    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // no gradient passes it
+    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // the gradient at a NaN is 0
     const std::vector<T> y = rounded<T>(values), dy = rounded<T>(random_values(count, 2));
     const Found<float> expected = expected_backward(c, floats(y), floats(dy));
     const Found<T> ascending = emulate_backward(c, y, dy, ThreadOrder::ascending);
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BiasReluBackwardKernels,
                                            Case{2049, 500, false}, Case{128 * 12 * 12, 64}, Case{3001, 64, false},
                                            Case{257, 130}, Case{300, 1000}, Case{2, 20000}));
 
-/// The sums of dx over each column, before it is rounded, as ActivationWithSums computes them.
+/// Tests the sums of dx over each column, which ActivationWithSums computes before dx is rounded.
 class ActivationGradientSums : public ::testing::TestWithParam<Case> {
  protected:
   template <typename T, typename F>

@@ -18,7 +18,7 @@ struct Case {
   Shape a, b;
 };
 
-/// The position in a tensor of `shape` of the element with these indices in a tensor of more or equal axes.
+/// The position of an element in a tensor of `shape`. `indices` are those of a tensor with as many axes or more.
 std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& indices) {
   std::int64_t position = indices[0];
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) {
@@ -28,7 +28,7 @@ std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& ind
   return static_cast<std::size_t>(position);
 }
 
-/// The result and the gradients by the definition, in double precision.
+/// The result and the gradients according to the definition, in double precision.
 struct Expected {
   std::vector<double> y, da, db;
 };

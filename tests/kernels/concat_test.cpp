@@ -1,12 +1,11 @@
-#include "kernels/concat/concat.h"
+#include "kernels/layout/layout.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "carillon/core/error.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/shared/row_parts_kernels.h"
-#include "kernels/split/split.h"
+#include "kernels/layout/layout_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -106,7 +105,7 @@ TEST(ConcatOp, RefusesOtherAxesAndShapes) {
   refuses({x, rows}, 1);
 }
 
-/// The kernels of a part of rows.
+/// Checks the kernels that copy a part of each row.
 template <typename T, int n>
 void expect_kernels_copy(const PartOfRows& part, std::int64_t rows) {
   const auto row_size = static_cast<std::size_t>(part.row_size), size = static_cast<std::size_t>(part.size);

@@ -66,11 +66,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{1, 1, 1, 1, {.filters = 1, .kernel = 1}}, Case{1, 1, 1, 2, {.filters = 3, .kernel = 5}},
                       Case{2, 3, 4, 3, {.filters = 7, .kernel = 5}, 2, true},
                       Case{3, 7, 5, 17, {.filters = 16, .kernel = 3}, 2, true},
-                      Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even: the larger half after
+                      Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even kernel: more padding after than before
                       Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}, 2, true},
                       Case{5, 28, 28, 1, {.filters = 6, .kernel = 5, .padding = Padding::valid}, 2, true},
                       Case{2, 5, 5, 16, {.filters = 20, .kernel = 5, .padding = Padding::valid}},
-                      // Of ResNets: a 3x3 that halves, a projection, a stem.
+                      // Convolutions of ResNets: 3x3 with stride 2, a projection, and a stem.
                       Case{2, 8, 6, 5, {3, 3, 2, Padding::symmetric(1), {}, std::nullopt}, 2},
                       Case{2, 8, 7, 5, {4, 1, 2, Padding::valid, {}, std::nullopt}, 1, true},
                       Case{2, 14, 9, 3, {8, 7, 2, Padding::symmetric(3), {}, std::nullopt}, 2},
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 1, true},
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 2}));
 
-/// Convolutions with groups, dilation, rectangular windows and pads on some sides only.
+/// Convolutions with groups, dilation, rectangular windows, or pads on some sides only.
 std::vector<Case> general_cases() {
   std::vector<Case> cases;
   for (const int threads : {1, 3}) {
@@ -119,7 +119,7 @@ TEST_P(Conv2dDifferences, MatchTheGradients) {
   OpHarness harness(c.batch, c.threads);
   const Value x = harness.input("x", {c.batch, c.height, c.width, c.in});
   harness.finish(relu_if(c.relu, harness.graph(), conv2d(harness.graph(), "conv", x, c.params)));
-  if (c.relu) {  // keep clear of the kink: half of the filters surely on, the others surely off
+  if (c.relu) {  // avoid the kink: half of the filters are always on, the others are always off
     std::vector<float> biases(static_cast<std::size_t>(c.params.filters));
     for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = i % 2 == 0 ? 50.0f : -50.0f;
     harness.set("conv/biases", biases);
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 3, .dilation = 2}},
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 1, .kernel_width = 5, .pads = {0, 1, 0, 2}}}));
 
-/// oneDNN divides the sums of the gradient of the weights among its threads, so this gradient depends on their number.
+/// oneDNN divides the sums of the weights gradient among its threads, so only this gradient depends on their number.
 TEST(Conv2dThreads, GiveOutputsAndInputGradientsWithEqualBits) {
   for (const Case& c : general_cases()) {
     if (c.threads == 1) continue;
@@ -172,7 +172,7 @@ TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   EXPECT_EQ(harness.gradient("x")[0], 0.0f);
 }
 
-/// Images of one pixel value each, as a first layer's input: no gradient is wanted.
+/// Images with one value for all pixels. As the input of a first layer, they need no gradient.
 class ConstantImages final : public OpDefinition {
  public:
   std::string_view type() const override { return "constant_images"; }

@@ -1,9 +1,9 @@
-// The GPU's kernels of convert, run by loops.
+// Runs the GPU's kernels of convert in loops.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/shared/convert_kernels.h"
+#include "kernels/shared/convert.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -51,7 +51,7 @@ void expect_transpose(std::size_t rows, std::size_t columns) {
   }
 }
 
-/// [pixels * channels, filters] to [filters, pixels * padded] and back, as conv2d's weights.
+/// Conv2d's weights are transposed from [pixels * channels, filters] to [filters, pixels * padded] and back.
 TEST(ConvertKernels, TransposePaddedChannels) {
   constexpr std::int64_t pixels = 25, filters = 40, channels = 3, padded = 8, rows = pixels * channels;
   const ChannelPadding padding{channels, padded};

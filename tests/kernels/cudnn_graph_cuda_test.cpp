@@ -22,7 +22,7 @@ TEST(CudnnGraphCuda, OperationsRequestADeterministicAlgorithm) {
   EXPECT_EQ(json_of_deterministic<frontend::graph::Reduction_attributes>().at("is_deterministic"), true);
 }
 
-/// Why the attributes are set: their defaults are not deterministic.
+/// The code sets these attributes because their defaults are not deterministic.
 TEST(CudnnGraphCuda, OperationsAreNotDeterministicByDefault) {
   EXPECT_EQ(nlohmann::json(frontend::graph::SDPA_backward_attributes()).at("is_deterministic_algorithm"), false);
   EXPECT_EQ(nlohmann::json(frontend::graph::Reduction_attributes()).at("is_deterministic"), false);

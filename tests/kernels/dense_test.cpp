@@ -50,12 +50,12 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
                                            Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2},
                                            Case{5, 17, 10, false, 2, false}, Case{5, 7, 3, true, 1, false}));
 
-/// A layer of positions is the layer of samples, for a batch of all positions.
+/// A layer per position equals a layer whose batch consists of all positions.
 TEST(Dense, PerPositionIsTheLayerOfOneSampleForEachPosition) {
   struct Layer {
     Shape shape;
     std::int64_t units;
-    float input_density;  ///< 0.01: the products skip zeros
+    float input_density;  ///< at 0.01, the products skip zeros
   };
   for (const auto& [shape, units, density] :
        {Layer{{3, 5, 8}, 6, 1.0f}, Layer{{2, 3, 4, 8}, 6, 1.0f}, Layer{{2, 3, 784}, 500, 0.01f}}) {
@@ -103,7 +103,7 @@ TEST(Dense, NamesAndShapesAreTensorFlows) {
   EXPECT_EQ(specs[2].shape, (Shape{500}));
 }
 
-/// The rows become images of one or two columns.
+/// In bf16, the rows are processed like images of one or two columns.
 TEST(DenseOp, IsNearFloat32InBf16AtAnyNumberOfRows) {
   for (const std::int64_t rows : {1, 17, 31, 32, 33, 34, 62, 64, 97, 226}) {
     const OpCase op{.name = "dense", .batch = rows, .build = [=](OpHarness& h) {

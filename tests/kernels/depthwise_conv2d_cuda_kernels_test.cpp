@@ -1,4 +1,4 @@
-// The GPU's kernels of depthwise_conv2d, run by loops, against loops in double precision.
+// Runs the GPU's kernels of depthwise_conv2d in loops, and compares them with loops in double precision.
 #include <gtest/gtest.h>
 
 #include "kernels/depthwise_conv2d/depthwise_conv2d_kernels.h"
@@ -28,7 +28,7 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
   std::size_t w_size_ = static_cast<std::size_t>(geometry_.vertical.window * geometry_.horizontal.window * channels_);
   std::vector<float> weights_ = random_values(w_size_, 1);
   std::vector<float> biases_ = random_values(static_cast<std::size_t>(channels_), 2);
-  std::vector<float> given_dx_;  ///< what the gradient is added to
+  std::vector<float> given_dx_;  ///< the kernels add the gradient to it
 
   template <typename T, int n, int taps, int stride>
   Found<T> emulate_form(const std::vector<T>& x, const std::vector<T>& dy, ThreadOrder order) {

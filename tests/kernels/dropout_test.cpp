@@ -16,7 +16,7 @@
 namespace carillon::testing {
 namespace {
 
-/// y of ones at stream position `position`: the factor of each element.
+/// The factor of each element: y for an x of ones at stream position `position`.
 std::vector<float> factors(const Shape& shape, const DropoutParams& params, std::uint64_t position = 0, int threads = 1,
                            const std::string& name = "drop", bool whole_samples = false) {
   OpHarness harness(shape[0], threads);
@@ -54,7 +54,7 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
   }
 }
 
-/// A sample keeps all of its elements, scaled, or none. Elements: enough for several blocks of draws.
+/// All elements of a sample are kept and scaled, or none. There are enough elements for several blocks of draws.
 TEST(DropPath, DropsWholeSamples) {
   OpHarness harness(2000, 2);
   harness.finish(drop_path(harness.graph(), "drop", harness.input("x", {2000, 9}), {.rate = 0.25f}));
@@ -90,7 +90,7 @@ TEST(Dropout, GradientsMatchFiniteDifferences) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// However the stream is cut into batches, and over however many threads.
+/// The mask depends neither on the division of the stream into batches nor on the number of threads.
 TEST(Dropout, ASamplesMaskDependsOnItsPositionOnly) {
   const DropoutParams params{.rate = 0.5f, .seed = 3};
   const std::uint64_t far = (std::uint64_t{1} << 32) - 2;
@@ -114,7 +114,7 @@ TEST(Dropout, SeedNamePositionAndElementAllMatter) {
   EXPECT_NEAR(differing(factors({1, 1000}, params, 1)), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, std::uint64_t{1} << 32)), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, 0, 1, "other")), 500, 80);
-  std::vector<float> next(y.begin() + 4, y.end());  // a block further
+  std::vector<float> next(y.begin() + 4, y.end());  // shifted by one block of draws
   next.resize(1000);
   EXPECT_NEAR(differing(next), 500, 80);
 }
@@ -138,7 +138,7 @@ void expect_kernel_as_cpu_form(std::int64_t size, bool whole_samples) {
   ring.put(5, {.first_position = position}, std::vector<std::uint32_t>{0, 0, 0});
   const DropoutFilter filter({philox_key_of(params.seed, RandomPurpose::dropout, "drop"), params.rate, whole_samples});
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    std::vector<T> values(expected.size(), stored_as<T>(1.0f));  // in place
+    std::vector<T> values(expected.size(), stored_as<T>(1.0f));  // the kernels work in place
     const auto run = [&](const auto& kernel) {
       emulate(ForEachElement{kernel, 3 * std::int64_t{kernel.blocks_per_sample()}}, order);
     };

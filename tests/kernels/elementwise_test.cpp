@@ -10,7 +10,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
-#include "kernels/elementwise/elementwise_kernels.h"
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/block_kernel.h"
 #include "src/core/bf16.h"
 #include "tests/support/emulate.h"
@@ -21,7 +21,7 @@
 namespace carillon::testing {
 namespace {
 
-/// A ReLU that no other op takes over, on a batch of 3.
+/// Tests a ReLU that no pass fuses into another op, on a batch of 3.
 class ReluOp : public ::testing::TestWithParam<int> {
  protected:
   ReluOp() {
@@ -33,7 +33,7 @@ class ReluOp : public ::testing::TestWithParam<int> {
 
 TEST_P(ReluOp, EqualsTheDefinitionBothWays) {
   std::vector<float> x(harness_.values("x").begin(), harness_.values("x").end());
-  x[0] = 0.0f;  // passes no gradient
+  x[0] = 0.0f;  // at 0, the gradient is 0
   harness_.set("x", x);
   const auto y = harness_.forward();
   const std::vector<float> dy = OpHarness::output_gradient(y.size());
@@ -103,8 +103,8 @@ TEST(Add, RefusesOtherShapes) {
   EXPECT_THROW(add(harness.graph(), "sum", harness.input("a", {2, 3}), harness.input("b", {2, 4})), Error);
 }
 
-/// A residual block as networks have it: each op's backward may use its gradient as scratch, and none may spoil
-/// another's.
+/// A residual block like in networks. The backward pass of each op may use its gradient as scratch; this must not
+/// change the gradient of another op.
 TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();
@@ -114,7 +114,7 @@ TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   const Value sum = relu(graph, "sum/relu", add(graph, "sum", x, b));
   const Value again = add(graph, "again", relu(graph, "c/relu", dense(graph, "c", sum, {.units = 6})), sum);
   harness.finish(add(graph, "end", again, x));
-  // Clear of the kinks: every second unit surely on, the others surely off.
+  // Avoid the kinks: every second unit is always on, the others are always off.
   for (const std::string layer : {"a", "c"}) {
     harness.set(layer + "/biases", std::vector<float>{9.0f, -9.0f, 9.0f, -9.0f, 9.0f, -9.0f});
   }
@@ -172,7 +172,7 @@ class Activation : public ::testing::TestWithParam<Case> {
   }
 };
 
-/// Relatively, so also where y is nearly 0. The derivative has a zero, near which it is right absolutely.
+/// The tolerance of y is relative, even near 0. If the derivative is nearly 0, its tolerance is absolute.
 TEST_P(Activation, EqualsTheDefinitionToAFewRoundings) {
   const std::int64_t count = 100001;
   OpHarness harness(1);
@@ -209,7 +209,7 @@ TEST_P(Activation, DoesAsPyTorch) {
   harness.backward();
   const std::vector<float> own = OpHarness::output_gradient(x.size());
   std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
-  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];  // to PyTorch's gradient of y
+  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];  // scale to the gradient of y that PyTorch used
   expect_as_pytorch(dx, name + "/dx", 1e-6);
 }
 
@@ -242,7 +242,7 @@ TEST_P(Activation, DoesNotDependOnTheThreadCount) {
   }
 }
 
-/// Within `tolerance` of the definition, absolutely below 1.
+/// Compares with the definition. `tolerance` is relative for values above 1, otherwise absolute.
 template <typename T, int n>
 void expect_kernels_as_the_definition(const Case& c, double tolerance) {
   const std::vector<T> x = rounded<T>(random_values(24 * n, 1, -5.0f, 5.0f)), dy = rounded<T>(random_values(24 * n, 2));
@@ -267,7 +267,7 @@ TEST_P(Activation, KernelsEqualTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(All, Activation, ::testing::Values(gelu_case, silu_case),
                          [](const auto& which) { return which.param.name; });
 
-/// A function that no other op takes over, on a range in which the test compares it.
+/// A function that no pass fuses into another op, and the range in which the test compares it.
 struct Function {
   const char* name;
   Value (*add)(Graph&, const std::string&, Value);
@@ -313,7 +313,7 @@ class ElementFunction : public ::testing::TestWithParam<Function> {
   }
 };
 
-/// The gradient of sigmoid and of tanh is computed from y, and has y's absolute error.
+/// The gradients of sigmoid and tanh are computed from y, and have the absolute error of y.
 TEST_P(ElementFunction, EqualsTheDefinitionToAFewRoundings) {
   constexpr std::int64_t count = 100003;
   const Function& function = GetParam();
@@ -339,7 +339,7 @@ TEST_P(ElementFunction, EqualsTheDefinitionToAFewRoundings) {
 TEST_P(ElementFunction, GradientsMatchFiniteDifferences) {
   OpHarness harness(1);
   build(harness, 17);
-  std::vector<float> x = random_values(17, 3, 0.5f, 2.5f);  // clear of kinks and poles
+  std::vector<float> x = random_values(17, 3, 0.5f, 2.5f);  // the range has no kinks and poles
   harness.set("x", x);
   harness.expect_gradients_match_differences(1e-3, 2e-3);
 }
@@ -371,7 +371,7 @@ TEST(ElementFunctions, HaveTheirLimits) {
   EXPECT_EQ(LeakyRelu{}.gradient(LeakyRelu{.slope = 0.0f}.value(-1.0f), 1.0f), 0.01f);
 }
 
-/// In bf16, -0.3 is rounded: a y at this limit is still at the limit.
+/// bf16 rounds the limit -0.3. A y that equals the rounded limit must still be recognised as a limit.
 TEST(Clip, PassesNoGradientAtALimitInBf16) {
   const auto rounded_clip = function_for<Bf16>(Clip{.least = -0.3f, .most = 0.3f});
   for (const float x : {-1.0f, 1.0f}) {
@@ -389,7 +389,7 @@ TEST(ElementFunctions, RefuseOtherSettings) {
   EXPECT_THROW(leaky_relu(harness.graph(), "leaky", x, {.slope = -0.1f}), Error);
 }
 
-/// y = f(a) or f(a, b) rounded to T, in both thread orders, also in the memory of b, or of a if f is unary.
+/// Checks y = f(a) or f(a, b), rounded to T, in both thread orders. The result may also replace b, or a if f is unary.
 template <typename T, int n, typename F>
 void expect_kernel_maps(const F& function) {
   const std::vector<T> a = rounded<T>(random_values(300 * n, 1)), b = rounded<T>(random_values(300 * n, 2));

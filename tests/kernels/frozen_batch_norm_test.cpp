@@ -1,4 +1,4 @@
-// batch_norm with frozen statistics.
+// Tests of batch_norm with frozen statistics.
 #include "tests/kernels/batch_norm_reference.h"
 #include "tests/support/pytorch_ops.h"
 
@@ -19,7 +19,7 @@ TEST_P(FrozenBatchNorm, EqualsTheDefinitionForwardAndBackward) {
 }
 
 TEST_P(FrozenBatchNorm, GradientsMatchFiniteDifferences) {
-  if (GetParam().activation == ActivationKind::relu) return;  // the kink
+  if (GetParam().activation == ActivationKind::relu) return;  // differences are wrong at the kink of the ReLU
   harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
 }
 
@@ -57,7 +57,8 @@ TEST(FrozenBatchNorm, DoesAsPyTorchInEvaluationMode) {
     harness.set("norm/beta", of_pytorch("batch_norm/beta"));
     harness.set("x", of_pytorch("batch_norm/x2"));
     expect_as_pytorch(harness.forward(), prefix + "y", 1e-6);
-    // The op's gradients are the reference's above; here the reference's are PyTorch's.
+    // The tests above compare the op's gradients with the reference's. This test compares the reference's with
+    // PyTorch's.
     const Reference expected(of_pytorch("batch_norm/x2"), of_pytorch("batch_norm/dy"), of_pytorch("batch_norm/gamma"),
                              of_pytorch("batch_norm/beta"), {.activation = kind, .frozen = true},
                              {of_pytorch("batch_norm/moving_mean"), of_pytorch("batch_norm/moving_variance")});

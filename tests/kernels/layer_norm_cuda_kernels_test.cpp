@@ -1,4 +1,4 @@
-// The GPU's kernels of layer_norm, run by loops, against the CPU form.
+// Runs the GPU's kernels of layer_norm in loops, and compares them with the CPU implementation.
 #include <gtest/gtest.h>
 
 #include "kernels/layer_norm/layer_norm.h"
@@ -34,12 +34,12 @@ Found cpu_layer_norm(const Case& c, const std::vector<float>& x) {
 }
 
 std::vector<Pack<float, 8>> packs_of(const std::vector<float>& values) {
-  std::vector<Pack<float, 8>> packs(values.size() / 8 + 1);  // aligned for every pack
+  std::vector<Pack<float, 8>> packs(values.size() / 8 + 1);  // aligned for packs of all sizes
   std::ranges::copy(values, packs.front().at);
   return packs;
 }
 
-/// As LayerNormCuda, with packs of n. dx: what the gradient is added to; empty: nothing.
+/// Runs the kernels like LayerNormCuda, with packs of n. They add the gradient to `dx`, unless it is empty.
 template <typename T, int n, int packs>
 class Emulated {
  public:
@@ -50,8 +50,7 @@ class Emulated {
         dy_(rounded<T>(OpHarness::output_gradient(x.size()))),
         adds_(!dx.empty()),
         dx_(adds_ ? dx : filled<T>(x.size())),
-        gamma_(
-            packs_of(random_values(static_cast<std::size_t>(c.channels), 101))),  // the harness's, x being variable 0
+        gamma_(packs_of(random_values(static_cast<std::size_t>(c.channels), 101))),  // as in OpHarness: x is variable 0
         beta_(packs_of(random_values(static_cast<std::size_t>(c.channels), 102))),
         norms_(static_cast<std::size_t>(c.rows)),
         rows_{layer_norm_cut(c.rows, c.channels, n), x_.data(), gamma_.front().at},
@@ -122,7 +121,7 @@ class LayerNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(LayerNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(1e-5, 2e-5); }
-/// The gradient from which the kernels start is rounded, and a sum may take all of it.
+/// The kernels start from a gradient that is rounded to bf16, and a sum may contain the whole rounding error.
 TEST_P(LayerNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(3e-2, 0.1); }
 
 TEST_P(LayerNormKernels, AddTheirGradientToThatOfOtherReaders) {

@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"
@@ -24,7 +24,7 @@ struct Case {
   LayerNormParams params = {};
 };
 
-/// The definition in double.
+/// The definition, in double.
 struct Reference {
   std::vector<double> y, dx, dgamma, dbeta;
 
@@ -72,7 +72,7 @@ void expect_all_near(std::span<const float> found, const std::vector<double>& ex
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << i;
 }
 
-/// Forward and backward as the definition, each array to `tolerance` of its largest value.
+/// Compares forward and backward pass with the definition. `tolerance` is relative to the largest value of each array.
 void expect_the_definition(OpHarness& harness, const Case& c, double tolerance) {
   const std::vector<float> y = copied(harness.forward());
   harness.backward();
@@ -133,7 +133,7 @@ TEST(LayerNorm, AConstantRowBecomesTheShift) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], harness.values("norm/beta")[i % 30], 1e-4) << i;
 }
 
-/// The rounding error of the mean is then far above epsilon.
+/// Here the rounding error of the mean is far larger than epsilon.
 TEST(LayerNorm, ALargeConstantRowIsFinite) {
   OpHarness harness(100);
   build(harness, {.shape = {100, 30}});
@@ -152,7 +152,7 @@ TEST(LayerNorm, DoesAsPyTorchInTraining) {
   expect_as_pytorch(harness.forward(), "layer_norm/y", 1e-6);
 }
 
-/// The op's gradients are the reference's above; here the reference's are PyTorch's.
+/// The tests above compare the op's gradients with the reference's. This test compares the reference's with PyTorch's.
 TEST(LayerNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("layer_norm/x"), dy = of_pytorch("layer_norm/dy");
   const Reference expected(x, dy, of_pytorch("layer_norm/gamma"), of_pytorch("layer_norm/beta"), 1e-6f);
@@ -198,7 +198,7 @@ TEST(LayerNorm, ASampleDoesNotDependOnTheOthers) {
   }
 }
 
-/// Ops of a tiled section, between others, of tiles with addresses that are not aligned.
+/// The op is in the middle of a tiled section. The addresses of its tiles are not aligned.
 TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
   constexpr std::int64_t batch = 29;
   std::vector<float> y, dx, dgamma;
@@ -223,7 +223,7 @@ TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
     }
     EXPECT_EQ(found, y);
     EXPECT_EQ(copied(harness.gradient("x")), dx);
-    expect_near(copied(harness.gradient("norm/gamma")), dgamma, 1e-4);  // a sum over the tiles
+    expect_near(copied(harness.gradient("norm/gamma")), dgamma, 1e-4);  // is a sum over the tiles
   }
 }
 
@@ -245,7 +245,7 @@ TEST(LayerNorm, HasGradientsIfNobodyWantsThatOfItsInput) {
   const NoiseBatch samples(0, 20, 12);
   OpHarness harness(20);
   harness.step().batch = samples.batch();
-  const Value x = scale_input(harness.graph(), "x", {.sample = {2, 2, 3}});
+  const Value x = image_input(harness.graph(), "x", {.sample = {2, 2, 3}});
   harness.finish(layer_norm(harness.graph(), "norm", x));
   const std::size_t count = harness.forward().size();
   harness.backward();

@@ -1,4 +1,4 @@
-// The GPU's kernels of lrn, run by loops, against the CPU form.
+// Runs the GPU's kernels of lrn in loops, and compares them with the CPU implementation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ Found<T> emulate_lrn(const Case& c, const std::vector<T>& x, const std::vector<T
   return found;
 }
 
-/// y and dx of the CPU form.
+/// y and dx of the CPU implementation.
 Found<float> cpu_lrn(const Case& c, const std::vector<float>& x) {
   OpHarness harness(c.pixels);
   harness.finish(lrn(harness.graph(), "norm", harness.input("x", {c.pixels, c.channels}), c.params));

@@ -18,7 +18,7 @@ struct Case {
   int threads = 1;
 };
 
-/// dL/dx and y of the definition in double, a pixel of `channels` at a time.
+/// dL/dx and y according to the definition, in double, pixel by pixel.
 struct Reference {
   std::vector<double> y, dx;
 
@@ -47,7 +47,7 @@ struct Reference {
     }
     return params.bias + params.alpha * squares;
   }
-  /// Adds dy_c * d y_c / d x_i for every i.
+  /// Adds dy_c * dy_c / dx_i to dx for every i.
   static void add_gradient(std::span<const float> x, double dy, std::size_t c, double s, const LrnParams& params,
                            double* dx) {
     dx[c] += dy * std::pow(s, -static_cast<double>(params.beta));
@@ -129,7 +129,7 @@ TEST(Lrn, NotANumberStaysInItsWindow) {
   const auto y = harness.forward();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 16 && i <= 24) << i;
   harness.values("x")[20] = 0.5f;
-  for (const float value : harness.forward()) EXPECT_FALSE(std::isnan(value));  // scratch holds nothing over
+  for (const float value : harness.forward()) EXPECT_FALSE(std::isnan(value));  // the scratch must not keep the NaN
 }
 
 TEST(Lrn, RefusesParametersOutOfRange) {

@@ -1,9 +1,9 @@
-// The GPU's kernels of max_pool, run by loops, against the CPU form: equal to the bit.
+// Runs the GPU's kernels of max_pool in loops, and compares them with the CPU implementation: equal bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "kernels/max_pool/max_pool_kernels.h"
+#include "kernels/pool/pool_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -62,7 +62,7 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   return found;
 }
 
-/// y and dx of the CPU form, which has biases added before it.
+/// y and dx of the CPU implementation. It gets the sum of x and the biases.
 Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   const std::vector<float> biases = biases_of(c);
   if (c.biases) {
@@ -78,7 +78,7 @@ Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   return {{y.begin(), y.end()}, {dx.begin(), dx.end()}};
 }
 
-/// Equal values, where a NaN equals a NaN.
+/// Expects equal values. A NaN equals a NaN.
 void expect_same(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -117,9 +117,9 @@ TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
   if (GetParam().biases) {
     expect_near(floats(found.y), expected.y, 0.02);
   } else {
-    EXPECT_EQ(floats(found.y), expected.y);  // values of x, or 0
+    EXPECT_EQ(floats(found.y), expected.y);  // without rounding: each is a value of x or 0
   }
-  expect_near(floats(found.dx), expected.dx, 0.02);  // of dy rounded, and rounded again
+  expect_near(floats(found.dx), expected.dx, 0.02);  // dy is rounded, and the sums are rounded again
   const Found<Bf16> again = emulate_max_pool(GetParam(), x, ThreadOrder::descending);
   EXPECT_EQ(floats(again.dx), floats(found.dx));
 }

@@ -1,4 +1,4 @@
-#include "kernels/max_pool/max_pool.h"
+#include "kernels/pool/pool.h"
 #include "src/graph/passes.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct Expected {
   std::vector<float> y, dx;
 };
 
-/// The definition as loops; window offsets by an independent implementation of TensorFlow's rule.
+/// The definition as loops. The window offsets are an independent implementation of TensorFlow's rule.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const auto or_height = [](std::int64_t width, std::int64_t height) { return width == 0 ? height : width; };
   const bool same = c.params.padding == Padding::same && c.params.pads.empty();
@@ -90,7 +90,7 @@ class MaxPool : public ::testing::TestWithParam<Case> {
     const Expected expected = naive_max_pool(GetParam(), x, dy);
     ASSERT_EQ(y.size(), expected.y.size());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], expected.y[i]) << "y element " << i;
-    for (int time = 0; time < 2; ++time) {  // a second time: gradients are overwritten, not added to
+    for (int time = 0; time < 2; ++time) {  // the second pass shows that gradients are overwritten, not added
       harness_.backward();
       const auto dx = harness_.gradient("x");
       for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], expected.dx[i], 1e-6) << "dx element " << i;
@@ -109,7 +109,7 @@ TEST_P(MaxPool, TiesGoToTheFirst) {
 }
 
 TEST_P(MaxPool, GradientsMatchFiniteDifferences) {
-  // Values 0.01 apart and half a step off zero: no difference crosses from one maximum to the next.
+  // The values are 0.01 apart and at least 0.005 from 0, so a difference does not change which value is the maximum.
   const auto x = harness_.values("x");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t shuffled = i * 7919 % 10007;
@@ -141,11 +141,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
 
 TEST(MaxPool, PadsAfterOnly) {
-  // 4 by window 3, stride 2: windows start at 0 and 2. Symmetric padding would start them at -1 and 1.
+  // Size 4, window 3, stride 2: windows start at 0 and 2. With symmetric padding, they would start at -1 and 1.
   OpHarness harness(1);
   harness.finish(max_pool(harness.graph(), "pool", harness.input("x", {1, 4, 4, 1}), {.window = 3, .stride = 2}));
   std::vector<float> x(16);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i);  // the largest is each window's first
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i);  // the first one in a window is the largest
   harness.set("x", x);
   const auto y = harness.forward();
   EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector{0.0f, -2.0f, -8.0f, -10.0f}));
@@ -156,7 +156,7 @@ TEST(MaxPool, PadsAfterOnly) {
 }
 
 TEST(MaxPool, ANanInAWindowMakesItNan) {
-  constexpr std::int64_t channels = 20;  // a vector and a remainder
+  constexpr std::int64_t channels = 20;  // one vector and a remainder
   CpuDevice device(1);
   const auto expect_nan = [&](Arithmetic arithmetic, bool relu, std::size_t at, float nan) {
     OpHarness harness(1, device, arithmetic);
@@ -166,7 +166,7 @@ TEST(MaxPool, ANanInAWindowMakesItNan) {
     const auto y = harness.forward();
     for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
   };
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();  // processors compute the negative one
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();  // processors compute NaNs with the sign bit
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {
       for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {

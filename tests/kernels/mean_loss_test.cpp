@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t batch = 7, columns = 5;
 constexpr std::uint64_t first_position = 40;
-/// Draws a lambda in the midst at this position.
+/// At this position, it draws a lambda that is close neither to 0 nor to 1.
 const MixingParams mixup{.mixup = 1.0, .seed = 3};
 
 /// A loss with its definition in double precision.
@@ -40,7 +40,7 @@ const Case cases[] = {
 
 class MeanLoss : public ::testing::Test {
  protected:
-  /// Targets 0 and 1 as bytes, or numbers.
+  /// `has_bytes`: targets are bytes 0 and 1; otherwise they are numbers.
   void build(const MeanLossParams& params, bool has_bytes) {
     numbers_.clear();
     bytes_.clear();

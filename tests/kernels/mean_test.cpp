@@ -1,11 +1,11 @@
-#include "kernels/mean/mean.h"
+#include "kernels/broadcast/broadcast.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "kernels/mean/mean_kernels.h"
+#include "kernels/broadcast/broadcast_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"

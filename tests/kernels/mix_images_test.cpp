@@ -1,10 +1,9 @@
-#include "kernels/mix_images/mix_images.h"
+#include "kernels/image_input/image_input.h"
 
 #include <gtest/gtest.h>
 
 #include "carillon/core/error.h"
-#include "kernels/mix_images/mix_images_kernels.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"
@@ -33,7 +32,7 @@ class MixImages : public ::testing::TestWithParam<MixCase> {
   std::vector<float> of_cpu(int threads) {
     OpHarness harness(GetParam().batch, threads);
     Graph& graph = harness.graph();
-    harness.finish(mix_images(graph, "mixing", scale_input(graph, "input", {.sample = sample_}), params_));
+    harness.finish(mix_images(graph, "mixing", image_input(graph, "input", {.sample = sample_}), params_));
     harness.step().batch = samples_.batch();
     const auto y = harness.forward();
     return {y.begin(), y.end()};
@@ -50,7 +49,7 @@ TEST_P(MixImages, EqualsTheDefinition) {
       for (std::size_t i = 0; i < size_ / params_.height; ++i) {
         const std::size_t at = row * (size_ / params_.height) + i;
         const auto column = static_cast<std::int32_t>(i / GetParam().channels);
-        double part = mixing_.lambda;  // the image's own
+        double part = mixing_.lambda;  // weight of the image itself
         if (mixing_.cuts) part = mixing_.is_cut(row, column) ? 0.0 : 1.0;
         ASSERT_NEAR(y[b * size_ + at], part * own[at] + (1.0 - part) * other[at], 5e-5) << b << ", " << at;
         blended += part < 1.0;
@@ -94,9 +93,9 @@ INSTANTIATE_TEST_SUITE_P(Forms, MixImages,
 TEST(MixImages, RejectsInputsThatAreNotImages) {
   OpHarness harness(2);
   Graph& graph = harness.graph();
-  const Value x = scale_input(graph, "input", {.sample = {4, 5, 3}});
+  const Value x = image_input(graph, "input", {.sample = {4, 5, 3}});
   EXPECT_THROW(mix_images(graph, "a", x, {.mixup = 1.0, .height = 5, .width = 4}), Error);
-  EXPECT_THROW(mix_images(graph, "b", scale_input(graph, "flat", {.sample = {60}}), {.mixup = 1.0}), Error);
+  EXPECT_THROW(mix_images(graph, "b", image_input(graph, "flat", {.sample = {60}}), {.mixup = 1.0}), Error);
   EXPECT_THROW(mix_images(graph, "c", harness.input("x", {2, 4, 5, 3}), {.mixup = 1.0, .height = 4, .width = 5}),
                Error);
 }

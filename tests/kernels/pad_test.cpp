@@ -1,4 +1,4 @@
-#include "kernels/pad/pad.h"
+#include "kernels/layout/layout.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "kernels/pad/pad_kernels.h"
+#include "kernels/layout/layout_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -14,10 +14,10 @@
 namespace carillon::testing {
 namespace {
 
-/// The index on an axis of x for an index of y, or none.
+/// Maps an index on an axis of y to the index in x; none if y has padding there.
 using Source = std::function<std::optional<std::int64_t>(std::size_t axis, std::int64_t index)>;
 
-/// The position in x of each element of y, or none.
+/// For each element of y, its position in x; none for padding.
 std::vector<std::optional<std::size_t>> places(const Shape& x, const Shape& y, const Source& source) {
   std::vector<std::optional<std::size_t>> found;
   for (std::int64_t i = 0; i < y.element_count(); ++i) {
@@ -55,7 +55,7 @@ void expect_selects(const Shape& x, float value, const Source& source, const std
   }
 }
 
-/// Checks the kernel and that of the gradient against the CPU's arithmetic of one axis at a time.
+/// Checks the kernels of the forward pass and of the gradient. The expected values process one axis after the other.
 template <typename T>
 void expect_kernels_select(const std::vector<PadAxis>& sample, const Source& source) {
   std::vector<std::int64_t> of_x{3}, of_y{3};

@@ -1,4 +1,4 @@
-#include "kernels/reshape/reshape.h"
+#include "kernels/layout/layout.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ TEST(Reshape, KeepsTheElements) {
   }
 }
 
-/// Neighbours that work in place or use gradients as scratch must not spoil the shared memory.
+/// A reshape shares memory with neighbours that work in place or use gradients as scratch. They must not change its
+/// values.
 TEST(Reshape, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();

@@ -7,8 +7,8 @@
 
 #include "carillon/core/error.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/scale_channels/scale_channels_kernels.h"
-#include "kernels/scale_input/scale_input.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
@@ -25,7 +25,7 @@ struct Case {
 
 std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Sums of dy x by channel, in double.
+/// The sum of dy * x for each channel, in double.
 std::vector<float> factor_gradient(std::span<const float> x, std::span<const float> dy, std::size_t channels) {
   std::vector<double> sums(channels);
   for (std::size_t i = 0; i < x.size(); ++i) sums[i % channels] += static_cast<double>(dy[i]) * x[i];
@@ -93,7 +93,7 @@ TEST(ScaleChannels, TilesOfTheBatchGiveTheSameBits) {
     }
     EXPECT_EQ(found, y);
     EXPECT_EQ(copied(harness.gradient("x")), dx);
-    expect_near(copied(harness.gradient("op/gamma")), dgamma, 1e-4);  // a sum over the tiles
+    expect_near(copied(harness.gradient("op/gamma")), dgamma, 1e-4);  // tiles change the order of its sum
   }
 }
 
@@ -101,7 +101,7 @@ TEST(ScaleChannels, HasAGradientIfNobodyWantsThatOfItsInput) {
   const NoiseBatch samples(0, 20, 12);
   OpHarness harness(20);
   harness.step().batch = samples.batch();
-  const Value x = scale_input(harness.graph(), "x", {.sample = {2, 2, 3}});
+  const Value x = image_input(harness.graph(), "x", {.sample = {2, 2, 3}});
   harness.finish(scale_channels(harness.graph(), "op", x));
   const std::size_t count = harness.forward().size();
   harness.backward();
@@ -135,7 +135,7 @@ TEST(ScaleChannels, ItsVariableHasItsNameAndValues) {
   for (int i = 0; i < 2; ++i) {
     const ParameterSpec& spec = graph.parameters()[i];
     EXPECT_EQ(spec.name, i == 0 ? "a/gamma" : "b/gamma");
-    EXPECT_EQ(spec.shape.rank(), 1);  // no weight decay, like biases
+    EXPECT_EQ(spec.shape.rank(), 1);  // vectors have no weight decay, like biases
     EXPECT_EQ(initial_values(spec, 1), std::vector<float>(5, i == 0 ? 1e-6f : 0.1f));
   }
 }
@@ -146,20 +146,20 @@ TEST(ScaleChannels, RefusesAnInputWithoutChannels) {
   EXPECT_THROW(scale_channels(harness.graph(), "op", x), Error);
 }
 
-// The GPU's kernels, run by loops.
+// Runs the GPU's kernels in loops.
 
 template <typename T>
 struct Found {
   std::vector<T> y, dx;
-  std::vector<float> sums, dgamma;  ///< sums: of dx, by channel
+  std::vector<float> sums, dgamma;  ///< sums: sum of dx by channel
 };
 
-/// As ScaleChannelsCuda. `given`: dy.
+/// Runs the kernels like ScaleChannelsCuda. `given` is dy.
 template <typename T>
 Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const std::vector<T>& x,
                                 const std::vector<T>& given, const std::vector<float>& gamma, ThreadOrder order) {
   Found<T> found{filled<T>(x.size()), filled<T>(x.size()), filled<float>(gamma.size()), filled<float>(gamma.size())};
-  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // aligned for every pack
+  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // aligned for packs of all sizes
   std::ranges::copy(gamma, factors.front().at);
   with_pack_size<T>(channels, [&]<int n>(std::integral_constant<int, n>) {
     const PackedRows<n> packs{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(channels / n)};

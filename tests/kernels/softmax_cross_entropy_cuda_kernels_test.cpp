@@ -16,15 +16,15 @@ namespace {
 struct Result {
   float loss = 0.0f;
   std::vector<float> gradient;
-  std::vector<float> column_sums = {}, step_sums = {};  ///< of the kernel
+  std::vector<float> column_sums = {}, step_sums = {};  ///< computed by the kernel
 };
 
 class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
   static constexpr std::uint32_t row_count = 409;
   static constexpr std::uint64_t first_position = 40;
-  static constexpr float loss_tolerance = 5e-7f;      // relative: the CPU adds a row's exponentials one by one
-  static constexpr float gradient_tolerance = 5e-7f;  // of 1 / batch
+  static constexpr float loss_tolerance = 5e-7f;      // relative; the CPU adds a row's exponentials one by one
+  static constexpr float gradient_tolerance = 5e-7f;  // relative to 1 / batch
 
   void build(std::int64_t batch, std::int64_t classes) {
     batch_ = batch;
@@ -100,7 +100,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     });
   }
 
-  /// To rounding, of sums of the gradient's own columns.
+  /// Expects that the sums equal the sums over the gradient's columns, up to rounding.
   void expect_sums(const Result& found) const {
     for (std::size_t j = 0; j < static_cast<std::size_t>(classes_); ++j) {
       double sum = 0.0;

@@ -13,7 +13,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Either draws a lambda in the midst at position 40.
+/// At position 40, both draw a lambda that is close neither to 0 nor to 1.
 const MixingParams mixings[] = {{.mixup = 1.0, .seed = 3}, {.cutmix = 1.0, .height = 28, .width = 20, .seed = 4}};
 
 class SoftmaxCrossEntropy : public ::testing::Test {
@@ -101,7 +101,7 @@ TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
   }
 }
 
-/// Weights, and a class without records.
+/// Class weights. A weight of 0 stands for a class without records.
 std::vector<float> weights_of(std::size_t classes) {
   std::vector<float> weights;
   for (std::size_t j = 0; j < classes; ++j) weights.push_back(0.25f * static_cast<float>((j * 5 + 1) % 8));
@@ -162,7 +162,7 @@ TEST_F(SoftmaxCrossEntropy, WeightsOfOneChangeOnlyTheRounding) {
   }
 }
 
-/// Also for logits whose label has a probability of almost 1 or 0.
+/// The logits include labels with a probability of almost 1 or almost 0.
 TEST_F(SoftmaxCrossEntropy, WeightsAndFocalLossEqualPyTorchs) {
   const std::vector<float> z = of_pytorch("weighted_loss/z"), weights = of_pytorch("weighted_loss/weights");
   const std::vector<float> labels = of_pytorch("weighted_loss/labels");

@@ -14,7 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-/// y and dx by the definition, in double precision.
+/// y and dx according to the definition, in double precision.
 struct Expected {
   std::vector<double> y, dx;
 };
@@ -40,7 +40,7 @@ class Softmax : public ::testing::TestWithParam<Shape> {
   std::size_t count() const { return static_cast<std::size_t>(GetParam().element_count()); }
 };
 
-/// x - m is rounded, up to 4e-6.
+/// Rounding x - m causes an error of up to 4e-6.
 TEST_P(Softmax, EqualsTheDefinitionBothWays) {
   for (const int threads : {1, 3}) {
     OpHarness harness(GetParam()[0], threads);

@@ -1,4 +1,4 @@
-#include "kernels/split/split.h"
+#include "kernels/layout/layout.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 struct Case {
   Shape x;
-  SplitParams params;  ///< three parts; the first and the last are equal
+  SplitParams params;  ///< three parts; the first and the last have equal sizes
 };
 
 class Split : public ::testing::TestWithParam<Case> {
@@ -22,7 +22,7 @@ class Split : public ::testing::TestWithParam<Case> {
     const std::vector<Value> parts = split(harness.graph(), "split", x, GetParam().params);
     harness.finish(add(harness.graph(), "sum", parts[0], scale(harness.graph(), "twice", parts[2], 2.0f)));
   }
-  /// The positions in x of the elements of each part.
+  /// For each part, the positions of its elements in x.
   std::vector<std::vector<std::size_t>> places() const {
     const Shape& x = GetParam().x;
     const std::size_t axis = split_axis(GetParam().params, x);

@@ -1,14 +1,13 @@
-// Ops that process the batch tile by tile: only the order of sums over samples changes.
+// Tests of ops that process the batch tile by tile: only the order of sums over samples may change.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <thread>
 
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
-#include "kernels/max_pool/max_pool.h"
+#include "kernels/pool/pool.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/op_harness.h"
 
@@ -23,13 +22,13 @@ void take_batch_whole(Graph& graph) {
 
 struct Results {
   std::vector<float> output, input_gradient;
-  std::vector<std::vector<float>> gradients;  ///< of the parameters
+  std::vector<std::vector<float>> gradients;  ///< gradients of the parameters
 };
 
 constexpr std::int64_t batch_size = 29;
 const std::vector<std::string> parameters{"conv1/weights", "conv1/biases", "conv2/weights", "conv2/biases"};
 
-/// The convolutional layers of the tutorial's network, of images of another size.
+/// Runs the convolutional layers of the tutorial's network on images of another size.
 Results run(bool is_tiled, int threads, ConvolutionMethod method) {
   CpuDevice device(threads, {.convolution = method});
   OpHarness harness(batch_size, device);
@@ -99,7 +98,8 @@ TEST_P(TiledSectionCase, GivesTheSameAgain) {
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), first);
 }
 
-/// OpenMP lets threads go that a smaller region does not need: others then run what those have made.
+/// If a parallel region needs fewer threads, OpenMP may end the others. Then other threads run the tiles than created
+/// them.
 TEST_P(TiledSectionCase, MayRunInOtherThreadsThanItWasMadeIn) {
   const auto output_after = [](bool threads_go) {
     CpuDevice device(4, {.convolution = GetParam()});

@@ -17,11 +17,11 @@ struct TokensCase {
   std::int64_t batch, height, width, channels;
   int threads = 1;
 
-  std::int64_t patches() const { return height * width * channels; }  ///< elements of a sample of x
-  std::int64_t size() const { return patches() + channels; }          ///< of a sample of y
+  std::int64_t patches() const { return height * width * channels; }  ///< elements per sample of x
+  std::int64_t size() const { return patches() + channels; }          ///< elements per sample of y
 };
 
-/// As launch_each, for `count` elements.
+/// Runs `element` like launch_each, for `count` elements.
 template <int n, typename Element>
 void emulate_packs(const Element& element, std::size_t count, ThreadOrder order = ThreadOrder::ascending) {
   emulate(ForEachElement{element, static_cast<std::int64_t>(count) / n}, order);
@@ -61,7 +61,7 @@ TEST_P(Tokens, FirstOneIsTakenOut) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// The kernels of a GPU against the CPU's results.
+/// Compares the kernels of a GPU with the CPU's results.
 TEST_P(Tokens, HaveTheSameBitsOnAGpu) {
   const TokensCase form = GetParam();
   OpHarness harness(form.batch, form.threads);

@@ -1,9 +1,9 @@
-#include "kernels/transpose/transpose.h"
+#include "kernels/layout/layout.h"
 
 #include <gtest/gtest.h>
 
 #include "carillon/core/error.h"
-#include "kernels/transpose/transpose_kernels.h"
+#include "kernels/layout/layout_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -67,7 +67,7 @@ void expect_kernel_transposes(const Case& c, const std::vector<std::size_t>& of)
   const std::vector<T> x = rounded<T>(random_values(of.size(), 1));
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<T> y = filled<T>(of.size());
-    const Transpose<T, n> kernel{transpose_axes(c.x, c.axes), c.x.elements_per_sample(), x.data(), y.data()};
+    const TransposeForward<T, n> kernel{transpose_axes(c.x, c.axes), c.x.elements_per_sample(), x.data(), y.data()};
     emulate(ForEachElement{kernel, c.x.element_count() / n}, order);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(to_float(y[i]), to_float(x[of[i]])) << i;
   }

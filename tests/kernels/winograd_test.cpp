@@ -1,5 +1,5 @@
-// conv2d with Winograd's method, for every instruction set of the processor. Compared with float64, including edges and
-// remainders. Bits are equal for any number of threads.
+// Tests conv2d with Winograd's method for every instruction set of the processor. Results are compared with float64,
+// including edges and remainders. The bits are equal for any number of threads.
 #include "kernels/conv2d/winograd.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Convolution {
 
 constexpr double forward_bound = 1e-5, backward_bound = 3e-5;
 
-/// The results in float64 of a case, computed once for all instruction sets.
+/// The results of a case in float64. They are computed once for all instruction sets.
 class Expected {
  public:
   explicit Expected(const Conv2dCase& c) : case_(c), naive_(c) {}
@@ -54,7 +54,7 @@ class Expected {
     for (std::size_t i = 0; i < dz.size() && case_.relu; ++i) {
       if (!(y[i] > 0.0f)) dz[i] = 0.0;
     }
-    if (dz != dz_) {  // a y next to 0 may be on the other side of it
+    if (dz != dz_) {  // for another instruction set, a y near 0 may have another sign
       gradients_ = naive_.backward(convolution->values("x"), convolution->values("conv/weights"), dz);
       dz_ = std::move(dz);
     }
@@ -95,7 +95,7 @@ TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
     for (const Padding padding : {Padding::same, Padding::valid, Padding::symmetric(2)}) {
       const std::int64_t least = padding.is_same() ? 1 : std::max<std::int64_t>(kernel - 2 * padding.extent(), 1);
       for (std::int64_t extent = least; extent <= 13; ++extent) {
-        for (const std::int64_t channels : {3, 5}) {  // narrow, wide
+        for (const std::int64_t channels : {3, 5}) {  // few and many channels
           const auto biases = extent % 3 == 0 ? std::nullopt : std::optional(Initializer{});
           const Conv2dCase c{2,
                              extent,
@@ -130,13 +130,13 @@ TEST(WinogradConvolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
     for (const std::int64_t kernel : {3, 5}) {
       for (const std::int64_t batch :
-           {1, 3, 60}) {  // 35 tiles each: one chunk and several, blocks of one chunk and more
+           {1, 3, 60}) {  // 35 tiles per image: one chunk or several; blocks of one chunk or several
         const Conv2dCase c{batch, 18, 27, channels, {.filters = 19, .kernel = kernel}, 2, true};
         expect_definition(c);
       }
     }
   }
-  expect_definition({126, 26, 23, 3, {.filters = 33, .kernel = 5}, 2});  // blocks of more than a chunk
+  expect_definition({126, 26, 23, 3, {.filters = 33, .kernel = 5}, 2});  // its blocks have more than one chunk
 }
 
 TEST(WinogradConvolution, EqualsTheDefinitionAtManyBatchSizes) {
@@ -170,7 +170,7 @@ std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
 }
 
 TEST_P(Winograd, ReturnsEqualBitsForAnyNumberOfThreads) {
-  for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // fewer tiles than threads
+  for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // has fewer tiles than threads
                               Conv2dCase{70, 13, 11, 20, {.filters = 40, .kernel = 5}},
                               Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}},
                               Conv2dCase{70, 26, 23, 3, {.filters = 40, .kernel = 5}}}) {

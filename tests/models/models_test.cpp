@@ -10,7 +10,7 @@
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
 #include "tests/models/variables.h"
@@ -116,7 +116,7 @@ TEST(Models, ClassesAndImagesAreWhatTheDataSay) {
   }
 }
 
-/// The ops that training runs, and of them those with a ReLU in it: the passes' work.
+/// The ops that run in training. " relu" marks ops into which the passes have fused a ReLU.
 TEST(Models, Cifar10RunsTheseOps) {
   const BuiltNetwork built = build_network(cifar10_network(cifar10_images()), ten_classes(), {.batch_size = 2});
   std::vector<std::string> ops;
@@ -127,7 +127,7 @@ TEST(Models, Cifar10RunsTheseOps) {
                                            "local3 relu", "local4 relu", "softmax_linear", "cross_entropy"}));
 }
 
-/// The draws of version 0.1.0: a variable's number was its place in the network.
+/// Version 0.1.0 used a variable's position in the network as the number of its random draws.
 TEST(Models, VariablesOfTheFirstNetworksKeepTheirDraws) {
   for (const Network& network :
        {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images())}) {
@@ -150,7 +150,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, buffers, step}, true, {});
-    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // it holds the lists of non-zero values
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // the workspace holds the lists of non-zero values
   }
 }
 
@@ -162,14 +162,14 @@ TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
   const Network cifar10 = cifar10_network(cifar10_images()), lenet = lenet_network(mnist_images());
   EXPECT_EQ(names(cifar10, ConvolutionMethod::automatic), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(cifar10, ConvolutionMethod::direct), Names{});
-  EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});  // one channel leaves it little to win
+  EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});  // with one channel, it would save little
   EXPECT_EQ(names(lenet, ConvolutionMethod::winograd), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(mnist_network(mnist_images()), ConvolutionMethod::winograd), Names{});
 }
 
 TEST(Models, AValueThatNobodyReadsIsRefused) {
   const Network network = make_network("loose", {.image = {28, 28, 1}}, [](Graph& graph) {
-    const Value x = scale_input(graph, "input", {.sample = {28, 28, 1}});
+    const Value x = image_input(graph, "input", {.sample = {28, 28, 1}});
     dense(graph, "loose", x, {.units = 3});
     return dense(graph, "logits", x, {.units = 10});
   });
@@ -212,17 +212,21 @@ std::vector<std::string> first_ops(const Network& network, Purpose purpose, std:
 TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
   using Types = std::vector<std::string>;
   Network network = vgg7_network(mnist_images());
-  EXPECT_EQ(first_ops(network, Purpose::training, 1), Types{"scale_input"});
+  EXPECT_EQ(first_ops(network, Purpose::training, 1), Types{"image_input"});
   network.mixing.mixup = 1.0;
   const WarpSettings warps[] = {{.rotation = 1.0}, {.zoom = 0.1}, {.shift = 0.1}};
   for (const WarpSettings& warp : warps) {
     network.warp = warp;
     for (const Purpose purpose : {Purpose::training, Purpose::summary}) {
-      EXPECT_EQ(first_ops(network, purpose, 3), (Types{"scale_input", "warp_images", "mix_images"}));
+      EXPECT_EQ(first_ops(network, purpose, 2), (Types{"image_input", "mix_images"}));
     }
-    EXPECT_EQ(first_ops(network, Purpose::evaluation, 1), Types{"scale_input"});
-    EXPECT_NE(build_network(network, {.purpose = Purpose::evaluation}).graph.nodes().at(1).name, "warp");
+    EXPECT_EQ(first_ops(network, Purpose::evaluation, 1), Types{"image_input"});
   }
+  network.warp = {.zoom = 1.0};  // warp_images() rejects it
+  for (const Purpose purpose : {Purpose::training, Purpose::summary}) {
+    EXPECT_THROW(build_network(network, {.purpose = purpose}), Error);
+  }
+  EXPECT_NO_THROW(build_network(network, {.purpose = Purpose::evaluation}));
 }
 
 TEST(Models, BatchNormsAreFrozenByTheirVariablesOrAllTogether) {
@@ -269,17 +273,17 @@ TEST(Models, L2LeavesExcludedVariablesOut) {
   EXPECT_EQ(v["layer2/weights"].l2_factor, 0.0f);
 }
 
-/// Logits that show the mixed images: each image has one white pixel at the position of its class.
+/// A network whose logits show the mixed images. Each image has one white pixel, at the position of its class.
 Network telling_network(const MixingSettings& mixing) {
   Network network = make_network("telling", {.image = {1, 1, 10}}, [](Graph& graph) {
-    const Value x = scale_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
+    const Value x = image_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
     return dense(graph, "logits", x, {.units = 10, .biases = std::nullopt});
   });
   network.mixing = mixing;
   return network;
 }
 
-/// If image and label have the same lambda and the logits are 20 p, the loss is -sum p log softmax(20 p).
+/// If image and label have the same lambda and the logits are 20 p, then the loss is -sum p log softmax(20 p).
 TEST(Models, ImagesAndLabelsAreMixedAlike) {
   for (const std::uint64_t position : {0, 7, 1000}) {
     const MixingSettings mixing{.mixup = 1.0, .seed = 5};
@@ -298,7 +302,7 @@ TEST(Models, ImagesAndLabelsAreMixedAlike) {
     step.targets = reinterpret_cast<std::byte*>(labels.data());
     Executable executable(built.graph, {device, parameters, buffers, step}, true, {built.input, built.loss});
     executable.forward(device.stream());
-    const double own = executable.tensor(built.input).floats()[2];  // image 0's part in itself
+    const double own = executable.tensor(built.input).floats()[2];  // share of image 0 in the mixed image 0
     const double sum = std::exp(20.0 * own) + std::exp(20.0 * (1.0 - own)) + 8.0;
     const double expected = std::log(sum) - 20.0 * (own * own + (1.0 - own) * (1.0 - own));
     EXPECT_TRUE(own > 0.0 && own < 1.0) << own;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "carillon/core/error.h"
+#include "kernels/elementwise/gradient_ops.h"
 #include "kernels/shared/op_types.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/networks.h"
@@ -66,7 +67,7 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
   const Network network = mnist_network({.image = {28, 28, 1}, .outputs = 10, .pixel_scale = 0.1f});
   EXPECT_EQ(description_text(network),
             R"({"name":"mnist","inputs":[{"name":"image","type":"uint8","shape":[28,28,1]}],"ops":[)"
-            R"({"name":"input","type":"scale_input","inputs":["image"],"attributes":{"scale":0.1}},)"
+            R"({"name":"input","type":"image_input","inputs":["image"],"attributes":{"scale":0.1}},)"
             R"({"name":"layer1","type":"dense","inputs":["input"],"attributes":{"units":500,)"
             R"("weights":"truncated_normal","weights.number":0,"weights.value":0.1}},)"
             R"({"name":"layer1/relu","type":"relu","inputs":["layer1"]},)"
@@ -74,7 +75,7 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
             R"("weights":"truncated_normal","weights.number":2,"weights.value":0.1}}],"outputs":["layer2"]})");
 }
 
-/// The text of a network with one op of `type` after the input op, or with one input op.
+/// The text of a network with one op of `type`. An input op precedes it, unless it is an input op itself.
 std::string text_with(const OpType& type, const Json& attributes) {
   Json ops = Json::array();
   const auto add = [&](const char* name, std::string_view type_name, const Json& inputs, const Json& of) {
@@ -83,7 +84,7 @@ std::string text_with(const OpType& type, const Json& attributes) {
     ops.push_back(op);
   };
   const bool is_attention = type.name == "attention";
-  if (!type.reads_records) add("x", "scale_input", {"image"}, {});
+  if (!type.reads_records) add("x", "image_input", {"image"}, {});
   if (is_attention) add("tokens", "embed_tokens", {"x"}, {});
   const char* const before = is_attention ? "tokens" : type.reads_records ? "image" : "x";
   const bool has_input = type.reads_records || type.input_count != 0;
@@ -109,7 +110,6 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"clip", R"({"least":-3.4028234663852886e38,"most":3.4028234663852886e38})"},
       {"concat", R"({"axis":-1})"},
       {"constant", R"({"shape":[]})"},
-      {"cifar_distort", R"({"crop_height":24,"crop_width":24})"},
       {"conv2d", R"({"stride":1,"padding":"same","trains_weights":true,"groups":1,"dilation":1,"dilation_width":0,)" +
                      kernel_width + "," + weights + "}"},
       {"dense", R"({"input_density":1.0,"per_position":false,)" + weights + "}"},
@@ -120,17 +120,17 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
                        R"("class_token.dirac":false,"positions":"constant","positions.value":0,)"
                        R"("positions.number":-1,"positions.dirac":false})"},
       {"hard_sigmoid", R"({"alpha":0.16666667,"beta":0.5})"},
+      {"image_input", R"({"values":"scaled","scale":1.0,"mean":[0,0,0,0],"deviation":[1,1,1,1],"brightness":0.0,)"
+                      R"("contrast":[1,1],"crop_height":0,"crop_width":0,"padding":0,"padding_mode":"zero",)"
+                      R"("mirroring":"none","cutout":0})"},
       {"layer_norm", R"({"epsilon":1e-06})"},
       {"leaky_relu", R"({"slope":0.01})"},
       {"lrn", R"({"depth_radius":4,"bias":1.0,"alpha":0.00011111112,"beta":0.75})"},
       {"mean", R"({"keeps_axes":false})"},
       {"max_pool", R"({"stride":1,"padding":"same",)" + widths + "}"},
-      {"normalize_images", R"({"mean":[0,0,0,0],"deviation":[1,1,1,1],"padding":0,"padding_mode":"zero",)"
-                           R"("mirroring":"random","cutout":0})"},
       {"pad", R"({"value":0.0})"},
       {"scale", R"({"factor":1.0})"},
       {"scale_channels", R"({"initial_factor":1e-06})"},
-      {"scale_input", R"({"scale":1.0})"},
       {"shift", R"({"amount":0.0})"},
       {"reshape", R"({})"},
       {"slice", R"({"axis":-1,"first":0,"count":1,"step":1})"},
@@ -156,7 +156,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       "silu",       "sqrt",     "tanh"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
-    if (type->name == "matmul") continue;  // its inputs must fit each other; the default is no transpose
+    if (type->name == "matmul") continue;  // its inputs must have matching sizes; by default it transposes none
     SCOPED_TRACE(type->name);
     const auto found = defaults.find(type->name);
     ASSERT_NE(found, defaults.end());
@@ -180,14 +180,14 @@ TEST(NetworkDescription, GivesEqualVariablesForAnyBatchSize) {
   }
 }
 
-/// The text of a small network after a change.
+/// The text of a small network after `change`.
 std::string changed(const std::function<void(Json&)>& change) {
   Json json = Json::parse(description_text(mnist_network(mnist_images())));
   change(json);
   return json.dump();
 }
 
-/// The error of a description that is read and built.
+/// The error of reading and building a description.
 Error error_of_text(const std::string& text) {
   return error_of([&] {
     Network network{read_description(text, op_types())};
@@ -234,7 +234,7 @@ TEST(NetworkDescription, IsRefusedWithItsOpIfItIsWrong) {
       {[](Json& json) { json["ops"][1]["inputs"] = "input"; }, "the op 'layer1' has no list of inputs"},
       {[](Json& json) { json["ops"][1]["inputs"] = Json::array(); }, "has 0 inputs, expected 1"},
       {[](Json& json) { json["ops"][0]["inputs"] = Json::array(); },
-       "the op 'input' of type scale_input does not read the network's input 'image'"},
+       "the op 'input' of type image_input does not read the network's input 'image'"},
       {[](Json& json) { json["ops"][1]["inputs"] = {"image"}; }, "reads 'image', which no op before it computes"},
       {[](Json& json) { json["ops"][1]["inputs"] = {"input:1"}; }, "reads 'input:1', which no op before it computes"},
       {[](Json& json) { json["ops"][1]["name"] = "image"; }, "an op is named 'image'"},
@@ -274,7 +274,7 @@ TEST(NetworkDescription, NumbersTheBlocksOfAllStages) {
   }
 }
 
-/// Whatever the text, the error is one of ours: no crash, no other exception, no endless loop.
+/// Any text either gives a network or one of our errors: no crash, no other exception, no endless loop.
 TEST(NetworkDescription, OfChangedBytesIsBuiltOrRefused) {
   int refused = 0;
   std::mt19937 random(7);
@@ -303,7 +303,7 @@ TEST(NetworkDescription, WritesOnlyWhatItReads) {
   const auto error_of_op = [](const std::string& name) {
     return std::string(error_of([&] {
                          make_network("n", {.image = {4, 4, 1}}, [&](Graph& graph) {
-                           const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}});
+                           const Value x = image_input(graph, "input", {.sample = {4, 4, 1}});
                            return dense(graph, name, x, {.units = 2});
                          });
                        }).what());
@@ -314,7 +314,7 @@ TEST(NetworkDescription, WritesOnlyWhatItReads) {
   EXPECT_THAT(error_of_op("\xff"), HasSubstr("is no UTF-8 text"));
   const Error error = error_of([] {
     make_network("n", {.image = {4, 4, 1}}, [](Graph& graph) {
-      return scale_input(graph, "x", {.sample = {4, 4, 1}});
+      return image_input(graph, "x", {.sample = {4, 4, 1}});
     });
   });
   EXPECT_THAT(error.what(), HasSubstr("expected [batch, outputs]"));
@@ -323,7 +323,7 @@ TEST(NetworkDescription, WritesOnlyWhatItReads) {
 TEST(NetworkDescription, RequiresAnOpTypeOfEachOp) {
   const Error error = error_of([] {
     make_network("own", {.image = {4, 4, 1}}, [](Graph& graph) {
-      const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}});
+      const Value x = image_input(graph, "input", {.sample = {4, 4, 1}});
       Graph::NewOp op = fork_op();
       op.name = "own";
       op.inputs = {x};

@@ -1,4 +1,4 @@
-// cuDNN's plans for the convolutions of whole networks, without a GPU.
+// Tests of cuDNN's plans for the convolutions of whole networks, without a GPU.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -30,7 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkPlansCuda,
                                            TrainedNetwork{"resnet50", resnet50_network, 224, 256}),
                          [](const auto& test) { return test.param.name; });
 
-/// Whether the windows tile their input. Such convolutions are matrix products of cuBLASLt.
+/// Whether the windows cover the input without gaps and overlap. cuBLASLt computes such convolutions as matrix
+/// products.
 bool is_product(const Conv2dLayout& layout) { return layout.weights.extents[2] == layout.stride[0]; }
 
 TEST_P(NetworkPlansCuda, UseTensorCoresAndFitTheWorkspace) {
@@ -46,7 +47,7 @@ TEST_P(NetworkPlansCuda, UseTensorCoresAndFitTheWorkspace) {
       if (!seen.insert(text).second) continue;
       std::string reason;
       const auto plan = Conv2dPlan::find(target, task, reason);
-      if (!plan && task.pass == Conv2dPass::forward_bias) continue;  // the op adds the biases
+      if (!plan && task.pass == Conv2dPass::forward_bias) continue;  // then the op adds the biases itself
       ASSERT_TRUE(plan) << op << ", " << text << ": " << reason;
       EXPECT_TRUE(plan->on_tensor_cores()) << op << ", " << text << ": " << plan->kernel();
       EXPECT_LE(plan->workspace_bytes(), h200_workspace_bytes);

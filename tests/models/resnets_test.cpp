@@ -1,4 +1,4 @@
-// The residual networks.
+// Tests of the residual networks.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ TEST(ResNets, HaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet152_network(imagenet_images))), 60192808);
 }
 
-/// v1.5: a block's 3x3 convolution has the stride.
+/// In v1.5 of ResNet-50, the 3x3 convolution of a block has the stride.
 TEST(ResNets, Resnet50HasTheShapesOfItsHeader) {
   const BuiltNetwork built = build_network(resnet50_network(imagenet_images), {.batch_size = 2});
   std::map<std::string, Shape> shapes;
@@ -49,7 +49,7 @@ TEST(ResNets, Resnet18HasTheShapesOfItsHeader) {
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
-/// No fork adds gradients at the input of a block: the first convolution of the block does.
+/// At the input of a block, the first convolution adds the gradients. No fork is needed.
 TEST(ResNets, ConvolutionsReplaceForksInBf16Training) {
   const auto count = [](Arithmetic arithmetic, Purpose purpose, bool (*is_counted)(const Graph::Node&)) {
     const BuildSettings settings{.batch_size = 1, .arithmetic = arithmetic, .purpose = purpose};

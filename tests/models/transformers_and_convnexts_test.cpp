@@ -1,4 +1,4 @@
-// Vision transformers and ConvNeXts.
+// Tests of vision transformers and ConvNeXts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::map<std::string, Shape> output_shapes(const BuiltNetwork& built) {
   return shapes;
 }
 
-/// MAC / 10^9, to three digits.
+/// Multiply-adds per image, in 10^9.
 double giga_multiply_adds(MakeNetwork make) {
   const BuiltNetwork built = build_network(make(imagenet_images), {.batch_size = 1, .purpose = Purpose::evaluation});
   return static_cast<double>(multiply_adds(built.graph)) / 1e9;
@@ -33,7 +33,7 @@ TEST(VisionTransformers, HaveTheCountsTheirHeadersState) {
   EXPECT_NEAR(giga_multiply_adds(vit_base_patch16_224_network), 16.849, 5e-4);
 }
 
-/// --init-exclude 'logits/*' gives the last layer new values for other classes, and nothing else.
+/// --init-exclude 'logits/*' must exclude exactly the last layer, so that it can be trained for other classes.
 TEST(NetworksWithTrainedWeights, HaveOnlyTheLastLayerInLogits) {
   for (const MakeNetwork make : {resnet18_network, convnext_tiny_network, vit_tiny_patch16_224_network}) {
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// The variables of networks, for the tests of networks.
+// Access to the variables of networks, for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/models/whitening.h"
+#include "src/models/layers.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -7,22 +7,23 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
-#include "src/models/layers.h"
 #include "tests/support/networks.h"
 #include "tests/support/pytorch_ops.h"
 
 namespace carillon::testing {
 namespace {
 
-const WhiteningParams params{.input = {.source = {3, 7, 6}, .mean = cifar10_mean, .deviation = cifar10_deviation}};
+const WhiteningParams params{
+    .input = {
+        .sample = {7, 6, 3}, .values = PixelValues::normalized, .mean = cifar10_mean, .deviation = cifar10_deviation}};
 
-/// The images of make_pytorch_ops.py.
+/// The same images as in make_pytorch_ops.py.
 std::vector<std::vector<std::uint8_t>> patterned_images(int count = 20) {
   std::vector<std::vector<std::uint8_t>> images(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    for (int c = 0; c < 3; ++c) {
-      for (int y = 0; y < 7; ++y) {
-        for (int x = 0; x < 6; ++x) {
+    for (int y = 0; y < 7; ++y) {
+      for (int x = 0; x < 6; ++x) {
+        for (int c = 0; c < 3; ++c) {
           images[i].push_back(static_cast<std::uint8_t>(
               (x * (3 + i) + y * (5 + 2 * i) + 40 * c + (x * y * (i + 1) + c * (i % 3)) % 37 * 4) % 256));
         }
@@ -43,7 +44,7 @@ TEST(Whitening, FiltersArePyTorchs) {
   expect_as_pytorch(whitening_filters(patch_covariance(pointers(images), params), 5e-4), "whitening/filters", 1e-5);
 }
 
-/// F^T C F of the first half of the filters F, without epsilon.
+/// F^T C F must be the identity, for the first half F of the filters and without epsilon.
 TEST(Whitening, MakesPatchesUncorrelatedAndOfVarianceOne) {
   const auto images = patterned_images();
   const std::vector<double> covariance = patch_covariance(pointers(images), params);
@@ -71,7 +72,8 @@ TEST(Whitening, AnyNumberOfThreadsSumsInTheSameOrder) {
 }
 
 TEST(Whitening, TheSignsOfEigenvectorsAreSettled) {
-  // Of eigenvectors (1, -1) / sqrt 2, l = 3, and (1, 1) / sqrt 2, l = 1: the first component decides.
+  // The eigenvectors are (1, -1) / sqrt 2 for l = 3, and (1, 1) / sqrt 2 for l = 1. The first component determines the
+  // sign.
   const float a = 1.0f / std::sqrt(6.0f), b = 1.0f / std::sqrt(2.0f);
   const std::vector<float> filters = whitening_filters({2.0, -1.0, -1.0, 2.0}, 1e-12);
   const std::vector<float> expected{a, b, -a, -b, -a, b, a, -b};
@@ -88,7 +90,7 @@ TEST(Whitening, OfAirbenchTakesTheNetworksImages) {
     const std::uint8_t* const images[] = {image.data(), other.data()};
     const std::vector<float> filters = wanted.compute(images);
     EXPECT_EQ(filters.size(), 288u);
-    // All patches of an image are equal: C has rank 2, and the last filters are of length 1 / sqrt(epsilon).
+    // All patches of an image are equal. So C has rank 2, and the last filters have the length 1 / sqrt(epsilon).
     double squares = 0.0;
     for (std::size_t i = 0; i < 12; ++i) squares += filters[i * 24 + 11] * filters[i * 24 + 11];
     EXPECT_NEAR(squares, 1.0 / 5e-4, 1.0);
@@ -99,7 +101,7 @@ TEST(Whitening, RefusesWhatHasNoPatches) {
   EXPECT_THROW(patch_covariance({}, params), Error);
   const std::uint8_t image[9] = {};
   const std::uint8_t* const images[] = {image};
-  EXPECT_THROW(patch_covariance(images, {.input = {.source = {3, 1, 3}}}), Error);
+  EXPECT_THROW(patch_covariance(images, {.input = {.sample = {1, 3, 3}}}), Error);
   EXPECT_THROW(whitening_filters({1.0, 0.0, 0.0, NAN}, 1e-3), Error);
 }
 

@@ -1,5 +1,6 @@
-// libFuzzer target: for no file the reader of ONNX files, or the folding of its constants, crashes, reads beyond the
-// data, or fails without one line and exit code 65 or, for missing values in another file, 66.
+// libFuzzer target: for any file, the reader of ONNX files and the folding of its constants must neither crash nor read
+// beyond the data. If they fail, they must report one line and exit code 65 or, if values in another file are missing,
+// 66.
 #include <map>
 
 #include "src/onnx/constant_folding.h"
@@ -8,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Computes all nodes that depend on constants only.
+/// Computes all nodes that depend only on constants.
 void fold_all(const OnnxFile& file) {
   std::map<std::string, OnnxConstant> known = file.constants();
   std::size_t elements = 0;
@@ -24,7 +25,7 @@ void fold_all(const OnnxFile& file) {
     const OnnxConstant result = fold(node, inputs, file.operator_set(), file);
     const std::size_t count = result->has_floats ? result->floats.size() : result->integers.size();
     fuzz_check(count == static_cast<std::size_t>(result->element_count()));
-    if ((elements += count) > 1'000'000) return;  // enough for one input
+    if ((elements += count) > 1'000'000) return;  // limit of the work for one input
     known[node.output()] = result;
   }
 }

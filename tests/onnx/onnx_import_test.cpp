@@ -1,4 +1,4 @@
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 
-/// Builds ONNX files: each function adds a node or an array.
+/// Builds an ONNX file. Each function adds a node or an array.
 class Model {
  public:
   explicit Model(std::vector<std::int64_t> input = {-1, 3, 8, 8}) {
@@ -72,7 +72,7 @@ class Model {
     one.set_type(onnx::Attribute::INTS);
     for (const std::int64_t value : values) one.add_ints(value);
   }
-  /// The mean of each channel, then a layer named "fc" with two outputs.
+  /// Adds the mean of each channel, then a layer named "fc" with two outputs.
   void finish(const std::string& x, std::int64_t channels = 3) {
     node("GlobalAveragePool", {x}, "pooled");
     node("Flatten", {"pooled"}, "flat");
@@ -96,7 +96,7 @@ class Model {
   onnx::Model model_;
 };
 
-/// Pixels from 0 to 255 as they are.
+/// With this normalization, pixels keep their values from 0 to 255.
 const PixelNormalization whole_pixels{.mean = {}, .deviation = {1.0f / 255.0f, 1.0f / 255.0f, 1.0f / 255.0f}};
 
 class OnnxImport : public ::testing::Test {
@@ -116,7 +116,7 @@ class OnnxImport : public ::testing::Test {
     EXPECT_THAT(failure.text, HasSubstr(text));
     EXPECT_THAT(failure.text, HasSubstr("net.onnx"));
   }
-  /// The outputs for one image whose channel c is filled with values[c].
+  /// The outputs for one image. Channel c of the image is filled with values[c].
   static std::vector<float> outputs(const Network& network, std::array<std::uint8_t, 3> values) {
     const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
     CpuDevice device(1);
@@ -134,8 +134,8 @@ class OnnxImport : public ::testing::Test {
     }
     const ImageShape& image = network.image;
     std::vector<std::uint8_t> pixels;
-    for (const std::uint8_t value : values)
-      pixels.insert(pixels.end(), static_cast<std::size_t>(image.height * image.width), value);
+    for (std::int64_t i = 0; i < image.height * image.width; ++i)
+      pixels.insert(pixels.end(), values.begin(), values.end());
     const std::uint8_t* const first = pixels.data();
     StepInputs step;
     step.batch.images = {&first, 1};
@@ -164,7 +164,7 @@ TEST_F(OnnxImport, ComputesTheNetworkOfTheFileWithItsValues) {
   EXPECT_EQ(network.torch_names.at("conv/weights"), "conv.weight");
   EXPECT_EQ(network.torch_names.at("bn/moving_mean"), "bn.running_mean");
   EXPECT_EQ(network.torch_names.at("fc/biases"), "fc.bias");
-  // Channels 20, 40, 60 and 120: after the batch norm 20, 50, 120 and 10.
+  // The channels are 20, 40, 60 and 120. After the batch norm, they are 20, 50, 120 and 10.
   const std::vector<float> y = outputs(network, {20, 40, 60});
   EXPECT_NEAR(y[0], 0.25 * 50 + 0.5 * 120 + 0.75 * 10 + 1, 1e-2);
   EXPECT_NEAR(y[1], 1.0 * 20 + 1.25 * 50 + 1.5 * 120 + 1.75 * 10 - 1, 1e-2);
@@ -179,7 +179,7 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   Model::attribute(model.node("Concat", {"batch", "minus"}, "flat_shape"), "axis", 0);
   model.node("Reshape", {"image", "flat_shape"}, "flat");
   std::vector<float> weights(2 * 192, 0.0f);
-  weights[65] = 1.0f;         // of channel 1; in [height, width, channels] of channel 2
+  weights[65] = 1.0f;         // of channel 1; in the order [height, width, channels], of channel 2
   weights[192 + 191] = 1.0f;  // the last pixel of channel 2
   model.array("fc.weight", {2, 192}, weights);
   Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);

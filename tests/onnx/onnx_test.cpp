@@ -1,5 +1,5 @@
-// Networks exported to ONNX, run by onnxruntime.
-#include "src/onnx/onnx_export.h"
+// Exports networks to ONNX and runs them with onnxruntime.
+#include "src/onnx/onnx.h"
 #include "src/onnx/operator_table.h"
 
 #include <gmock/gmock.h>
@@ -9,23 +9,18 @@
 #include <random>
 
 #include "carillon/core/error.h"
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/broadcast/broadcast.h"
-#include "kernels/concat/concat.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layout/layout.h"
 #include "kernels/matmul/matmul.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/mean/mean.h"
-#include "kernels/pad/pad.h"
-#include "kernels/reshape/reshape.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/shared/op_types.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "kernels/transpose/transpose.h"
-#include "src/checkpoint/npz.h"
+#include "src/checkpoint/array_files.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
 #include "tests/support/io_fixtures.h"
@@ -40,7 +35,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t batch_size = 3;
 
-/// A network with values for all of its arrays that differ from the initial ones.
+/// A network. The values of all its arrays differ from the initial ones.
 struct Filled {
   Network network;
   std::vector<NamedArray> variables, buffers;
@@ -69,7 +64,7 @@ Filled fill(Network network) {
   return filled;
 }
 
-/// By the program's own ops.
+/// The logits that the program's own ops compute.
 std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   const BuiltNetwork built = build_network(filled.network, {.batch_size = batch_size, .purpose = Purpose::evaluation});
   CpuDevice device(1);
@@ -89,14 +84,18 @@ std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   return {logits.begin(), logits.end()};
 }
 
-/// The model's outputs for the same samples in channels-first layout.
+/// The outputs of the ONNX model for the same samples in channels-first layout.
 std::vector<NamedArray> run(const std::string& model, const ImageShape& image, const NoiseBatch& samples) {
   const TemporaryDirectory directory;
   const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };
   write_text(path("model.onnx"), model);
   NamedArray pixels{"image", {batch_size, image.channels, image.height, image.width}, {}};
   for (const std::uint8_t* sample : samples.batch().images) {
-    pixels.values.insert(pixels.values.end(), sample, sample + image.bytes());
+    for (std::int64_t c = 0; c < image.channels; ++c) {
+      for (std::size_t i = 0; i < image.bytes(); i += static_cast<std::size_t>(image.channels)) {
+        pixels.values.push_back(sample[i + static_cast<std::size_t>(c)]);
+      }
+    }
   }
   const std::vector<ListedArray> arrays{{"image", &pixels}};
   write_npz(path("images.npz"), arrays);
@@ -108,10 +107,10 @@ std::vector<NamedArray> run(const std::string& model, const ImageShape& image, c
 
 class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
 
-/// A block of images like ConvNeXt's.
+/// A block like ConvNeXt's, for images.
 Network row_normalized_network() {
   return make_network("row_normalized", {.image = {28, 28, 1}}, [](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
     x = gelu(graph, "gelu", layer_norm(graph, "norm", x));
     x = global_avg_pool(graph, "average", scale_channels(graph, "scale", x));
@@ -120,7 +119,7 @@ Network row_normalized_network() {
   });
 }
 
-/// Functions of images: [batch, 7, 7, 12].
+/// Several functions of images [batch, 7, 7, 12].
 Value functions_of_images(Graph& graph, Value x) {
   x = hard_swish(graph, "hard_swish", x);
   x = clip(graph, "clip", x, {.least = -0.25f, .most = 3.0f});
@@ -170,7 +169,7 @@ Value heads_of_tokens(Graph& graph, Value x) {
 /// Ops that networks from other frameworks have.
 Network general_ops_network() {
   return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "stem", x, {.filters = 12, .kernel = 4, .stride = 4, .padding = Padding::valid});
     x = functions_of_images(graph, x);
     x = joined(graph, "channels", x, -1);
@@ -184,7 +183,7 @@ Network general_ops_network() {
 /// Windows with groups, dilation, different heights and widths, and pads on some sides.
 Network windows_network() {
   return make_network("windows", {.image = {28, 28, 1}}, [](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "stem", x, {.filters = 8, .kernel = 5, .stride = 2, .stride_width = 1, .pads = {2, 0, 1, 3}});
     x = max_pool(graph, "max", x,
                  {.window = 1, .stride = 1, .window_width = 3, .stride_width = 2, .pads = {0, 0, 0, 1}});

@@ -1,4 +1,4 @@
-#include "src/optim/norms.h"
+#include "src/optim/update_factors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,19 +10,19 @@
 namespace carillon::testing {
 namespace {
 
-/// Of the fixture's variables; plain has no L2 factor.
+/// Tests with the variables of OptimizerTest; the variable "plain" has no L2 factor.
 class GradientNorms : public OptimizerTest {
  protected:
   double norm_of(int variable) const {
     const std::size_t count = parameters_->layout().count(variable);
-    const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);  // the fixture's
+    const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);  // as OptimizerTest
     double squares = 0.0;
     for (std::size_t i = 0; i < count; ++i) {
       squares += std::pow(gradients[i] + double{specs_[static_cast<std::size_t>(variable)].l2_factor} * values[i], 2.0);
     }
     return std::sqrt(squares);
   }
-  /// With gradients and L2 factors that are multiplied by `factor`.
+  /// Builds variables, with gradients and L2 factors multiplied by `factor`.
   void build_scaled(std::int64_t count, int threads, float factor) {
     const float l2_factor = std::exchange(l2_factor_, l2_factor_ * factor);
     build(count, threads);
@@ -96,11 +96,11 @@ TEST_F(GradientNorms, AreOneTreeOverTheBlocks) {
 
 constexpr std::array rules{"sgd", "momentum", "nesterov", "adamw", "lars", "lamb"};
 
-/// A clipped gradient has the factor in both of its parts.
+/// Clipping multiplies both parts of a gradient by the factor: the loss's part and the L2 part.
 TEST_F(GradientNorms, ClipAsIfTheGradientsWereSmaller) {
   for (const std::string_view rule : rules) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.05};
-    settings_.adam_epsilon = 0.1;  // else Adam's step does not depend on the size of the gradient
+    settings_.adam_epsilon = 0.1;  // a large epsilon, so that Adam's step depends on the size of the gradient
     settings_.lars_coefficient = 0.5;
     first_step_ = 0;
     for (const int threads : {1, 3}) {

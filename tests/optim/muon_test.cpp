@@ -1,4 +1,4 @@
-// Newton-Schulz compared with its definition, and the variables that muon updates. The comparison with PyTorch is in
+// Compares Newton-Schulz with its definition, and tests which variables muon updates. The comparison with PyTorch is in
 // tests/options/optimizer_golden_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ std::vector<double> transposed(const std::vector<double>& x, std::size_t columns
   return y;
 }
 
-/// The iteration on the matrix itself, without transposition.
+/// The iteration without transposing the matrix.
 std::vector<double> by_definition(const std::vector<float>& matrix, const MatrixShape& shape, int steps) {
   std::vector<double> x(matrix.begin(), matrix.end());
   const auto columns = static_cast<std::size_t>(shape.columns), rows = static_cast<std::size_t>(shape.rows);
@@ -59,7 +59,8 @@ std::vector<double> by_definition(const std::vector<float>& matrix, const Matrix
   return x;
 }
 
-/// Singular values in units of the matrix's norm, and their values after each step according to the polynomial.
+/// `found` has singular values relative to the matrix's norm: the initial value, then the value after each step
+/// according to the polynomial.
 TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   const std::vector<std::vector<float>> found = {{0.01f, 0.03444f, 0.11843f, 0.40006f},
                                                  {0.1f, 0.33970f, 0.99210f, 0.70708f}};

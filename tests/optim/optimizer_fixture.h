@@ -15,7 +15,7 @@
 
 namespace carillon::testing {
 
-/// An optimiser on variables with random contents; the second has no L2 factor.
+/// An optimiser and two variables with random contents. The second variable has no L2 factor.
 class OptimizerTest : public ::testing::Test {
  protected:
   void build(std::int64_t count, int threads) {
@@ -36,7 +36,7 @@ class OptimizerTest : public ::testing::Test {
     inputs_.scalars = step_scalars(settings_, first_step_);
     optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
   }
-  /// From the same gradients, from step `first_step_` on.
+  /// Applies `count` steps with the same gradients, starting at step `first_step_`.
   void apply_steps(int count) {
     for (int k = 0; k < count; ++k) {
       inputs_.scalars = step_scalars(settings_, first_step_ + k);
@@ -65,7 +65,7 @@ class OptimizerTest : public ::testing::Test {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// Variables and all slots, gaps included.
+/// The values of the variables and of all slots, including the gaps.
 inline std::vector<float> all_of(const ParameterStore& parameters) {
   std::vector<float> all(parameters.values().begin(), parameters.values().end());
   for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {

@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "carillon/core/error.h"
-#include "src/optim/element_kernels.h"
-#include "src/optim/norms.h"
+#include "src/optim/update_factors.h"
 #include "tests/optim/optimizer_fixture.h"
 
 namespace carillon::testing {
@@ -32,11 +31,11 @@ TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   }
 }
 
-/// Also for a frozen variable, and with a lookahead, which changes the variables.
+/// The test also covers a frozen variable, and a lookahead, which changes the variables.
 TEST_F(OptimizerTest, WithoutAveragesKeepsNoneAndChangesTheVariablesAlike) {
   settings_.lookahead = {.every = 2, .decay = 0.25};
   for (const RuleName& rule : update_rules()) {
-    if (rule.name.starts_with("muon")) continue;  // requires a matrix
+    if (rule.name.starts_with("muon")) continue;  // muon requires a matrix
     settings_.rule = rule.name;
     for (const bool plain_trains : {true, false}) {
       plain_trains_ = plain_trains;
@@ -155,14 +154,14 @@ TEST_F(OptimizerTest, LooksAheadWhereThatIsDueAtEverySizeAndThreadCount) {
     for (const int threads : {1, 3}) {
       build(count, threads);
       for (int i = 0; i < 2; ++i) upload_floats(device_, random_values(parameters_->layout().count(i), 4), slow(i));
-      apply_steps(3);  // 4, 5 and 6: the second of them is the sixth
+      apply_steps(3);  // steps 4, 5 and 6; the lookahead is at the end of step 5
       for (int i = 0; i < 2; ++i) {
         const std::size_t size = parameters_->layout().count(i);
         const std::vector<float> g = random_values(size, 1), start = random_values(size, 2), s = random_values(size, 4);
         const double l2 = specs_[static_cast<std::size_t>(i)].l2_factor;
         for (std::size_t k = 0; k < size; ++k) {
           const auto step = [&](double w) { return w - 0.1 * (g[k] + l2 * w); };
-          const double fast = i == 0 ? step(step(start[k])) : step(start[k]);  // the other is frozen from 5 on
+          const double fast = i == 0 ? step(step(start[k])) : step(start[k]);  // variable 1 is frozen from step 5 on
           const double behind = s[k] + 0.75 * (fast - s[k]), w = i == 0 ? step(behind) : behind;
           ASSERT_NEAR(slow(i).floats()[k], behind, 1e-6) << count << ", " << k;
           ASSERT_NEAR(value(i, k), w, 1e-6) << count << ", " << k;
@@ -198,7 +197,7 @@ TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitFo
         for (std::size_t first = 0; first < total; first += range) {
           const auto own = parameters_->gradients_and_sums().subspan(first, std::min(range, total - first));
           const std::vector<float> elsewhere(own.begin(), own.end());
-          std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // it is not to be read
+          std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // must not be read
           optimizer->update_range(first, elsewhere);
         }
         ASSERT_TRUE(equal_bits(all_of(*parameters_), expected)) << rule << ", " << count << ", " << range;

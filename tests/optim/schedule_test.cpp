@@ -1,4 +1,4 @@
-#include "carillon/optim/schedule.h"
+#include "carillon/optim/optimizer_settings.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@ TEST_F(UpdateKernels, EqualTheFormulaToTheBitAndKeepGapsZero) {
          {std::vector<std::int64_t>{1}, {16}, {17, 3, 1}, {100, 257, 1000, 5}, {25, 4097, 1, 15, 3100}}) {
       ring_.step_counter = 0;
       build(counts);
-      const Arrays expected = of_elements(arrays_, 0);  // gaps keep their zeros there: no tensor holds them
+      const Arrays expected = of_elements(arrays_, 0);  // no tensor has the gaps, so they keep their zeros
       run_kernel(1.0f, 0.0f, order);
       EXPECT_EQ(arrays_, expected);
       EXPECT_EQ(ring_.step_counter, 1u);
@@ -52,11 +52,11 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
     EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
     EXPECT_EQ(ring_.outcome(step).sync_requests, sync) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
-    put(step + capacity);  // as the host refills the entry that is over
+    put(step + capacity);  // the host refills the entry of a finished step
   }
 }
 
-/// A parameter of 3 rows and 7 columns after another of 16 elements; the gap between them is written, too.
+/// A parameter of 3 rows and 7 columns follows a parameter of 16 elements. The gap between them is written, too.
 TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
   const auto write = [&](void* data, std::uint32_t compute_copy_columns, DType type, ChannelPadding padding = {}) {
@@ -83,7 +83,7 @@ TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   EXPECT_EQ(to_float(filter_major[count]), -1.0f);
   EXPECT_EQ(wide[count], -1.0f);
 
-  const ChannelPadding padding{1, 4};  // each row is a pixel's one channel
+  const ChannelPadding padding{1, 4};  // each row is the only channel of a pixel
   std::vector<float> with_zeros(columns * rows * padding.padded);
   write(with_zeros.data(), columns, DType::f32, padding);
   for (std::size_t i = 0; i < with_zeros.size(); ++i) {
@@ -104,12 +104,12 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
   }
 }
 
-/// The update of a variable with different factors and age.
+/// Tests of the update of variables with different factors and ages.
 template <typename Rule>
 class RulesInUpdateKernels : public UpdateKernels {
  protected:
   static constexpr std::size_t slot_count = Rule::slots.size();
-  using Slots = std::array<std::vector<float>, slot_count + 1>;  ///< the rule's, then a lookahead's
+  using Slots = std::array<std::vector<float>, slot_count + 1>;  ///< the rule's slots, then the lookahead's slot
 
   static StepScalars scalars(std::int64_t step) {
     OptimizerSettings settings{.rule = std::string(Rule::name), .learning_rate = constant_rate(0.1)};
@@ -131,7 +131,7 @@ class RulesInUpdateKernels : public UpdateKernels {
     kernel.share.count = layout_->total();
     emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
   }
-  /// The same, element by element.
+  /// The same update by its definition, element by element.
   void define(std::int64_t step, Arrays& arrays, Slots& slots) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       const UpdateFactors& factors = factors_[static_cast<std::size_t>(i)];
@@ -196,7 +196,7 @@ TEST_F(UpdateKernels, ComputeNoL2LossUnlessRequested) {
 
 TEST_F(UpdateKernels, LeaveVariablesWithoutAFactorOutOfTheL2Loss) {
   build({100, 257});
-  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // its factor is 0
+  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // the L2 factor of this variable is 0
   put(0, 1);
   run_kernel(1.0f);
   EXPECT_TRUE(std::isfinite(ring_.outcome(0).l2_loss));

@@ -1,4 +1,4 @@
-// UpdateKernels: the optimiser's emulated GPU kernels with their variables and gradients.
+// UpdateKernels: fixture of the optimiser's emulated GPU kernels with variables and gradients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ class UpdateKernels : public ::testing::Test {
     of_step.reports_l2 = reports_l2;
     ring_.put(step, of_step, std::vector<std::uint32_t>{0});
   }
-  /// The L2 loss by its definition, of the current variables.
+  /// The L2 loss of the current variables, by its definition.
   double l2_loss() const {
     double sum = 0.0;
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
@@ -88,7 +88,7 @@ class UpdateKernels : public ::testing::Test {
     emulate(kernel, order);
   }
 
-  /// The result of the element-wise formula for `before` at `step`, tensor by tensor.
+  /// The result of the formula at `step` for the arrays `before`, element by element.
   Arrays of_elements(Arrays before, std::uint64_t step) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {

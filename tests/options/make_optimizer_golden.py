@@ -110,7 +110,7 @@ def parse(case):
 
 
 def rates(o):
-    """The learning rate of each step, by PyTorch's schedulers where it has the schedule."""
+    """The learning rate of each step. PyTorch's scheduler computes it if PyTorch has the schedule."""
     warm = int(o.warmup_steps)
     base = 1.0 if o.learning_rate is None else o.learning_rate
     optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64)], lr=base)
@@ -125,7 +125,7 @@ def rates(o):
         scheduler = schedulers.MultiStepLR(optimizer, milestones, o.milestone_factor)
     elif o.schedule == "cosine":
         scheduler = schedulers.CosineAnnealingLR(optimizer, int(end) - warm, eta_min=o.final_learning_rate)
-    elif o.schedule == "polynomial":  # PolynomialLR ends at 0: the rest is added
+    elif o.schedule == "polynomial":  # PolynomialLR ends at 0; the final learning rate is added later
         optimizer.param_groups[0]["lr"] = base - o.final_learning_rate
         scheduler = schedulers.PolynomialLR(optimizer, int(end) - warm, o.schedule_power)
     else:
@@ -149,7 +149,8 @@ def group_of(o, name):
 
 
 class ByNorms(torch.optim.Optimizer):
-    """LARS (You and others, 2017) and LAMB (You and others, 2020); no ratio and no default decay for vectors, which biases are."""
+    """LARS (You and others, 2017) and LAMB (You and others, 2020). Vectors, such as biases, have no ratio and no
+    default decay."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -179,7 +180,7 @@ class ByNorms(torch.optim.Optimizer):
 
 
 def zeropower_via_newtonschulz5(G, steps):
-    """That of KellerJordan/Muon and airbench94_muon.py, without bfloat16."""
+    """The function of KellerJordan/Muon and airbench94_muon.py, without bfloat16."""
     a, b, c = (3.4445, -4.7750, 2.0315)
     X = G
     if G.size(-2) > G.size(-1):
@@ -195,12 +196,13 @@ def zeropower_via_newtonschulz5(G, steps):
 
 
 def as_pytorchs(variable):
-    """[in, out] as [out, in]; [height, width, in, out] as [out, in, height, width]."""
+    """The variable in PyTorch's layout: [in, out] becomes [out, in]; [height, width, in, out] becomes [out, in, height,
+    width]."""
     return variable.T if variable.ndim == 2 else variable.permute(3, 2, 0, 1)
 
 
 class Muon(torch.optim.Optimizer):
-    """For variables as TensorFlow has them."""
+    """Muon for variables in TensorFlow's layout."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -230,12 +232,12 @@ class Muon(torch.optim.Optimizer):
         buf.mul_(momentum).add_(g)
         g = g.add(buf, alpha=momentum)
         p.mul_(len(p) ** 0.5 / p.norm())
-        p.mul_(1 - group["lr"] * group["weight_decay"])  # 0 but where a group has one
+        p.mul_(1 - group["lr"] * group["weight_decay"])  # the decay is 0 unless the group has one
         p.add_(zeropower_via_newtonschulz5(g.reshape(len(g), -1), int(self.options.muon_steps)).view(g.shape), alpha=-group["lr"])
 
 
 class Both:
-    """Two optimisers, whose groups are in the order of `names`."""
+    """Two optimisers that are used as one. Their groups are in the order of `names`."""
 
     def __init__(self, parts, names, names_of_parts):
         self.parts = parts
@@ -248,7 +250,8 @@ class Both:
 
 
 def muon_beside_others(o, groups, settings, variables):
-    """Hidden matrices by Muon: neither the first nor the last, or as a group says."""
+    """Muon for hidden matrices, another optimiser for the other variables. Hidden: neither the first matrix nor the
+    last one, unless a group says otherwise."""
     matrices = [name for name, variable in variables.items() if variable.ndim > 1]
     is_hidden = {name: groups[name].get("muon", name in matrices[1:-1]) for name in variables}
     names = list(variables)
@@ -266,7 +269,7 @@ def muon_beside_others(o, groups, settings, variables):
 
 
 class LookaheadState:
-    """That of legacy/airbench94.py, of the variables, which are all that is floating here."""
+    """The class of legacy/airbench94.py for a dictionary of variables, all of which are floating-point."""
 
     def __init__(self, net):
         self.net_ema = {k: v.detach().clone() for k, v in net.items()}
@@ -279,7 +282,8 @@ class LookaheadState:
 
 
 def look_ahead(state, net, o, current_steps):
-    """After a step, with airbench's schedule, or without its power classic lookahead with alpha = 1 - decay."""
+    """Applies lookahead after a step: with airbench's schedule or, if its power is 0, classic lookahead with alpha = 1
+    - decay."""
     total = o.lookahead_steps or o.max_steps or 1
     alpha_schedule = o.lookahead_decay * (torch.arange(STEPS + 1, dtype=torch.float64) / total) ** o.lookahead_power
     if current_steps % o.lookahead_every == 0:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int steps = 50;
 
-/// Texts of a shell's line, in which '' may hold spaces.
+/// The words of a shell's command line, in which quotes '' may enclose spaces.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
   bool quoted = false;
@@ -82,7 +82,7 @@ struct Path {
 Path trained(const OptimizerSettings& settings) {
   CpuDevice device(1);
   std::vector<ParameterSpec> variables = variables_of(settings.rule);
-  for (ParameterSpec& variable : variables) {  // as build_network does
+  for (ParameterSpec& variable : variables) {  // build_network does the same
     for (const std::string& pattern : settings.decay_exclude) {
       if (name_matches(pattern, variable.name)) variable.l2_factor = 0.0f;
     }

@@ -1,4 +1,4 @@
-// The options of optimiser and schedule: the resulting settings, and rejected combinations.
+// Tests of the options of optimiser and schedule: the resulting settings, and rejected combinations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class OptimizerOptions : public ::testing::Test {
  protected:
-  /// A training's options, refused or not.
+  /// The options of a training with these arguments. Throws an error if they are rejected.
   static TrainOptions parsed(std::vector<const char*> arguments) {
     TrainOptions options;
     options.checkpoint.train_dir = "runs";
@@ -276,7 +276,7 @@ TEST_F(OptimizerOptions, OfEveryUpdateRuleAreThoseOfThePrograms) {
     ADD_FAILURE() << "adam_beta1 was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::failed);
-    EXPECT_THAT(error.what(), HasSubstr("the update rule adamax (src/optim/rules) names the option 'adam_beta1'"));
+    EXPECT_THAT(error.what(), HasSubstr("the update rule adamax (src/optim/rules.h) names the option 'adam_beta1'"));
   }
 }
 
@@ -300,7 +300,7 @@ TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
   EXPECT_EQ(parsed({"--group", "*: rate=1"}).optimizer.settings().groups.front().decay, std::nullopt);
 }
 
-/// The first group that matches a variable is the variable's.
+/// If several groups match a variable, the first one applies.
 TEST_F(OptimizerOptions, FreezeComesBeforeEveryGroupThatNamesTheSameVariable) {
   const std::vector<ParameterGroup> groups =
       parsed({"--group", "*: rate=2", "--freeze", "conv1/*", "fc/*"}).optimizer.settings().groups;

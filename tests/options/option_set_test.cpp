@@ -78,8 +78,7 @@ TEST_F(OptionsTest, WordsAfterTheTerminatorBelongToNoOption) {
 TEST_F(OptionsTest, AProgramMayHaveACommandLineOnly) {
   OptionSet set;
   std::int64_t count = 1;
-  set.add("count", count, 0, 9, "number");
-  set.set_value_name("count", "COUNT");
+  set.add("count", count, 0, 9, "number").value_name = "COUNT";
   set.use_command_line_only();
   setenv("CARILLON_COUNT", "7", 1);
   EXPECT_TRUE(set.parse({"program"}));
@@ -157,7 +156,7 @@ TEST_F(OptionsTest, AProgramPassesTheOptionsOfAnotherOn) {
   std::string train_dir;
   std::vector<std::string> rest;
   set_.pass_on({.program = "outer"}, {"train-dir"});
-  set_.add("minutes", minutes, OptionSet::Interval::not_negative, "time");
+  set_.add("minutes", minutes, NumberRange::not_negative, "time");
   set_.add("train-dir", train_dir, "folder");
   set_.take_rest(rest);
   parse({"pictures", "--freeze", "stem/*", "stage1/*", "--minutes", "5", "--train_dir=runs/a", "--shuffle=false",
@@ -175,7 +174,7 @@ TEST_F(OptionsTest, AProgramPassesTheOptionsOfAnotherOn) {
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
   expect_refused({"--batch-sise", "4"}, "--batch-sise: unknown option; did you mean --batch-size?");
-  const std::string endless = "--batch-size" + std::string(900'000, 'e');  // finds no similar name, in no time
+  const std::string endless = "--batch-size" + std::string(900'000, 'e');  // no similar name, and a fast search
   expect_refused({endless.c_str(), "4"}, endless + ": unknown option (see --help)");
   expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");
   expect_refused({"--lerning-rate", "4"}, "--lerning-rate: unknown option; did you mean --learning-rate?");
@@ -371,7 +370,7 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
   expect_refused({"--no-such-option", "1"}, "--no-such-option");
-  expect_refused({"--max", "1"}, "--max");  // no guessing from prefixes
+  expect_refused({"--max", "1"}, "--max");  // no completion of prefixes
   expect_refused({"--seed", "1", "--seed", "2"}, "--seed");
   expect_refused({"--seed", "1", "stray"}, "stray");
   expect_refused({"--seed"}, "--seed");
@@ -439,6 +438,26 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
 TEST_F(OptionsTest, SecondsBeyondWhatClocksCountAreRefused) {
   expect_refused({"--time-margin", "4294967297"}, "--time-margin");
   expect_refused({"--checkpoint-every-seconds", "9007199254740992"}, "--checkpoint-every-seconds");
+}
+
+using Words = std::vector<std::string>;
+
+TEST(HasOption, FindsAnOptionWithOrWithoutAValue) {
+  const Words words{"--model", "resnet9", "--image_size=64", "--distort"};
+  EXPECT_TRUE(has_option(words, "model"));
+  EXPECT_TRUE(has_option(words, "image-size"));
+  EXPECT_TRUE(has_option(words, "distort"));
+  EXPECT_FALSE(has_option(words, "resnet9"));
+}
+
+TEST(Only, KeepsOptionsAndTheirValues) {
+  const std::vector<std::string> words{"--model", "resnet9", "--device=cpu", "--freeze", "a", "b", "--threads", "2"};
+  EXPECT_THAT(only(words, {"device", "freeze", "isa"}), ElementsAre("--device=cpu", "--freeze", "a", "b"));
+}
+
+TEST(Without, RemovesAnOptionAndItsValues) {
+  const Words words{"--model", "resnet9", "--freeze", "a", "b", "--max-steps=5", "--seed", "2"};
+  EXPECT_THAT(without(words, {"freeze", "max-steps"}), ElementsAre("--model", "resnet9", "--seed", "2"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// What `set` was given, as a file.
+/// The options that were given to `set`, as an option file.
 std::string config_of(const OptionSet& set) {
   std::string config;
   for (const Field& field : set.values().fields()) {
@@ -21,7 +21,7 @@ std::string config_of(const OptionSet& set) {
     const auto value = nlohmann::json::parse(json_text(field.value));
     if (value.is_array()) {
       for (const auto& single : value) add(single);
-    } else if (value != "") {  // which no file can set
+    } else if (value != "") {  // a file cannot set an empty value
       add(value);
     }
   }
@@ -29,11 +29,11 @@ std::string config_of(const OptionSet& set) {
 }
 
 struct Parsed {
-  std::string values;  ///< all, as JSON
-  std::string config;  ///< config_of
+  std::string values;  ///< all options, as JSON
+  std::string config;  ///< result of config_of
 };
 
-/// The options set by `config`; empty if it is rejected.
+/// The options that `config` sets; empty if it is rejected.
 std::optional<Parsed> options_of(std::string_view config) {
   static const ScratchFile file;
   file.assign(std::as_bytes(std::span(config)));

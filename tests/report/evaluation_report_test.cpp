@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Three classes. The last one has no samples, and no sample of the middle one is found.
+/// Counts for three classes. The last class has no samples. No sample of the middle class is classified correctly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};
@@ -46,7 +46,7 @@ TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {
                                                           {"recall", 5.0 / 6.0}})
                                               .dump());
   EXPECT_TRUE(json.at("classes")[1].at("precision").is_null());
-  EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));  // to be read by people, too
+  EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));  // people read it, too
 }
 
 TEST(EvaluationReport, IsACsvTableWithALineForEachClassAndOneForAll) {

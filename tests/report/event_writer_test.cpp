@@ -1,4 +1,4 @@
-#include "src/report/event_writer.h"
+#include "src/report/tensorboard.h"
 
 #include <gmock/gmock.h>
 #include <png.h>
@@ -8,7 +8,6 @@
 
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
-#include "src/report/histogram.h"
 #include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 

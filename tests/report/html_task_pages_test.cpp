@@ -1,12 +1,12 @@
-#include "src/report/html_task_pages.h"
+#include "src/report/html_page.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
 
-#include "src/tasks/class_counts.h"
 #include "src/tasks/classification.h"
+#include "src/tasks/classification_metric.h"
 #include "tests/report/page_facts.h"
 #include "tests/support/markup.h"
 
@@ -18,7 +18,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Results, and a page of them.
+/// Results of an evaluation, and the page that shows them.
 struct Case {
   Predictions predictions;
   Calibration calibration;
@@ -79,7 +79,7 @@ TEST(ClassPage, ShowsAllScoresOfAClassification) {
   EXPECT_EQ(count(Markup(made.page()), "dt"), std::ssize(made.facts.scores));
 }
 
-/// All resources are in the page, and it forbids others.
+/// The page contains all resources, and its policy forbids others.
 TEST(ClassPage, UsesNoNetwork) {
   const std::string text = Case(10, 500).page();
   for (const char* const reference : {"http:", "https:", "url(", "@import", "<link", "<iframe", "src=\"/"}) {

@@ -27,7 +27,7 @@ bool is_before(std::string_view line, double first_step) {
   return step != record.end() && step->is_number() && step->get<double>() < first_step;
 }
 
-/// The lines of the file that a run which resumes from this step keeps.
+/// The lines that a run keeps if it resumes from step `first_step`.
 std::string resumed(const ScratchDirectory& directory, std::int64_t first_step) {
   const MetricsWriter writer(directory.path(""), first_step, [](const std::string&) { std::abort(); });
   return read_plain_file(directory.path("metrics.jsonl"), "metrics", std::size_t{1} << 30);

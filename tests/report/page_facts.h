@@ -1,4 +1,4 @@
-// Facts of a page, for the tests of pages.
+// Functions that read facts from a page, for the tests of pages.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline PageFacts page_facts() {
   return facts;
 }
 
-/// How many elements of this name the page has.
+/// The number of elements with this name.
 inline std::ptrdiff_t count(const Markup& page, const std::string& element) {
   return std::ranges::count(page.elements, element);
 }

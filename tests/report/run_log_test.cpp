@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
-#include "src/tasks/class_counts.h"
+#include "kernels/image_input/image_input.h"
+#include "src/tasks/classification_metric.h"
 #include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/metrics.h"
@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 
 class RunLogTest : public ::testing::Test {
  protected:
-  /// What `action` prints on stdout, given a log of the steps from `first_step`.
+  /// The text that `action` prints on stdout with a log that starts at `first_step`.
   template <typename Action>
   std::string printed(std::int64_t first_step, Action action, RunLogSettings settings = {}) {
     settings.loss_name = "cross_entropy";
@@ -34,7 +34,7 @@ class RunLogTest : public ::testing::Test {
     return ::testing::internal::GetCapturedStdout();
   }
   std::string metrics() const { return read_text(directory_.path() / "metrics.jsonl"); }
-  /// By tag, the scalars of the event file.
+  /// The scalars of the event file, by tag.
   std::map<std::string, float> scalars() const {
     std::map<std::string, float> found;
     for (const event::Event& event : read_events(event_files(directory_.path()).at(0))) {
@@ -49,8 +49,10 @@ class RunLogTest : public ::testing::Test {
 };
 
 TEST_F(RunLogTest, LogsAStepOnTheConsoleAndInTheMetrics) {
-  const StepRecord record{
-      .step = 20, .loss = 2.5, .task_loss = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
+  const StepRecord record{.result = {.step = 20, .loss = 2.0, .l2_loss = 0.5},
+                          .learning_rate = 0.1,
+                          .step_seconds = 0.5,
+                          .global_batch = 64};
   EXPECT_THAT(printed(0, [&](RunLog& log) { log.step(record); }),
               HasSubstr(": step 20, loss = 2.50 (128.0 examples/sec; 0.500 sec/batch)\n"));
   const auto line = nlohmann::json::parse(metrics());
@@ -60,8 +62,9 @@ TEST_F(RunLogTest, LogsAStepOnTheConsoleAndInTheMetrics) {
 }
 
 TEST_F(RunLogTest, PrintsTheL2LossAndTheGradientsNormBesideTheTasksLossIfAsked) {
-  const StepRecord record{
-      .step = 20, .loss = 2.5, .task_loss = 2.0, .gradient_norm = 12.3456, .step_seconds = 0.5, .global_batch = 64};
+  const StepRecord record{.result = {.step = 20, .loss = 2.0, .l2_loss = 0.5, .gradient_norm = 12.3456},
+                          .step_seconds = 0.5,
+                          .global_batch = 64};
   EXPECT_THAT(
       printed(0, [&](RunLog& log) { log.step(record); }, {.prints_l2_apart = true, .prints_gradient_norm = true}),
       HasSubstr(": step 20, loss = 2.00 (128.0 examples/sec; 0.500 sec/batch), L2 = 0.50, gradient norm = 12.3\n"));
@@ -69,7 +72,8 @@ TEST_F(RunLogTest, PrintsTheL2LossAndTheGradientsNormBesideTheTasksLossIfAsked) 
 }
 
 TEST_F(RunLogTest, LogsTheGradientsNormInTheMetricsAndForTensorBoard) {
-  const StepRecord record{.step = 20, .loss = 2.5, .gradient_norm = 1.5, .step_seconds = 0.5, .global_batch = 64};
+  const StepRecord record{
+      .result = {.step = 20, .loss = 2.5, .gradient_norm = 1.5}, .step_seconds = 0.5, .global_batch = 64};
   const std::string line = printed(0, [&](RunLog& log) {
     log.step(record);
     log.scalars(record);
@@ -80,7 +84,7 @@ TEST_F(RunLogTest, LogsTheGradientsNormInTheMetricsAndForTensorBoard) {
 }
 
 TEST_F(RunLogTest, LogsNoNormThatIsUnknown) {
-  const StepRecord record{.step = 20, .loss = 2.5, .step_seconds = 0.5, .global_batch = 64};
+  const StepRecord record{.result = {.step = 20, .loss = 2.5}, .step_seconds = 0.5, .global_batch = 64};
   printed(0, [&](RunLog& log) {
     log.step(record);
     log.scalars(record);
@@ -97,7 +101,7 @@ TEST_F(RunLogTest, LogsAnEvaluationOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(line.at("eval_precision"), 0.984);
   EXPECT_EQ(line.at("eval_correct"), 9840);
   EXPECT_EQ(line.at("eval_total"), 10000);
-  EXPECT_EQ(line.size(), 5u) << line;  // and the time
+  EXPECT_EQ(line.size(), 5u) << line;  // the fifth member is the time
   EXPECT_THAT(scalars(), ElementsAre(Pair("precision @ 1", 0.984f)));
 }
 
@@ -112,7 +116,7 @@ TEST_F(RunLogTest, LogsEveryScoreOfAnEvaluation) {
 
 TEST_F(RunLogTest, TheGraphHasShapesAndWhatAStepDoesBehindTheLoss) {
   Graph graph(4);
-  const Value x = scale_input(graph, "input", {.sample = {2, 3, 1}});
+  const Value x = image_input(graph, "input", {.sample = {2, 3, 1}});
   dense(graph, "fc", x, {.units = 5});
   printed(0, [&](RunLog& log) { log.graph(graph, "CPU:0", "nesterov", 8); });
   event::Graph told;
@@ -181,7 +185,8 @@ RunSummary summary() {
 }
 
 TEST(RunSummary, IsATableOfTheRunsWorkAndItsTimes) {
-  // Ranks waited for 0, 20, 4 and 0 s; more work than the first rank had time is a matter of rounding.
+  // The ranks waited for 0, 20, 4 and 0 s. Because of rounding, a rank's work may seem longer than the time of the
+  // first rank.
   EXPECT_THAT(summary_lines(summary()),
               ElementsAre("steps                  2000  from 1000 to 3000",                                //
                           "images/s             4000.0  in training, with data wait",                      //

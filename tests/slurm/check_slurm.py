@@ -25,7 +25,7 @@ from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
-TIMEOUT = 600  # of a job, including its time in the queue
+TIMEOUT = 600  # seconds for a job, including its time in the queue
 STEPS = 6000
 OPTIONS = (
     *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500,
@@ -53,7 +53,7 @@ def _slurm(*command):
 
 
 class Job:
-    """A job that was submitted from the project's root."""
+    """A job, which is submitted from the root folder of the project."""
 
     def __init__(self, output, script, *arguments, sbatch=()):
         self.output = output
@@ -81,7 +81,7 @@ class Job:
         return self.output.read_text() if self.output.exists() else ""
 
     def requeues(self):
-        """The number of requeues, by the job script or, after preemption, by Slurm."""
+        """The number of times that the job was requeued: by the job script or, after preemption, by Slurm."""
         return int(re.search(r"Restarts=(\d+)", _slurm("scontrol", "show", "job", self.number))[1])
 
 
@@ -99,7 +99,7 @@ def check(context):
             ("scancel --signal=USR1 --batch", _cancel_with("--signal=USR1", "--batch"), ()),
             ("scancel --signal=USR1 --full", _cancel_with("--signal=USR1", "--full"), ()),
             ("a job of higher priority", _preempt, ("--nodes=2", "--exclusive")),
-            # Slurm's clock is coarse: a job with a limit of one minute gets its signal 50 s before the limit, once.
+            # Slurm's clock is coarse. So a job with a limit of one minute gets its signal once, 50 s before the limit.
             ("its time limit, --signal=USR1@50", _wait_for_limit, ("--time=1", "--signal=USR1@50")),
             ("its time limit, --signal=B:USR1@50", _wait_for_limit, ("--time=1", "--signal=B:USR1@50")),
         ):
@@ -150,8 +150,8 @@ def _disturbed(context, data, whole, title, stop, sbatch):
 
 
 def _cut_off(context, data, whole):
-    """Cuts the second node's only link, for its ranks and for Slurm. Slurm requeues the job when the node is lost, or the
-    ranks end it earlier; then the same command resumes."""
+    """Cuts the only link of the second node, which its ranks and Slurm use. Slurm requeues the job when it notices that
+    the node is lost, unless the ranks end the job earlier. In both cases the same command resumes."""
     run, stall = context.directory("cut"), 2
     job = _train(context, data, run, options=("--stall-timeout", stall))
     job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")

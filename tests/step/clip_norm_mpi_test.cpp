@@ -1,4 +1,4 @@
-// --clip-norm in towers: every way to update gives the same bits, at any number of ranks.
+// --clip-norm in towers: all ways to update give the same bits, at any number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Training {
 
 struct Trained {
   std::vector<float> variables, slots, losses;
-  std::vector<double> norms;  ///< those that the steps report
+  std::vector<double> norms;  ///< as reported by the steps
 };
 
 TowerSettings settings_of(const Training& training, int ranks) {
@@ -75,7 +75,7 @@ Trained train(const Training& training, Communicator& communicator) {
     const std::span<float> values = tower.slot(static_cast<int>(slot));
     trained.slots.insert(trained.slots.end(), values.begin(), values.end());
   }
-  if (mpi_world().size() == communicator.size()) mpi_world().barrier();  // the slots are shared
+  if (mpi_world().size() == communicator.size()) mpi_world().barrier();  // others may still read the shared slots
   return trained;
 }
 
@@ -136,7 +136,7 @@ TEST(ClipNorm, GivesTheSameBitsAtAnyNumberOfRanksWithMicroBatches) {
   }
 }
 
-/// The network has more blocks of the norm than ranks, and its shards do not end where blocks do.
+/// The network has more blocks of the norm than there are ranks, and shards end within blocks.
 TEST(ClipNorm, GivesTheSameBitsAtAnyNumberOfRanksWithManyBlocks) {
   const Training training{.network = mnist(), .micro_batch = 3};
   const ParameterLayout layout(build_network(training.network, {1}).graph.parameters());

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
-#include "src/optim/norms.h"
 #include "src/optim/optimizer.h"
+#include "src/optim/update_factors.h"
 #include "src/step/gradients/reducer.h"
 #include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
@@ -22,7 +22,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Address space for complete slots. Untouched pages use no memory.
+/// Reserves address space for complete slots. Pages that are never written use no memory.
 Buffer reserve(std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   check(data != MAP_FAILED, "no address space for the slots");
@@ -30,7 +30,7 @@ Buffer reserve(std::size_t bytes) {
 }
 
 /// All-reduces the gradients, updates this rank's shard with this rank's part of the slots, and all-gathers the
-/// variables. Whole slots exist only while they are written or read from outside.
+/// variables. Complete slots exist only while other code reads or writes them.
 class ShardedOverRanks final : public UpdateStrategy {
  public:
   explicit ShardedOverRanks(const UpdateContext& context)
@@ -79,7 +79,7 @@ class ShardedOverRanks final : public UpdateStrategy {
     update_on_all_threads(*optimizer_, shard_.begin, own_part(parameters_.gradients_and_sums()));
     communicator_.all_gather(parameters_.values(), device_.stream());
   }
-  bool holds_whole_step() const override { return false; }  // no rank has the whole slots
+  bool holds_whole_step() const override { return false; }  // no rank has complete slots
 
  private:
   static ParameterStore make_parameters(const UpdateContext& context) {
@@ -132,7 +132,7 @@ TowerSettings settings_of(const Training& training) {
   return settings;
 }
 
-/// A tower with its device and communicator.
+/// A tower, together with its device and communicator.
 struct Replica {
   explicit Replica(const Training& training)
       : settings(settings_of(training)),
@@ -151,7 +151,7 @@ struct Replica {
     tower.synchronize_buffers();
   }
 
-  /// Variables, slots, buffers and losses.
+  /// The values of variables, slots, buffers and losses.
   std::vector<float> values() const {
     std::vector<float> all = losses;
     const auto add = [&](std::span<const float> array) { all.insert(all.end(), array.begin(), array.end()); };

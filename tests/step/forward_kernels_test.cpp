@@ -43,7 +43,7 @@ TEST(ForwardKernels, AGpusViewsEqualTheHostsBitForBit) {
 template <typename T>
 void expect_weighted_sums() {
   constexpr std::uint32_t capacity = 4, batches = 6;
-  constexpr std::int64_t count = 300;  // of two blocks
+  constexpr std::int64_t count = 300;  // two blocks
   for (const ThreadOrder order : orders) {
     StepRing ring(1, capacity, 1, {}, {});
     std::vector<float> sums = filled<float>(capacity * count), expected = sums;
@@ -79,5 +79,47 @@ TEST(ForwardKernels, OutputsOfViewsAreAddedInTheirOrder) {
   expect_weighted_sums<Bf16>();
 }
 
+constexpr ImageShape shape{.height = 2, .width = 3, .channels = 2};
+const std::vector<std::uint8_t> image{11, 61, 12, 62, 13, 63, 21, 71, 22, 72, 23, 73};
+
+std::vector<std::uint8_t> seen(const ImageView& view) {
+  std::vector<std::uint8_t> out(shape.bytes());
+  write_view(view, shape, image.data(), out.data());
+  return out;
+}
+
+TEST(ImageViews, AShiftReflectsWhatItOpensWithoutTheEdge) {
+  using Bytes = std::vector<std::uint8_t>;
+  EXPECT_EQ(seen({.shift = 0}), image);
+  EXPECT_EQ(seen({.shift = -1}), (Bytes{22, 72, 21, 71, 22, 72, 12, 62, 11, 61, 12, 62}));
+  EXPECT_EQ(seen({.shift = 1}), (Bytes{22, 72, 23, 73, 22, 72, 12, 62, 13, 63, 12, 62}));
+}
+
+TEST(ImageViews, ASingleRowReflectsToItself) {
+  constexpr ImageShape row{.height = 1, .width = 3, .channels = 1};
+  for (const std::int64_t shift : {-1, 1}) {
+    std::vector<std::uint8_t> out(3);
+    write_view({.shift = shift}, row, image.data(), out.data());
+    EXPECT_EQ(out[1], image[shift < 0 ? 0 : 2]);
+  }
+}
+
+TEST(ImageViews, MirroringIsOfTheShiftedImage) {
+  for (const std::int64_t shift : {-1, 0, 1}) {
+    const std::vector<std::uint8_t> plain = seen({.shift = shift}), mirrored = seen({.shift = shift, .mirrored = true});
+    for (std::size_t i = 0; i < 12; ++i) {
+      const std::size_t row = i / 6, x = i / 2 % 3, channel = i % 2;
+      EXPECT_EQ(mirrored[i], plain[(row * 3 + 2 - x) * 2 + channel]) << shift;
+    }
+  }
+}
+
+TEST(ImageViews, TheirWeightsAreOneTogether) {
+  float sum = 0.0f;
+  for (const ImageView& view : augmented_views) sum += view.weight;
+  EXPECT_EQ(sum, 1.0f);
+}
+
 }  // namespace
+
 }  // namespace carillon::testing

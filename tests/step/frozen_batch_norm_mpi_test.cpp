@@ -1,4 +1,4 @@
-// --freeze-batch-norm, and --freeze of batch norms, in towers.
+// Tests of --freeze-batch-norm, and of --freeze for batch norms, in towers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> variables, buffers, start;  ///< start: of the buffers
+  std::vector<float> variables, buffers, start;  ///< start: initial buffers
   std::vector<float> losses;
 };
 
@@ -47,7 +47,7 @@ TowerSettings settings_of(const Training& training, int ranks) {
                         .lookahead = {.every = 2, .decay = 0.7}}};
 }
 
-/// Three steps with synchronisations of the buffers.
+/// Trains three steps and synchronises the buffers.
 Trained train(const Training& training, Communicator& communicator) {
   CpuDevice device(2);
   const Network network = network_of(training);
@@ -58,7 +58,7 @@ Trained train(const Training& training, Communicator& communicator) {
       const std::span<float> values = tower.buffers().tensor(static_cast<int>(i)).floats();
       std::ranges::copy(random_values(values.size(), i, 0.5f, 3.0f), values.begin());
     }
-    LoadedCheckpoint saved;  // so that the slow copies equal the buffers
+    LoadedCheckpoint saved;  // after this, the slow copies equal the buffers
     tower.save(saved.state);
     tower.initialize_from(saved);
   }
@@ -91,7 +91,7 @@ Trained train_together(const Training& training) {
   return train(training, *communicator);
 }
 
-/// Three ranks, and micro-batches that are no power of two, would round a mean of equal statistics.
+/// With three ranks, or micro-batches that are not a power of two, a mean of equal statistics would be rounded.
 TEST(FrozenBatchNorms, KeepTheirStatisticsBitForBit) {
   for (const bool synchronizes : {false, true}) {
     const Trained found = train_together({.synchronizes = synchronizes});
@@ -105,7 +105,7 @@ TEST(FrozenBatchNorms, KeepTheirStatisticsBitForBit) {
   EXPECT_FALSE(equal_bits(moving.buffers, moving.start)) << "the test would see a change";
 }
 
-/// The run before had no frozen batch norms, so the slow copies of its statistics differ from them.
+/// In the first run, batch norms are not frozen, so the slow copies of its statistics differ from the statistics.
 TEST(FrozenBatchNorms, OfAResumedRunAreNotChangedByItsLookahead) {
   CpuDevice device(1);
   const Training moving{.freezes_all = false}, frozen;

@@ -1,7 +1,7 @@
-// Work that a tower skips if the optimiser's groups freeze variables.
+// Tests of the work that a tower skips if groups of the optimiser freeze variables.
 #include <gtest/gtest.h>
 
-#include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t own_batch = 4;
 constexpr int first_frozen_step = 2;
 
-/// Trains normalized_network, in which a branch follows "stem". `micro_batch`: 0 for none.
+/// Trains normalized_network, in which the op "stem" is followed by a branch. `micro_batch` 0: no micro-batches.
 class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
  protected:
   TowerSettings settings_with(ParameterGroup group) const {
@@ -50,7 +50,7 @@ class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
 
 const ParameterGroup freezes_stem{.pattern = "stem/*", .frozen_after = first_frozen_step};
 
-/// The other tower computes all gradients and does not use the stem's.
+/// One tower freezes the stem. The other tower computes all gradients, but its rate for the stem is 0.
 TEST_P(FrozenVariables, LeaveTheOthersGradientsAsTheyAre) {
   const TowerSettings freezing = settings_with(freezes_stem),
                       standing = settings_with({.pattern = "stem/*", .rate = 0.0, .decay = 0.0});

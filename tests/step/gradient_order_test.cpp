@@ -4,17 +4,17 @@
 #include <map>
 #include <set>
 
-#include "src/comm/allreduce/side_work.h"
+#include "src/device/cuda_backend.h"
 #include "src/step/drivers/driver.h"
-#include "src/step/update/replicated_update.h"
+#include "src/step/update/update_strategy.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
 
-/// Follows every parameter's gradient (and, last, the step sums) through TrainingStep, in the order in which a device
-/// does the work. Averages as NCCL does: on a side stream, ordered by SideWork.
+/// Follows the gradient of each parameter and the step sums (as the last part) through TrainingStep, in the order in
+/// which a device does the work. Averages like NCCL: on a side stream that SideWork orders.
 class OrderChecker final : public Communicator {
  public:
   OrderChecker(const BuiltNetwork& network, unsigned seed, std::size_t bucket_bytes)
@@ -53,20 +53,21 @@ class OrderChecker final : public Communicator {
   }
   void synchronize() { gpu_.compute.synchronize(); }
 
-  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of all started, in order
-  int moves = 0;                                             ///< of a gradient from one state to the next
+  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of all started buckets, in order
+  int moves = 0;                                             ///< changes of a gradient's state
 
  private:
   enum class State { used, complete, reduced };
 
-  /// A device with its own kind of work. It runs directly enqueued work, such as the step sums, like a CPU.
+  /// A fake GPU that says that it is a CPU. Work that is enqueued directly, such as the step sums, then runs as on a
+  /// CPU.
   struct Gpu final : FakeGpu {
     using FakeGpu::FakeGpu;
     DeviceKind kind() const override { return DeviceKind::cpu; }
   };
 
-  /// An op with a backward that completes the gradients of some parameters; the loss completes the step sums in
-  /// forward.
+  /// An op whose backward pass completes the gradients of some parameters. The loss completes the step sums in its
+  /// forward pass.
   struct Tracked final : OpDefinition {
     Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
     std::string_view type() const override { return "tracked"; }
@@ -91,7 +92,7 @@ class OrderChecker final : public Communicator {
     std::vector<int> parameters;
   };
 
-  /// Uses every gradient, and the step sums.
+  /// An optimiser that uses every gradient and the step sums.
   struct UseAll final : Optimizer {
     explicit UseAll(OrderChecker& of) : checker(of) {}
     void apply(const StepEnd&, Stream&) override {
@@ -104,7 +105,7 @@ class OrderChecker final : public Communicator {
 
   BuiltNetwork tracked(BuiltNetwork network) {
     std::vector<Graph::Node> nodes = network.graph.nodes();
-    std::set<int> listed;  // the first op that lists a parameter completes its gradient
+    std::set<int> listed;  // the first op that has a parameter completes its gradient
     for (Graph::Node& node : nodes) {
       std::vector<int> completes;
       std::ranges::copy_if(node.parameters, std::back_inserter(completes),
@@ -142,7 +143,7 @@ class OrderChecker final : public Communicator {
 
   Gpu gpu_;
   SideWork<FakeEvent, FakeStream> work_{gpu_.side};
-  std::map<int, State> states_of_parts_;  // used, unless noted
+  std::map<int, State> states_of_parts_;  // a part that is missing here has the state `used`
   StepInputs inputs_;
   OptimizerSettings settings_;
   BuiltNetwork network_;
@@ -164,7 +165,7 @@ TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed)
     const std::size_t parts = network_built.graph.parameters().size() + 1;
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes *= 4) {
       std::vector<std::pair<std::size_t, std::size_t>> buckets;
-      for (unsigned rank = 0; rank < 8; ++rank) {  // ranks differ in how fast their streams go
+      for (unsigned rank = 0; rank < 8; ++rank) {  // the streams of each rank have another speed
         OrderChecker checker(network_built, rank, bytes);
         for (int step = 0; step < steps; ++step) checker.take_step();
         checker.synchronize();

@@ -1,13 +1,13 @@
-// Steps that an error or the end of a rank's process interrupts.
+// Steps that are interrupted by an error or by the end of a rank's process.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <vector>
 
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "src/comm/mpi/members.h"
-#include "src/comm/transport/shared_arrays.h"
+#include "src/comm/transport/shared_memory.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
@@ -23,7 +23,7 @@ struct ProcessEnds : std::runtime_error {
   ProcessEnds() : std::runtime_error("the process ends") {}
 };
 
-/// A flag that all ranks see.
+/// A flag that all ranks of the host see.
 class SharedFlag {
  public:
   SharedFlag() : arrays_(mpi_world().ranks().local, sizeof(float)) {}
@@ -34,7 +34,7 @@ class SharedFlag {
   SharedArrays arrays_;
 };
 
-/// Knows the ranks that have set the flag as ended.
+/// Treats the ranks that have set the flag as ended.
 class EndedRanks final : public WaitObserver {
  public:
   explicit EndedRanks(const SharedFlag& flag) : flag_(flag) {}
@@ -46,8 +46,8 @@ class EndedRanks final : public WaitObserver {
   const SharedFlag& flag_;
 };
 
-/// Shared host memory in which this rank ends after so many blocks of its shard. `averagings`: of blocks of gradients
-/// that come before, to find their norm.
+/// Shared host memory in which this rank ends after `blocks` blocks of its shard. `averagings`: number of averagings of
+/// gradients before that, which find their norm.
 class EndingMemory final : public ForwardingMemory {
  public:
   EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : ForwardingMemory(memory), flag_(flag) {}
@@ -70,7 +70,7 @@ class EndingMemory final : public ForwardingMemory {
  private:
   SharedFlag& flag_;
   std::size_t left_ = std::size_t{1} << 40;
-  mutable int averagings_ = -1;  ///< never 0
+  mutable int averagings_ = -1;  ///< counts down; from -1 it never becomes 0
 };
 
 /// A communicator with an EndingMemory.
@@ -117,7 +117,7 @@ std::vector<float> whole_step(const Tower& tower) {
   return floats_of(state);
 }
 
-/// The state after `steps` steps that nothing interrupts.
+/// The state after `steps` steps without an interruption.
 std::vector<float> undisturbed(int steps, double clip_norm) {
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi_world(), device);
@@ -126,16 +126,16 @@ std::vector<float> undisturbed(int steps, double clip_norm) {
   tower.broadcast_from_first();
   for (int step = 0; step < steps; ++step) tower.step({.step = step, .batch = samples_of(step).batch()});
   std::vector<float> whole = whole_step(tower);
-  mpi_world().barrier();  // the slots are shared
+  mpi_world().barrier();  // others may still read the shared slots
   return whole;
 }
 
 constexpr int last_step = 2;
 
-/// Without and with clipped gradients: the parameter is --clip-norm.
+/// The parameter is --clip-norm. Tests run with and without clipped gradients.
 class InterruptedUpdateTest : public ::testing::TestWithParam<double> {
  protected:
-  /// Takes steps; in the last one `ended` ends after so many blocks. Returns the error of this rank.
+  /// Takes steps. In the last step, rank `ended` ends after `blocks` blocks. Returns the error of this rank.
   std::string steps_until_end(int ended, std::size_t blocks) {
     if (mpi_world().rank() == 0) tower_.initialize(1);
     tower_.broadcast_from_first();
@@ -188,7 +188,8 @@ INSTANTIATE_TEST_SUITE_P(Updates, InterruptedUpdateTest, ::testing::Values(0.0, 
 
 bool count_and_throw_throws = false;
 
-/// Counts the training batches in a buffer. Then throws in the forward pass if `count_and_throw_throws`.
+/// Counts the training batches in a buffer. If `count_and_throw_throws` is set, the forward pass then throws an
+/// exception.
 class CountAndThrow final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_and_throw"; }
@@ -220,7 +221,7 @@ Value count_and_throw(Graph& graph, const std::string& name, Value x) {
 TEST(InterruptedForwardPass, LeavesTheLastWholeStepWithItsBuffers) {
   count_and_throw_throws = false;
   const Network counting = make_network("counting", {.image = {28, 28, 1}}, [](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = dense(graph, "first", x, {.units = 4});
     x = count_and_throw(graph, "count", x);
     return dense(graph, "second", x, {.units = 10});

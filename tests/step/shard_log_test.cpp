@@ -13,7 +13,7 @@ namespace carillon::testing {
 namespace {
 
 constexpr int ranks = 3;
-std::size_t slots = 0;  ///< of the optimiser; ShardLogTest sets it
+std::size_t slots = 0;  ///< number of slots of the optimiser; ShardLogTest sets it
 const std::vector<ParameterSpec> variables{{.name = "first", .shape = {7001}}, {.name = "second", .shape = {33}}};
 const ParameterLayout layout(variables);
 
@@ -21,7 +21,7 @@ ShardLog::Form form_of(std::size_t threads) {
   return {.count = layout.total(), .slots = slots, .ranks = ranks, .threads = threads};
 }
 
-/// The own arrays of the ranks of a host, values and log, and the slots, which the ranks share.
+/// A host's memory: for each rank an array with its values and log, and the slots, which the ranks share.
 struct Host {
   std::vector<std::vector<std::byte>> arrays{ranks};
   std::vector<float> slots_of_all = std::vector<float>(slots * layout.total(), 1.0f);
@@ -35,7 +35,7 @@ struct Host {
   }
 };
 
-/// What a rank sees of a Host.
+/// A rank's view of a Host.
 class Memory final : public SharedHostMemory {
  public:
   Memory(Host& host, int rank) : host_(host), rank_(rank) {}
@@ -53,7 +53,7 @@ class Memory final : public SharedHostMemory {
   int rank_;
 };
 
-/// The log of a rank, and its parameters.
+/// A rank with its log and its parameters.
 struct Rank {
   CpuDevice device{1};
   Memory memory;
@@ -72,7 +72,7 @@ struct Rank {
     log.begin();
   }
 
-  /// Adds `change` to `count` elements of values and slots of the owner's shard.
+  /// Adds `change` to `count` elements in the owner's shard: to the values and to all slots.
   void add(int owner, std::size_t first, std::size_t count, float change) const {
     const std::size_t begin = memory.shard(layout.total(), owner).begin + first;
     for (std::size_t i = begin; i < begin + count; ++i) {
@@ -86,7 +86,7 @@ struct Rank {
     const std::size_t count = std::min(sum_block_floats, shard.end - shard.begin - first);
     log.update_block(owner, first, [&] { add(owner, first, count, 1.0f); });
   }
-  /// Changes a part of the block, and ends.
+  /// Changes a part of the block, then behaves as if the process ends.
   void end_within(int owner, std::size_t first) {
     const auto begin_and_end = [&] {
       add(owner, first, 100, 50.0f);
@@ -94,7 +94,7 @@ struct Rank {
     };
     EXPECT_THROW(log.update_block(owner, first, begin_and_end), std::runtime_error);
   }
-  /// Does what the owner has not done of its shard.
+  /// Does the part of the owner's shard that the owner has not done.
   void finish(int owner) {
     log.restore_open_blocks(owner);
     const Slice shard = memory.shard(layout.total(), owner);
@@ -102,7 +102,7 @@ struct Rank {
   }
 };
 
-/// Whether every value and slot of the shard has had `updates` updates, seen from `rank`.
+/// Whether `rank` sees exactly `updates` updates of every value and slot in the shard.
 bool has_updates(const Host& host, const Rank& rank, int owner, float updates) {
   const Slice shard = rank.memory.shard(layout.total(), owner);
   const auto all = [&](const float* first) {
@@ -161,7 +161,7 @@ TEST_P(ShardLogTest, TheLogOfAnEarlierUpdateRestoresNothing) {
   ended.finish(2);
   const Slice shard = other.memory.shard(layout.total(), 2);
   const auto updated = ended.parameters.values().subspan(shard.begin, shard.end - shard.begin);
-  std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));  // gathers
+  std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));  // as a gather does
   for (Rank* const rank : {&ended, &other}) rank->log.begin();
   other.finish(2);
   EXPECT_TRUE(has_updates(host, ended, 2, 2.0f));

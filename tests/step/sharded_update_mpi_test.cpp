@@ -8,7 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
@@ -43,7 +43,7 @@ TowerSettings settings_of(std::string_view rule) {
                         .groups = {{.pattern = "*/biases", .rate = 0.5, .frozen_after = 3}}}};
 }
 
-/// This rank's samples of a step.
+/// The samples of this rank in a step.
 NoiseBatch samples_of(int step, std::size_t image_bytes) {
   const int number = step * mpi_world().size() + mpi_world().rank();
   return {static_cast<std::uint64_t>(number) * batch_size, batch_size, image_bytes};
@@ -51,7 +51,7 @@ NoiseBatch samples_of(int step, std::size_t image_bytes) {
 
 class ShardedUpdateTest : public ::testing::Test {
  protected:
-  /// A tower that begins as rank 0's does.
+  /// Gives the tower the initial values of rank 0's tower.
   static void begin(Tower& tower) {
     if (mpi_world().rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
@@ -67,7 +67,7 @@ struct Training {
   int threads;
 };
 
-/// The results and losses of a training; every `observe_every`th step is observed.
+/// The results and losses of a training. One of `observe_every` steps is observed.
 std::vector<float> train(const Training& training, Communicator& communicator, int observe_every) {
   CpuDevice device(training.threads);
   Tower tower(training.network, task_of(training.network), settings_of(training.rule), device, communicator);
@@ -137,7 +137,7 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
               device_, *communicator_);
   if (mpi.rank() == 0) {
     tower.initialize(1);
-    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // times a pixel that is not 0: too large
+    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // times a pixel that is not 0, this overflows
   }
   tower.broadcast_from_first();
   const std::vector<float> before = trained_values(tower);
@@ -168,8 +168,8 @@ TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
 
 std::function<void()> in_backward;
 
-/// Passes its input through. Calls `in_backward` when the gradients of all later ops are complete and those of earlier
-/// ops have not started.
+/// Passes its input through. In its backward pass, it calls `in_backward`: then the gradients of all later ops are
+/// complete, and earlier ops have not started.
 struct BackwardProbe final : OpDefinition {
   std::string_view type() const override { return "backward probe"; }
   BackwardNeeds backward_needs() const override { return {}; }
@@ -194,7 +194,7 @@ Network watched_network(const std::function<void()>& call) {
   in_backward = call;
   return make_network("watched", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = dense(graph, "first", x, {.units = 12, .weights = weights});
     x = backward_probe(graph, "backward probe", x);
     return dense(graph, "second", x, {.units = 10, .weights = weights});
@@ -223,7 +223,7 @@ TEST_F(ShardedUpdateTest, IsChosenForElementwiseRulesInSharedMemory) {
   EXPECT_TRUE(replicates("lars", *make_communicator(mpi_world(), device_)));
 }
 
-constexpr int first_weights = 0, second_weights = 2;  // of the watched network
+constexpr int first_weights = 0, second_weights = 2;  // indices of parameters in the watched network
 
 TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass) {
   const int size = mpi_world().size();
@@ -242,7 +242,7 @@ TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass)
     before = trained_values(tower);
     tower.step({.step = step, .batch = samples.batch()});
     EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
-    mpi_world().barrier();  // so that no peer is in its next step yet
+    mpi_world().barrier();  // no peer may start its next step before this
   }
 }
 

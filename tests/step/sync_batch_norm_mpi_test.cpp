@@ -18,7 +18,7 @@ struct Trained {
   std::vector<float> variables, buffers;
 };
 
-/// `steps` steps of a network with batch norms; the towers share the global batch.
+/// Trains a network with batch norms for `step_count` steps. The towers share the global batch.
 Trained train(Communicator& communicator, bool synchronized, int step_count = steps) {
   CpuDevice device(1);
   Network network = normalized_network();
@@ -61,7 +61,7 @@ TEST_P(SyncBatchNorm, MakesTowersEqualOneThatTakesTheWholeBatch) {
 }
 
 TEST_P(SyncBatchNorm, IsNotWhatTowersDoByThemselves) {
-  if (mpi_world().size() == 1) return;  // then there is no difference
+  if (mpi_world().size() == 1) return;  // with one rank there is no difference
   EXPECT_GT(distance(train(*communicator(), false).variables, alone_.variables), 1e-2 * travelled_);
 }
 

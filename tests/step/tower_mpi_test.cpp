@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/dense/dense.h"
-#include "kernels/scale_input/scale_input.h"
+#include "kernels/image_input/image_input.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/float_arrays.h"
@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::int64_t global_batch = 48;
 
-/// The tower begins as rank 0's does.
+/// Gives the tower the initial values of rank 0's tower.
 void begin(Tower& tower) {
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
 }
 
-/// The result of a step on `samples`.
+/// The result of a step with `samples`.
 StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_sync = false) {
   tower.step({.step = 0, .batch = samples.batch(), .request_sync = request_sync});
   return tower.next_result(Results::all).value();
@@ -44,7 +44,7 @@ struct Training {
   std::function<void()> before_update = {};
 };
 
-/// Variables after a training in which the communicator's towers share the global batch.
+/// The variables after a training in which the communicator's towers share the global batch.
 std::vector<float> train(Communicator& communicator, const Training& training) {
   CpuDevice device(1);
   const std::int64_t batch = global_batch / communicator.size();
@@ -79,7 +79,7 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
-    // The two ways in which a step on one host averages by buckets.
+    // A step on one host averages by buckets in two cases: without shared host memory, and if it is observed.
     WithoutSharedHostMemory without(device);
     const std::vector<float> plain = train(without, {.steps = 3, .bucket_bytes = bucket_bytes});
     const auto communicator = make_communicator(mpi_world(), device);
@@ -94,7 +94,7 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   }
 }
 
-/// Counts the training batches in a buffer, which is not trained and differs between ranks.
+/// Counts the training batches in a buffer. The buffer has no gradient, and differs between ranks.
 class CountBatches final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_batches"; }
@@ -131,7 +131,7 @@ Value count_batches(Graph& graph, const std::string& name, Value x) {
 
 Network counting_network() {
   return make_network("counting", {.image = {28, 28, 1}}, [](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = dense(graph, "first", x, {.units = 4});
     x = count_batches(graph, "count", x);
     return dense(graph, "second", x, {.units = 10});
@@ -179,7 +179,7 @@ TEST(Tower, StatesOfARankReturnAfterASaveAtAnArbitraryTime) {
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
   tower.restore(own);
   EXPECT_TRUE(equal_bits(before, values()));
-  tower.synchronize_buffers();  // again, because they differ again
+  tower.synchronize_buffers();  // the buffers have changed since the last call
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
 }
 
@@ -210,7 +210,7 @@ bool equal_values(const std::vector<NamedArray>& a, const std::vector<NamedArray
   return std::ranges::equal(a, b, {}, &NamedArray::values, &NamedArray::values);
 }
 
-/// sgd then has no slots at all.
+/// Without averages, sgd has no slots.
 TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
@@ -244,7 +244,7 @@ TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) 
   }
 }
 
-/// Its buffers' slow copies, too, are saved, and joined as the buffers are.
+/// The slow copies of buffers are saved, too. They are synchronised like the buffers.
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);
@@ -278,7 +278,7 @@ TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
     step(other, number);
     EXPECT_TRUE(equal_bits(values(tower), values(other))) << number;
   }
-  // The last step leaves the slow copies, of which each rank has its buffers' own.
+  // The last step sets variables and buffers to their slow copies. Each rank has its own slow copies of buffers.
   other.save(saved.state);
   const auto& slow = saved.state.optimizer.at("lookahead");
   for (std::size_t i = 0; i < slow.size(); ++i) {

@@ -13,8 +13,8 @@ import re
 import sys
 
 GRAPH = "kernels/shared/cudnn_graph.h"
-NOTE_ONLY = None  # no such attribute exists: the note NONDETERMINISTIC is deselected
-OPERATIONS = {  # operation: its attributes, and the attribute that makes it deterministic
+NOTE_ONLY = None  # the operation has no such attribute; plans with the note NONDETERMINISTIC are excluded instead
+OPERATIONS = {  # per operation: the class of its attributes, and the attribute that makes it deterministic
     "conv_fprop": ("Conv_fprop_attributes", NOTE_ONLY),
     "conv_dgrad": ("Conv_dgrad_attributes", NOTE_ONLY),
     "conv_wgrad": ("Conv_wgrad_attributes", NOTE_ONLY),
@@ -22,12 +22,13 @@ OPERATIONS = {  # operation: its attributes, and the attribute that makes it det
     "sdpa": ("SDPA_attributes", NOTE_ONLY),
     "sdpa_backward": ("SDPA_backward_attributes", "set_deterministic_algorithm"),
 }
-# The only atomics: a counter finds the last block of a launch, which then adds all parts in their order.
+# The only atomic operation: a counter finds the last block of a launch. This block then adds all parts in their order.
 ATOMICS = {"include/carillon/core/host_device.h": "atomicAdd(counter, 1u)"}
 
 
 def frontend(headers):
-    """The setter of each attribute class, and the names of the functions that add an operation with such attributes."""
+    """(the setter that makes each class of attributes deterministic, the functions that add an operation with each
+    class)."""
     text = "".join(path.read_text(errors="replace") for path in sorted((headers / "cudnn_frontend").rglob("*.h")))
     setters = {}
     for name, body in re.findall(r"^class (\w+_attributes) : public Attributes<\w+> {(.*?)^};", text, re.M | re.S):
@@ -42,7 +43,7 @@ def without_comments(text):
 
 
 def function(text, name):
-    """The source of an inline function: up to the brace in the first column."""
+    """The source of an inline function, which ends at the brace in the first column."""
     found = re.search(rf"\b{name}\(.*?^}}", text, re.M | re.S)
     return found[0] if found else ""
 
@@ -84,7 +85,8 @@ def of_cudnn(sources, setters, functions):
 
 
 def of_cublaslt(sources):
-    """Each product has an algorithm from the heuristic, whose preferences forbid sums in place or in the result's type."""
+    """Yields an error unless all products use an algorithm from the heuristic. Its preferences forbid sums in place and
+    sums in the result's type."""
     product, call = "kernels/shared/matrix_product_cuda.cpp", r"\bcublas(LtMatmul|LtMatmul(Algo|Preference)\w+|\w*[gG]emm\w*)\("
     for path, text in sources.items():
         if path != product and re.search(call, text):

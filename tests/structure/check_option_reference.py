@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/user-guide/option-reference.md, from what the programs print for --document markdown.
+"""Writes docs/user-guide/option-reference.md from the output of the programs with --document markdown.
 
     tests/structure/check_option_reference.py build/bin            prints the page
-    tests/structure/check_option_reference.py build/bin --check    fails if the committed page is not that of these programs
+    tests/structure/check_option_reference.py build/bin --check    fails if these programs give another page
 
 A table row that several programs share is printed once, in the first section whose programs have it.
 """
@@ -50,11 +50,11 @@ These rules hold for the training programs, the evaluation programs and `carillo
 
 @dataclass
 class Document:
-    """What a program prints."""
+    """The output of a program with --document markdown."""
 
     purpose: str
-    texts: list  # usage, and the description if there is one
-    tables: dict = field(default_factory=dict)  # heading: list of rows, each a list of cells
+    texts: list  # the usage, and the description if there is one
+    tables: dict = field(default_factory=dict)  # for each heading, a list of rows; a row is a list of cells
 
 
 def read_document(text):
@@ -69,7 +69,8 @@ def read_document(text):
 
 
 def merged(documents):
-    """The rows of the programs of a section: {heading: {(option, description): {program: default}}}, in a common order."""
+    """The rows of all programs of a section, in a common order: {heading: {(option, description): {program:
+    default}}}."""
     headings = {}
     for program, document in documents.items():
         for heading, rows in document.tables.items():
@@ -78,7 +79,7 @@ def merged(documents):
             found, before = headings.setdefault(heading, {}), None
             for option, default, text in rows:
                 key = (option, text)
-                if key not in found:  # after the row that precedes it in this program
+                if key not in found:  # insert it after the row that precedes it in this program's table
                     names = list(found)
                     names.insert(names.index(before) + 1 if before else 0, key)
                     headings[heading] = found = {name: found.get(name, {}) for name in names}
@@ -97,7 +98,8 @@ def option_row(option, text, defaults, programs):
 
 
 def family_section(title, documents, printed):
-    """`printed`: the rows of earlier sections, {(option, text, default)}; gets those of this one."""
+    """The text of a section. `printed`: the rows of earlier sections, {(option, text, default)}; this section's rows
+    are added."""
     lines = f"\n## {title}\n\n"
     for program, document in documents.items():
         purpose = document.purpose
@@ -124,7 +126,7 @@ def family_section(title, documents, printed):
 
 
 def exit_codes(documents):
-    """One table for the programs whose codes are equal."""
+    """The exit codes, with one table for all programs that have the same codes."""
     groups = {}
     for program, document in documents.items():
         groups.setdefault(str(document.tables[CODES]), []).append(program)

@@ -31,7 +31,7 @@ def part_of(path):
     found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/(?:(options)/)?", path)
     if not found or found[1] == "cmake":
         return None
-    return found[2] or found[1]  # src/cli/options is a part of its own, below those that use the options
+    return found[2] or found[1]  # src/cli/options is a separate part, below the parts that use the options
 
 
 def files():
@@ -42,14 +42,14 @@ def files():
 
 
 def installed_kernel_headers():
-    """kernels/<op>/<op>.h, and the shared headers that CarillonInstall.cmake names."""
+    """The headers kernels/<op>/<op>.h, and the shared headers that CarillonInstall.cmake names."""
     ops = {f"kernels/{folder.name}/{folder.name}.h" for folder in (ROOT / "kernels").iterdir()}
     named = re.findall(r"kernels/shared/\w+\.h", (ROOT / "src/cmake/CarillonInstall.cmake").read_text())
     return {header for header in ops if (ROOT / header).exists()} | set(named)
 
 
 def arrows():
-    """part -> the parts that it includes, each with one example."""
+    """{part: {included part: an example of an #include}}"""
     found = collections.defaultdict(dict)
     for path, includes in files():
         part = part_of(path)

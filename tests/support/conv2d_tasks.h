@@ -1,4 +1,4 @@
-// The convolutions of a network's training on a GPU, as tasks for cuDNN.
+// The convolutions in the training of a network on a GPU, as tasks for cuDNN.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct NamedConv2dTask {
   Conv2dTask task;
 };
 
-/// All passes of all convolutions, in forward order; the first convolution has no data_gradient. `forward_bias` only if
-/// the op requests it. Plans may use `workspace_bytes`.
+/// The tasks of all passes of all convolutions, in forward order. The first convolution has no data_gradient. There is
+/// a `forward_bias` only if the op requests it. Plans may use `workspace_bytes` of workspace.
 inline std::vector<NamedConv2dTask> conv2d_tasks(const Network& network, std::int64_t batch, Arithmetic arithmetic,
                                                  std::size_t workspace_bytes) {
   const BuiltNetwork built =

@@ -34,7 +34,7 @@ int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned
   return cuGetProcAddress(name, function, version, flags);
 }
 
-// The other functions that cuDNN 9.19 looks up.
+// Other functions whose addresses cuDNN 9.19 requests.
 WITHOUT_DEVICE(cuInit)
 WITHOUT_DEVICE(cuCtxGetCurrent)
 WITHOUT_DEVICE(cuCtxGetDevice)

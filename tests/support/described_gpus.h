@@ -6,7 +6,7 @@
 
 namespace carillon::testing {
 
-/// Device property descriptors; figures of cudaGetDeviceProperties.
+/// cuDNN's device property descriptors, with the values that cudaGetDeviceProperties returns.
 inline constexpr std::string_view h200 = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535],

@@ -50,7 +50,7 @@ template <BlockKernel Kernel>
 void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block, ThreadOrder order) {
   run_phases<0>(kernel, shared, block, order);
 }
-/// Private memory starts as NaNs, too.
+/// Runs a block. The private memory of threads starts as NaNs, like shared memory.
 template <LoopedKernel Kernel>
 void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block, ThreadOrder order) {
   std::vector<typename Kernel::Private> own(static_cast<std::size_t>(Kernel::threads));
@@ -59,8 +59,8 @@ void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block,
   run_last_phases<0>(kernel, shared, own.data(), block, order);
 }
 
-/// A result that depends on `order` is a race. Shared memory starts as NaNs, so a sum that reads an
-/// unwritten float is NaN.
+/// Runs all blocks. If the result depends on `order`, the kernel has a race. Shared memory starts as NaNs, so a sum
+/// that reads a float before it is written is NaN.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {

@@ -1,4 +1,4 @@
-// Errors as values.
+// Failure: the error of an action, as a value.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// Code and text of the Error that `action` throws; code `done` if it throws none.
+/// The code and text of the Error that an action throws; code `done` if it throws none.
 struct Failure {
   ExitCode code = ExitCode::done;
   std::string text;

@@ -74,7 +74,7 @@ std::string path_of(int descriptor) {
   return {path.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
-/// A name relative to the directory of a descriptor.
+/// The path of `name` relative to the open directory `directory`.
 std::string path_of(int directory, const char* name) {
   return directory == AT_FDCWD || name[0] == '/' ? name : path_of(directory) + "/" + name;
 }
@@ -105,7 +105,7 @@ struct Fault {
   bool halves() const { return action == "short" || action == "cut"; }
 };
 
-/// The fault of a call. If the call is slow, the delay is over when this returns.
+/// The fault of this call. If the call is to be slow, this function waits before it returns.
 Fault fault_of(const std::string& call, const std::string& path) {
   static std::atomic<int> count = 0;
   if (!is_chosen(call, path)) return {};
@@ -118,7 +118,7 @@ Fault fault_of(const std::string& call, const std::string& path) {
   return {chosen.error, chosen.action};
 }
 
-/// Calls real(fault); a call that must fail returns `failure` instead.
+/// Calls real(fault). If the call is to fail, returns `failure` instead.
 template <typename Result, typename Real>
 Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
   const int before = errno;
@@ -141,7 +141,8 @@ mode_t mode_in(int flags, std::va_list& arguments) {
 
 }  // namespace
 
-// NAME(ARGUMENTS) of a `Result`, of the file `path`: the real one, called with `...`.
+// Defines the function `name`, which returns `Result` and works on the file `path`. It calls the real function with
+// `...`.
 #define FAULTY_CALL(Result, name, parameters, path, failure, ...)                   \
   Result name parameters {                                                          \
     static const auto real = next<Result parameters>(#name);                        \
@@ -174,7 +175,7 @@ int openat(int directory, const char* name, int flags, ...) {
 
 int close(int descriptor) {
   static const auto real = next<int(int)>("close");
-  const std::string path = path_of(descriptor);  // while it is open
+  const std::string path = path_of(descriptor);  // must be found before the descriptor is closed
   const int status = faulty("close", path, INT_MIN, [&](const Fault&) { return real(descriptor); });
   if (status != INT_MIN) return status;
   const int error = errno;

@@ -28,14 +28,14 @@ std::vector<T> rounded(const std::vector<float>& values) {
   return result;
 }
 
-/// sqrt(sum of (a - b)^2).
+/// The norm of a - b.
 inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
   return std::sqrt(sum);
 }
 
-/// Root of the mean square error over root of the mean square.
+/// The root of the mean square error, relative to the root of the mean square of `expected`.
 inline double relative_error(std::span<const float> found, std::span<const double> expected) {
   double error = 0.0, scale = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -49,7 +49,7 @@ inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b)
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// `count` values that no kernel may leave: NaN.
+/// `count` NaNs, to find values that a kernel does not write.
 template <typename T>
 std::vector<T> filled(std::size_t count) {
   return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));

@@ -11,7 +11,7 @@ namespace carillon::testing {
 
 class ForwardingMemory : public SharedHostMemory {
  public:
-  /// `memory` outlives this.
+  /// `memory` must outlive this object.
   explicit ForwardingMemory(SharedHostMemory& memory) : memory_(memory) {}
   Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
   void meet() override { memory_.meet(); }

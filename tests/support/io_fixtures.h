@@ -76,7 +76,7 @@ Error error_of(Action action) {
   return {ExitCode::done, ""};
 }
 
-/// Simulates a full disk, also for root: until the end of scope no file may grow beyond `bytes`.
+/// Simulates a full disk, also for root: while an object exists, no file can grow beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

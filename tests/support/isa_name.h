@@ -1,4 +1,4 @@
-// The names of the instruction sets in test names.
+// The names of the instruction sets for names of tests.
 #pragma once
 
 #include "carillon/device/isa.h"

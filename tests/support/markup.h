@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// Elements, attributes and texts of the subset of XML that our pages use: no comments, sections or processing
-/// instructions after the document type. `fault` is empty if the text is well-formed.
+/// Parses XML, as far as our pages use it: after the document type, no comments, CDATA sections or processing
+/// instructions. Contains elements, attributes and texts. `fault` is empty if the text is well-formed.
 struct Markup {
   std::string fault;
   std::vector<std::string> elements;  ///< names, in the order of their start tags

@@ -7,7 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/tasks/task.h"
-#include "src/tasks/class_counts.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon::testing {
 
@@ -30,12 +30,12 @@ inline AccuracyMetric accuracy_of(std::int64_t correct, std::int64_t total) {
   return AccuracyMetric({.correct = correct, .total = total});
 }
 
-/// The mean of |first output - target| over the samples: a score that is lower if it is better, and is not a ratio of
+/// The mean of |first output - target| over the samples. A lower score is better, and the score is not a ratio of
 /// counts. Targets: int32 [].
 class ErrorMetric : public Metric {
  public:
   ErrorMetric() = default;
-  /// One sample with this error.
+  /// Contains one sample with this error.
   explicit ErrorMetric(double error) : sums_{error, 1.0} {}
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {

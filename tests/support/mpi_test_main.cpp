@@ -10,7 +10,7 @@ namespace {
 
 Mpi* world = nullptr;
 
-/// Brings the failures of all ranks to rank 0 at the end of every test.
+/// Sends the failures of all ranks to rank 0 at the end of every test.
 class GatherFailures final : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (result.failed()) text_ << result.file_name() << ":" << result.line_number() << ": " << result.message() << "\n";

@@ -10,7 +10,7 @@ namespace carillon::testing {
 
 Mpi& mpi_world();
 
-/// Delays rank `late` by much more time than the other ranks need to reach their wait for it.
+/// Delays rank `late`, so that the other ranks wait for it.
 inline void be_late(int late) {
   if (mpi_world().rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }

@@ -72,7 +72,7 @@ struct NaiveConv2d {
     }
   }
 
-  /// `biases`: or none.
+  /// `biases` is empty if there are none.
   std::vector<double> forward(std::span<const float> x, std::span<const float> weights,
                               std::span<const float> biases) const {
     std::vector<double> y(y_shape.element_count());

@@ -33,7 +33,7 @@ inline void PrintTo(const DepthwiseCase& c, std::ostream* out) { *out << c.text(
 struct NaiveDepthwiseConv2d {
   std::vector<double> y, dx, dweights, dbiases;
 
-  /// `biases`: or none.
+  /// `biases` is empty if there are none.
   NaiveDepthwiseConv2d(const DepthwiseCase& c, std::span<const float> x, std::span<const float> weights,
                        std::span<const float> biases, std::span<const float> dy)
       : y(dy.size()), dx(x.size()), dweights(weights.size()), dbiases(static_cast<std::size_t>(c.shape[3])) {

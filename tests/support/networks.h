@@ -5,17 +5,17 @@
 
 #include "carillon/models/networks.h"
 #include "kernels/attention/attention.h"
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/broadcast/broadcast.h"
-#include "kernels/constant/constant.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layout/layout.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "kernels/scale_input/scale_input.h"
-#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
+#include "kernels/values/values.h"
 #include "src/models/layers.h"
 #include "src/tasks/classification.h"
 
@@ -37,7 +37,7 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
 inline Network branching_network() {
   return make_network("branching", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = relu(graph, "stem/relu", dense(graph, "stem", x, {.units = 24, .weights = weights}));
     Value y = relu(graph, "a/relu", dense(graph, "a", x, {.units = 24, .weights = weights, .l2_factor = 1e-4f}));
     y = dense(graph, "b", y, {.units = 24, .weights = weights});
@@ -46,10 +46,15 @@ inline Network branching_network() {
   });
 }
 
-/// Batch norms after convolutions without biases, in a residual block.
+/// A network with batch norms after convolutions without biases, in a residual block.
 inline Network normalized_network() {
   return make_network("normalized", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
+    Value x = image_input(graph, "input",
+                          {.sample = {28, 28, 1},
+                           .values = PixelValues::normalized,
+                           .mean = {0.5f},
+                           .padding = 2,
+                           .mirroring = ImageMirroring::random});
     x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
     const Value y = conv_norm(graph, "branch", x, {.filters = 8});
     x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
@@ -61,7 +66,12 @@ inline Network normalized_network() {
 /// A residual block. Passes fuse a ReLU, nothing, or an addition with its ReLU into its batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = normalize_images(graph, "input", {.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2});
+    Value x = image_input(graph, "input",
+                          {.sample = {28, 28, 1},
+                           .values = PixelValues::normalized,
+                           .mean = {0.5f},
+                           .padding = 2,
+                           .mirroring = ImageMirroring::random});
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 2});
     Value y = conv_norm_relu(graph, "a", x, {.filters = 12, .stride = 2});
     y = conv_norm(graph, "b", y, {.filters = 12});
@@ -78,7 +88,7 @@ inline Network attending_network() {
     const auto layer = [&](const std::string& name, Value x, std::int64_t units) {
       return dense(graph, name, x, {.units = units, .weights = weights, .per_position = true});
     };
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "patches", x,
                {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
     Value y = depthwise_conv2d(graph, "depthwise", layer_norm(graph, "norm1", x, {}),
@@ -95,7 +105,7 @@ inline Network attending_network() {
 inline Network parted_network() {
   return make_network("parted", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "patches", x,
                {.filters = 20, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
     const std::vector<Value> parts = split(graph, "channels", x, {.sizes = {8, 4, 8}});
@@ -122,7 +132,7 @@ inline Network sharing_network() {
     const auto conv = [&](const std::string& name, Value x) {
       return gelu(graph, name + "/gelu", conv2d(graph, name, x, {.filters = 16, .kernel = 3, .weights = weights}));
     };
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
     x = conv2d(graph, "patches", x,
                {.filters = 16, .kernel = 7, .stride = 7, .padding = Padding::valid, .weights = weights});
     x = conv("conv1", layer("a", x));
@@ -134,7 +144,7 @@ inline Network sharing_network() {
     graph.share_parameter("c/weights", "a/weights");
     graph.share_parameter("c/biases", "b/biases");
     x = layer("c", x);
-    // A gelu sums the gradients of the biases of the dense op that it reads, if they are not shared.
+    // A gelu follows a dense op. If the biases of this dense op are not shared, the gelu sums their gradients.
     for (const char* const name : {"d", "e"}) {
       if (*name == 'e') graph.share_parameter("e/weights", "d/weights"), graph.share_parameter("e/biases", "d/biases");
       x = gelu(graph, std::string(name) + "/gelu",
@@ -144,7 +154,7 @@ inline Network sharing_network() {
   });
 }
 
-/// The branching network on samples that are warped and mixed.
+/// The branching network, with warped and mixed samples.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
@@ -153,7 +163,7 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
   return network;
 }
 
-/// The task of these networks.
+/// The tasks for these networks.
 inline Task ten_classes() { return classification_task({.classes = 10}); }
 inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
 /// The loss has label smoothing for the normalized network only, so that tests of all networks cover losses with and

@@ -9,7 +9,7 @@
 
 namespace carillon::testing {
 
-/// `count` images of `image_bytes` from sample `first` on, with int32 targets below 10.
+/// Samples first, first + 1, ..., first + count - 1: images of `image_bytes` random bytes, with int32 targets below 10.
 class NoiseBatch {
  public:
   NoiseBatch(std::uint64_t first, std::size_t count, std::size_t image_bytes)

@@ -3,35 +3,24 @@
 #include <algorithm>
 
 #include "kernels/attention/attention.h"
-#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
-#include "kernels/cifar_distort/cifar_distort.h"
-#include "kernels/concat/concat.h"
-#include "kernels/constant/constant.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/layout/layout.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/matmul/matmul.h"
-#include "kernels/max_pool/max_pool.h"
-#include "kernels/mean/mean.h"
 #include "kernels/mean_loss/mean_loss.h"
-#include "kernels/mix_images/mix_images.h"
-#include "kernels/normalize_images/normalize_images.h"
-#include "kernels/pad/pad.h"
-#include "kernels/reshape/reshape.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
-#include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "kernels/split/split.h"
 #include "kernels/tokens/tokens.h"
-#include "kernels/transpose/transpose.h"
-#include "kernels/variable/variable.h"
-#include "kernels/warp_images/warp_images.h"
+#include "kernels/values/values.h"
 #include "src/graph/passes.h"
 
 namespace carillon::testing {
@@ -39,7 +28,7 @@ namespace {
 
 constexpr std::size_t cifar_bytes = 3072;
 
-/// Adds a target for the labels of the noise batch.
+/// Adds a target that reads the labels of the noise batch.
 Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
 
 std::vector<OpCase> products() {
@@ -84,13 +73,13 @@ std::vector<OpCase> products() {
                      const Conv2dParams params{5, 3, 3, Padding::valid, {}, std::nullopt};
                      return conv2d(h.graph(), "conv", h.input("x", {2, 7, 8, 2}), params);
                    }});
-  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // images with as many channels as the filters
+  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // the images have as many channels as the filters
                    .batch = 3,
                    .image_bytes = 8 * 16 * 3,
                    .integers = true,
                    .rounds_once = false,
                    .build = [](OpHarness& h) {
-                     const Value x = scale_input(h.graph(), "input", {.sample = {8, 16, 3}, .scale = 1.0f / 256.0f});
+                     const Value x = image_input(h.graph(), "input", {.sample = {8, 16, 3}, .scale = 1.0f / 256.0f});
                      return conv2d(h.graph(), "conv", x,
                                    {.filters = 24, .kernel = 8, .stride = 8, .padding = Padding::valid});
                    }});
@@ -143,13 +132,13 @@ std::vector<OpCase> products() {
                      return depthwise_conv2d(h.graph(), "conv", h.input("x", {3, 9, 8, 8}),
                                              {.kernel = 3, .stride = 2, .kernel_width = 5, .stride_width = 1});
                    }});
-  cases.push_back({.name = "Conv2dOfImages",  // images and filters with padded channels
+  cases.push_back({.name = "Conv2dOfImages",  // the channels of images and filters are padded
                    .batch = 3,
                    .image_bytes = 7 * 6 * 3,
                    .integers = true,
                    .rounds_once = false,
                    .build = [](OpHarness& h) {
-                     const Value x = scale_input(h.graph(), "input", {.sample = {7, 6, 3}, .scale = 1.0f / 256.0f});
+                     const Value x = image_input(h.graph(), "input", {.sample = {7, 6, 3}, .scale = 1.0f / 256.0f});
                      return conv2d(h.graph(), "conv", x, {.filters = 24, .kernel = 5});
                    }});
   return cases;
@@ -194,7 +183,7 @@ std::vector<OpCase> pools() {
                      }});
   }
   for (const bool relu : {false, true}) {
-    for (const std::int64_t filters : {5, 16}) {  // the pooling applies the convolution's biases (fused)
+    for (const std::int64_t filters : {5, 16}) {  // the pooling applies the biases of the convolution
       cases.push_back({.name = "Conv2dBeforeMaxPool" + std::to_string(filters) + (relu ? "Relu" : ""),
                        .batch = 3,
                        .integers = true,
@@ -266,7 +255,7 @@ std::vector<OpCase> elementwise_ops() {
   for (const std::int64_t units : {12, 64}) {
     for (const auto& [name, kind] :
          {std::pair("Gelu", ActivationKind::gelu), std::pair("Silu", ActivationKind::silu)}) {
-      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, the activation sums the biases
+      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, gelu and silu sum biases' gradients
                        .batch = 70,
                        .rounds_once = false,
                        .build = [units = units, activation = kind](OpHarness& h) {
@@ -277,7 +266,7 @@ std::vector<OpCase> elementwise_ops() {
     }
   }
   for (const std::int64_t size : {3, 8}) {
-    cases.push_back({.name = "Split" + std::to_string(size),  // nothing reads the second part
+    cases.push_back({.name = "Split" + std::to_string(size),  // no op reads the second part
                      .batch = 5,
                      .integers = true,
                      .drops = true,
@@ -322,7 +311,7 @@ std::vector<OpCase> elementwise_ops() {
          graph.share_parameter("b/biases", "a/biases");
          return dense(graph, "b", x, {.units = 8});
        }});
-  cases.push_back({.name = "BranchesThatJoin",  // a value with three readers, one of them the join itself
+  cases.push_back({.name = "BranchesThatJoin",  // a value with three readers; one of them joins the branches
                    .batch = 3,
                    .integers = true,
                    .rounds_once = false,
@@ -403,7 +392,7 @@ std::vector<OpCase> norms() {
                        return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
                      }});
     cases.push_back(
-        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the latter sums the biases
+        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the latter sums biases' gradients
          .batch = 70,
          .rounds_once = false,
          .build = [=](OpHarness& h) {
@@ -433,7 +422,7 @@ std::vector<OpCase> norms() {
                          freeze_statistics(h.graph(), [](const Graph::Node&) { return true; });
                          return activated(activation, h.graph(), z);
                        }});
-      if (kind == ActivationKind::gelu) continue;  // no addition can be fused with it
+      if (kind == ActivationKind::gelu) continue;  // no pass fuses an addition with a gelu
       cases.push_back({.name = "BatchNormAndSum" + std::to_string(channels) + name,
                        .batch = 9,
                        .build = [channels, activation = kind](OpHarness& h) {
@@ -499,11 +488,11 @@ std::vector<OpCase> losses() {
                      }});
   }
   for (const std::int64_t classes : {100, 1000}) {
-    for (const std::int64_t batch : {3, 70}) {  // the loss computes the bias gradient of the layer, or the layer does
+    for (const std::int64_t batch : {3, 70}) {  // either the loss or the layer computes the bias gradient
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
                        .batch = batch,
                        .integers = true,
-                       .fp32_tolerance = 1e-5f,  // the input's gradient is a sum over the classes
+                       .fp32_tolerance = 1e-5f,  // the gradient of x is a sum over the classes
                        .rounds_once = false,
                        .build = [=](OpHarness& h) {
                          const Value z = dense(h.graph(), "layer", h.input("x", {batch, 8}), {.units = classes});
@@ -513,10 +502,10 @@ std::vector<OpCase> losses() {
   }
   for (const MeanLossKind kind : {MeanLossKind::sigmoid_cross_entropy, MeanLossKind::squared_error,
                                   MeanLossKind::absolute_error, MeanLossKind::huber}) {
-    for (const std::int64_t batch : {3, 300}) {  // less than a block, and several
+    for (const std::int64_t batch : {3, 300}) {  // less than a block, and several blocks
       cases.push_back({.name = "MeanLoss" + std::to_string(static_cast<int>(kind)) + "By" + std::to_string(batch),
                        .batch = batch,
-                       .build = [=](OpHarness& h) {  // the bytes of the labels of the noise
+                       .build = [=](OpHarness& h) {  // the target reads the bytes of the labels
                          const Value target = h.graph().add_target({.type = DType::u8, .shape = {4}});
                          return mean_loss(
                              h.graph(), "loss", h.input("z", {batch, 4}), target,
@@ -527,13 +516,25 @@ std::vector<OpCase> losses() {
   return cases;
 }
 
+/// Inputs as in TensorFlow's CIFAR-10 tutorial.
+ImageInputParams standardized_crop(bool distort) {
+  return {.values = PixelValues::standardized,
+          .brightness = 63.0f,
+          .contrast = {0.2f, 1.8f},
+          .crop_height = 24,
+          .crop_width = 24,
+          .mirroring = ImageMirroring::random,
+          .distort = distort,
+          .seed = 9};
+}
+
 std::vector<OpCase> image_ops() {
   std::vector<OpCase> cases;
-  cases.push_back({.name = "ScaleInput", .batch = 5, .image_bytes = 63, .build = [](OpHarness& h) {
-                     return scale_input(h.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
+  cases.push_back({.name = "ImageInputScaled", .batch = 5, .image_bytes = 63, .build = [](OpHarness& h) {
+                     return image_input(h.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
                    }});
   const auto images = [](OpHarness& h) {
-    return scale_input(h.graph(), "input", {.sample = {11, 35, 3}, .scale = 1.0f / 255.0f});
+    return image_input(h.graph(), "input", {.sample = {11, 35, 3}, .scale = 1.0f / 255.0f});
   };
   for (const bool cuts : {false, true}) {
     cases.push_back({.name = cuts ? "CutMix" : "MixUp",
@@ -547,32 +548,34 @@ std::vector<OpCase> image_ops() {
                      }});
   }
   cases.push_back(
-      {.name = "WarpImages", .batch = 5, .image_bytes = 1155, .rounds_once = false, .build = [=](OpHarness& h) {
-         const WarpParams params{.rotation = 20.0, .zoom = 0.2, .shift = 0.1, .seed = 3};
-         return warp_images(h.graph(), "warp", images(h), params);
+      {.name = "ImageInputWarped", .batch = 5, .image_bytes = 1155, .rounds_once = false, .build = [=](OpHarness& h) {
+         const Value x = images(h);
+         warp_images(h.graph(), x, {.rotation = 20.0, .zoom = 0.2, .shift = 0.1, .seed = 3});
+         return x;
        }});
   for (const bool distort : {false, true}) {
     cases.push_back(
-        {.name = distort ? "CifarDistort" : "CifarDistortOff",
+        {.name = distort ? "ImageInputStandardized" : "ImageInputStandardizedOff",
          .batch = 5,
          .image_bytes = cifar_bytes,
-         .build = [=](OpHarness& h) { return cifar_distort(h.graph(), "input", {.distort = distort, .seed = 9}); }});
+         .build = [=](OpHarness& h) { return image_input(h.graph(), "input", standardized_crop(distort)); }});
   }
   for (const auto& [name, mirroring, distort] :
        {std::tuple("", ImageMirroring::random, true), std::tuple("Off", ImageMirroring::random, false),
         std::tuple("Alternating", ImageMirroring::alternating, true)}) {
-    const NormalizeImagesParams params{.mean = {0.5f, 0.4f, 0.3f},
-                                       .deviation = {0.25f, 0.5f, 1.0f, 1.0f},
-                                       .padding = 4,
-                                       .mirroring = mirroring,
-                                       .record_count = 42,
-                                       .cutout = 8,
-                                       .distort = distort,
-                                       .seed = 9};
-    cases.push_back({.name = std::string("NormalizeImages") + name,
+    const ImageInputParams params{.values = PixelValues::normalized,
+                                  .mean = {0.5f, 0.4f, 0.3f},
+                                  .deviation = {0.25f, 0.5f, 1.0f, 1.0f},
+                                  .padding = 4,
+                                  .mirroring = mirroring,
+                                  .cutout = 8,
+                                  .distort = distort,
+                                  .record_count = 42,
+                                  .seed = 9};
+    cases.push_back({.name = std::string("ImageInputNormalized") + name,
                      .batch = 5,
                      .image_bytes = cifar_bytes,
-                     .build = [=](OpHarness& h) { return normalize_images(h.graph(), "input", params); }});
+                     .build = [=](OpHarness& h) { return image_input(h.graph(), "input", params); }});
   }
   return cases;
 }
@@ -582,11 +585,11 @@ OpCase several_ops() {
           .batch = 3,
           .image_bytes = cifar_bytes,
           .tf32_tolerance = 0.2f,
-          .bf16_tolerance = 0.2f,  // the pooling may choose another of two nearly equal values
+          .bf16_tolerance = 0.2f,  // the pooling may choose the other one of two nearly equal values
           .rounds_once = false,
           .build = [](OpHarness& h) {
             Graph& graph = h.graph();
-            Value x = cifar_distort(graph, "input", {.distort = true, .seed = 9});
+            Value x = image_input(graph, "input", standardized_crop(true));
             x = conv2d(graph, "conv", x, {.filters = 8, .kernel = 3});
             x = max_pool(graph, "pool", relu(graph, "relu", x), {.window = 3, .stride = 2});
             x = lrn(graph, "norm", x);

@@ -8,9 +8,8 @@
 
 #include "carillon/core/philox.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/gradient_fork.h"
+#include "kernels/elementwise/gradient_ops.h"
 #include "src/core/bf16.h"
-#include "src/graph/gradient_passes.h"
 #include "src/graph/passes.h"
 
 namespace carillon::testing {
@@ -24,7 +23,7 @@ void upload(Device& device, std::span<const float> values, const Tensor& tensor)
   device.upload(stored.data(), tensor.data, tensor.bytes());
 }
 
-/// y = the variable, so that tests can read the gradient of an input.
+/// An op with y = its variable, so that tests can read the gradient of an input.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }
@@ -43,7 +42,7 @@ class VariableInput final : public OpDefinition {
   }
 };
 
-/// sum of c_i * y_i, written to `result` in double precision.
+/// An op that writes the sum of c_i * y_i to `result`, in double precision.
 class WeightedSum final : public OpDefinition {
  public:
   WeightedSum(std::vector<float> weights, std::shared_ptr<double> result)

@@ -23,9 +23,9 @@ namespace carillon::testing {
 /// `count` reproducible values, uniform in [low, high).
 std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
 
-/// Adds a ReLU to `x`, or returns `x`.
+/// Adds a ReLU to `x` if `wanted`; otherwise returns `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
-/// x followed by the activation, as a separate op until a pass fuses it.
+/// Adds the activation to x. It is a separate op until a pass fuses it.
 Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
@@ -35,11 +35,12 @@ class OpHarness {
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// The step inputs of the ops on a CPU, unless `finish` gets other step inputs.
+  /// The step inputs that ops on a CPU read, unless `finish` gets others.
   StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
-  /// The graph's target, with a value for each sample, on a CPU. `values` outlive the harness; they may change.
+  /// Adds the graph's target on a CPU. `values` has a value for each sample. It must outlive the harness, and may
+  /// change.
   Value target(std::span<std::int32_t> values);
   Value target(const TargetSpec& spec, std::span<std::byte> values);
   /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
@@ -56,10 +57,10 @@ class OpHarness {
   /// The output of an evaluation with the current variables and buffers.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
-  /// The gradient with which `backward` starts, for an output of `count` elements: the c of the objective.
+  /// The gradient of the output at the start of `backward`, for `count` elements: the factors c of the objective.
   static std::vector<float> output_gradient(std::size_t count);
 
-  /// Central differences with `step` on up to `samples` elements of every variable.
+  /// Compares gradients with central differences of size `step`, on up to `samples` elements of every variable.
   void expect_gradients_match_differences(double step, double relative_tolerance, std::size_t samples = 60);
 
  private:
@@ -69,7 +70,7 @@ class OpHarness {
   /// The content of `tensor`, copied to the host.
   std::span<float> on_host(const Tensor& tensor, const std::string& name);
 
-  std::unique_ptr<Device> own_device_;  ///< or none
+  std::unique_ptr<Device> own_device_;  ///< null if the device belongs to the caller
   Device& device_;
   std::map<std::string, std::vector<float>> copies_;
   Graph graph_;

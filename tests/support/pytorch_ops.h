@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// The array of that name.
+/// The array `name`.
 inline std::vector<float> of_pytorch(const std::string& name) {
   std::ifstream file(CARILLON_TEST_SAMPLES "/pytorch_ops.txt");
   for (std::string line; std::getline(file, line);) {

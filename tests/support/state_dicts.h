@@ -10,10 +10,10 @@
 
 namespace carillon::testing {
 
-/// Shapes by name.
+/// Shapes of arrays by name.
 using StateDict = std::map<std::string, std::vector<std::int64_t>>;
 
-/// The arrays for 10 classes, by the name of the network in Carillon.
+/// The arrays of networks with 10 classes, by the network's name in Carillon.
 inline std::map<std::string, StateDict> state_dicts() {
   std::map<std::string, StateDict> all;
   std::ifstream file(CARILLON_TEST_SAMPLES "/state_dicts.txt");

@@ -11,7 +11,7 @@ namespace carillon::testing {
 
 class StepRing {
  public:
-  /// `images` are rows of `image_bytes` each, with a label each.
+  /// `images` has rows of `image_bytes` bytes; `labels` has a label for each row.
   StepRing(std::size_t batch_size, std::uint32_t capacity, std::uint32_t image_bytes, std::vector<std::uint8_t> images,
            std::vector<std::int32_t> labels)
       : entry_bytes_(StepTable::bytes_of_entry(batch_size)),
@@ -64,14 +64,14 @@ class StepRing {
   std::vector<StepOutcome> outcomes_;
 };
 
-/// `count` reproducible bytes.
+/// `count` pseudorandom bytes.
 inline std::vector<std::uint8_t> random_bytes(std::size_t count, std::uint32_t seed) {
   std::vector<std::uint8_t> bytes(count);
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>((seed = seed * 1664525u + 1013904223u) >> 24);
   return bytes;
 }
 
-/// A batch of rows out of `row_count`, in a scattered order.
+/// `batch_size` row numbers below `row_count`, in a scattered order.
 inline std::vector<std::uint32_t> scattered_rows(std::size_t batch_size, std::uint32_t row_count) {
   std::vector<std::uint32_t> rows(batch_size);
   for (std::size_t i = 0; i < batch_size; ++i) rows[i] = static_cast<std::uint32_t>((i * 7919 + 5) % row_count);

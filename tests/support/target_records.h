@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// Records of an image's bytes followed by a target's.
+/// Decodes records that contain the bytes of an image, followed by the bytes of a target.
 class PixelsAndTargetDecoder final : public RecordDecoder {
  public:
   PixelsAndTargetDecoder(const ImageShape& image, const TargetSpec& spec) : RecordDecoder(image, spec) {}

@@ -1,4 +1,4 @@
-// TileOperands: a TileProduct with its memory, for tests of products of tiles.
+// TileOperands: a TileProduct and its memory, for tests of products of tiles.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace carillon::testing {
 
-/// Random operands: their exponents are spread over `range` powers of two. Right tiles are in descending order of
-/// steps, with a gap between panels. The sums hold random values.
+/// Random operands, whose exponents are spread over `range` powers of two. The right tiles are in descending order of
+/// steps, with a gap between panels. The sums have random initial values.
 struct TileOperands {
   static constexpr std::int64_t gap = 64;  ///< elements between panels
   std::vector<Bf16> left, right;

@@ -22,7 +22,7 @@ void add(Metric& metric, const std::vector<float>& logits, const std::vector<std
   metric.add(logits, std::as_bytes(std::span(labels)));
 }
 
-/// Adds samples that a network assigns to the classes `predicted`, of three.
+/// Adds samples with three classes, so that the metric counts the classes `predicted`.
 void add_predicted(Metric& metric, const std::vector<std::int32_t>& labels, const std::vector<std::size_t>& predicted) {
   std::vector<float> outputs(labels.size() * 3, -1.0f);
   for (std::size_t i = 0; i < labels.size(); ++i) outputs[i * 3 + predicted[i]] = -0.5f;
@@ -43,7 +43,7 @@ Samples part(const Samples& all, std::size_t begin, std::size_t end) {
           {at(all.labels, begin), at(all.labels, end)}};
 }
 
-/// The samples of tests/data/samples/make_class_scores.py.
+/// The same samples as in tests/data/samples/make_class_scores.py.
 Samples random_samples(std::uint32_t classes, int count) {
   std::uint32_t state = classes;
   const auto draw = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
@@ -117,7 +117,7 @@ TEST(ClassificationMetric, EqualsScikitLearnAndTorchmetrics) {
 
 TEST(ClassificationMetric, DoesNotDependOnTheOrderOfSamplesAndRanks) {
   const Samples samples = random_samples(10, 400);
-  const ClassificationDetails details{.has_confusion_matrix = true};  // predictions keep the order of the samples
+  const ClassificationDetails details{.has_confusion_matrix = true};  // predictions would keep the samples' order
   ClassificationMetric all(10, details), merged(10, details);
   add(all, samples);
   for (const auto& [begin, end] : {std::pair(300, 400), std::pair(0, 1), std::pair(1, 1), std::pair(1, 300)}) {
@@ -166,7 +166,7 @@ TEST(ClassificationMetric, PutsAConfidenceOnTheEdgeIntoTheLowerBin) {
   calibration.add(1.0, true);
   calibration.add(std::nextafter(14.0 / 15.0, 0.0), false);
   calibration.add(1e-300, true);
-  calibration.add(0.2, false);  // the upper edge of bin 2
+  calibration.add(0.2, false);  // at the upper edge of bin 2
   const auto count = [&](std::size_t bin) { return calibration.bins().at(bin).count; };
   EXPECT_EQ(count(14), 1);
   EXPECT_EQ(count(13), 1);
@@ -256,7 +256,7 @@ TEST(ClassificationMetric, RefusesOtherContentsAndStaysUnchanged) {
     bad.replace(i * sizeof value, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
     return bad;
   };
-  // Rows of classes begin at number 51, and the three predictions of 64 bytes are last.
+  // The rows of the classes begin at byte 51. The three predictions of 64 bytes each are at the end.
   const std::size_t predictions = contents.size() - 3 * 64;
   std::string no_class = contents, no_probability = contents;
   no_class[predictions] = 10;
@@ -309,7 +309,7 @@ TEST(Predictions, AreOrderedByConfidence) {
   EXPECT_THAT(most_certain_mistakes({}, 3), IsEmpty());
 }
 
-/// Three classes. The last one has no samples, and no sample of the middle one is found.
+/// Three classes. The last class has no samples. No sample of the middle class is classified correctly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};

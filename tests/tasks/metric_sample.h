@@ -1,4 +1,4 @@
-// Outputs and targets of a sample file, with the scores that scikit-learn computes from them
+// Outputs and targets of a sample file, and the scores that scikit-learn has computed from them
 // (tests/data/samples/make_task_metrics.py).
 #pragma once
 
@@ -33,7 +33,7 @@ struct MetricSample {
     EXPECT_TRUE(samples > 0 && targets.size() == samples * columns && !scores.empty()) << file;
   }
 
-  /// Adds samples [begin, end).
+  /// Adds the samples from `begin` to `end` - 1.
   void add_to(Metric& metric, std::size_t begin, std::size_t end) const {
     const std::size_t first = begin * columns, count = (end - begin) * columns;
     metric.add(std::span(outputs).subspan(first, count), std::as_bytes(std::span(targets).subspan(first, count)));

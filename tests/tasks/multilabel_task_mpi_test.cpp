@@ -1,4 +1,4 @@
-// The multi-label task in a training, against float64 numpy.
+// Compares trainings of the multi-label task with float64 numpy.
 #include "src/tasks/multilabel.h"
 
 #include "tests/tasks/task_training.h"

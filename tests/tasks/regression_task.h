@@ -1,5 +1,5 @@
-// A regression task: target float32 [k], loss mean squared error, score mean absolute error. All of these are defined
-// by the test, not by the engine.
+// A regression task with a float32 [k] target, the mean squared error as loss, and the mean absolute error as score.
+// The test defines all of them; the engine does not know them.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace carillon::testing {
 
-/// loss = mean over batch and elements of (y - t)^2
+/// The loss: the mean of (y - t)^2 over batch and elements.
 class MeanSquaredErrorOp final : public Op {
  public:
   explicit MeanSquaredErrorOp(const OpTensors& tensors) : tensors_(tensors) {}

@@ -1,4 +1,4 @@
-// Regressions in a training, against float64 numpy.
+// Compares trainings of regressions with float64 numpy.
 #include "src/tasks/regression.h"
 
 #include "tests/tasks/task_training.h"

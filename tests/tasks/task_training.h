@@ -14,8 +14,8 @@
 
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/scale_input/scale_input.h"
-#include "src/comm/allreduce/communicators.h"
+#include "kernels/image_input/image_input.h"
+#include "src/comm/allreduce/communicator.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
@@ -25,7 +25,7 @@
 
 namespace carillon::testing {
 
-/// Values by name, those of one name in the order of the file.
+/// Values by name. The values of a name have the order of the file.
 using TaskResults = std::map<std::string, std::vector<double>>;
 
 class TaskTraining {
@@ -36,7 +36,7 @@ class TaskTraining {
   TaskTraining(const Task& task, std::span<const std::byte> targets)
       : task_(task), network_(network_of(task.outputs)), dataset_(dataset_of(task.target, targets)) {}
 
-  /// Losses, variables and scores. `micro_batch`: as TowerSettings. Collective.
+  /// Trains. Returns losses, variables and scores. `micro_batch`: as in TowerSettings. Collective.
   TaskResults train(std::int64_t micro_batch) {
     const Mpi& mpi = mpi_world();
     const std::int64_t batch_size = global_batch / mpi.size();
@@ -71,7 +71,7 @@ class TaskTraining {
  private:
   static Network network_of(std::int64_t outputs) {
     return make_network("small", {.image = {4, 4, 1}}, [outputs](Graph& graph) {
-      Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
+      Value x = image_input(graph, "input", {.sample = {4, 4, 1}, .scale = 1.0f / 256.0f});
       x = relu(graph, "hidden/relu", dense(graph, "hidden", x, {.units = 6}));
       return dense(graph, "output", x, {.units = outputs});
     });
@@ -95,7 +95,7 @@ class TaskTraining {
     return values;
   }
 
-  /// Of all records, each rank's part by its own metric.
+  /// The scores of all records. Each rank adds its part to its own metric; the metrics are merged.
   std::vector<Score> scores_of(const ParameterStore& parameters) {
     const Mpi& mpi = mpi_world();
     const auto count = static_cast<std::size_t>(record_count / mpi.size());
@@ -123,7 +123,7 @@ class TaskTraining {
   Dataset dataset_;
 };
 
-/// To float32's rounding, with the file of float64 results.
+/// Compares with a file of float64 results, up to the rounding errors of float32.
 inline void expect_results(const TaskResults& found, const std::string& file) {
   TaskResults expected;
   std::ifstream lines(std::filesystem::path(CARILLON_TEST_SAMPLES) / file);

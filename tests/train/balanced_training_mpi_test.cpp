@@ -1,4 +1,4 @@
-// Trainings with --sampling balanced and --class-weights, from their records on.
+// Tests of whole trainings with --sampling balanced and --class-weights.
 #include <gtest/gtest.h>
 
 #include "src/tasks/classification.h"
@@ -52,7 +52,7 @@ TEST_F(BalancedTraining, ResumesLikeAnUninterruptedRun) {
   }
 }
 
-/// Then a run is as one on the other records.
+/// Such a run equals a run on the other records.
 TEST_F(BalancedTraining, NeverDrawsARecordThatIsDamagedFromTheStart) {
   if (mpi_.rank() == 0) {
     std::string records = read_text(directory_ / "train");
@@ -74,7 +74,7 @@ TEST_F(BalancedTraining, WeightsOfTheRecordsReachTheLoss) {
   options_.data.sampling = Sampling::uniform;
   options_.task.value = classification_task({.classes = 10, .balances_weights = true});
   const CheckpointState balanced = trained("balanced", options_);
-  // The same weights, given; and those of classes without records do not matter.
+  // Gives the same weights as numbers. The weights of classes without records do not matter.
   options_.task.value =
       classification_task({.classes = 10, .class_weights = {60.0 / 147, 60.0 / 30, 60.0 / 3, 1, 2, 3, 4, 5, 6, 7}});
   const CheckpointState given = trained("given", options_);

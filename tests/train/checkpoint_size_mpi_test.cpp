@@ -1,4 +1,4 @@
-#include "src/train/checkpointing/training_state.h"
+#include "src/train/checkpointing/run_checkpoints.h"
 
 #include <filesystem>
 

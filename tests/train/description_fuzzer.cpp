@@ -1,10 +1,9 @@
-// Fuzzes the options in a checkpoint as a resumed run reads them. Any text can be compared with the run's options and
-// read as the best score so far. The run's own options give no change.
+// Fuzzes the options of a checkpoint that a resumed run reads. Any text can be compared with the run's options, and the
+// best score so far can be read from it. The run's own options give no change.
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_bounds.h"
-#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/checkpoint_format.h"
 #include "src/cli/options/run_description.h"
-#include "src/tasks/class_counts.h"
+#include "src/tasks/classification_metric.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "tests/support/fuzzing.h"
 
@@ -34,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     CheckpointBounds(ExitCode::failed, "checkpoint").check_options(options);
   } catch (const Error&) {
-    return 0;  // no checkpoint can hold it
+    return 0;  // a checkpoint cannot contain this text
   }
   fuzz_check(run.changes_since(options).size() <= run.fields().size());
   fuzz_check(run.changes_since(run.json()).empty());

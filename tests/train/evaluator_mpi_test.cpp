@@ -11,7 +11,7 @@
 #include <random>
 
 #include "carillon/core/error.h"
-#include "carillon/data/labelled_images.h"
+#include "carillon/data/decoder.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "src/device/cpu_device.h"
@@ -27,11 +27,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// 31 leaves a remainder of 3 at 4 ranks, so shares of equal size, rounded down or up, would leave out records or
-// overlap.
+// At 4 ranks, 31 records leave a remainder of 3. If all shares had the same size, they would omit records or overlap.
 constexpr int record_count = 31, batch_size = 4, predicted = 9;
 
-/// The MNIST network with all weights 0 and one bias 1: it classifies every image as `predicted`.
+/// The MNIST network. All weights are 0 and one bias is 1, so it classifies every image as `predicted`.
 LoadedCheckpoint constant_network() {
   const auto array = [](const char* name, std::vector<std::int64_t> shape) {
     std::int64_t count = 1;
@@ -45,7 +44,7 @@ LoadedCheckpoint constant_network() {
   return loaded;
 }
 
-/// Every second record is labelled `predicted`, the first and the last too.
+/// Every second record has the label `predicted`, including the first and the last record.
 std::string records() {
   std::string bytes;
   for (int i = 0; i < record_count; ++i) {
@@ -63,7 +62,7 @@ Dataset dataset_of(const std::string& bytes, CacheMode cache) {
   std::ofstream(path, std::ios::binary) << bytes;
   const RecordSchema schema{
       .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
-  Dataset dataset = Dataset::open(std::vector{path}, make_grey_decoder(schema), cache);
+  Dataset dataset = Dataset::open(std::vector{path}, grey_records(schema), cache);
   std::filesystem::remove(path);
   return dataset;
 }
@@ -112,7 +111,7 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   }
 }
 
-/// Notes the labels of its samples in the order in which they are added and merged.
+/// Records the labels of its samples in the order in which they are added and merged.
 class OrderMetric : public Metric {
  public:
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
@@ -149,11 +148,11 @@ TEST(Evaluator, FillsAMetricThatKnowsNoClasses) {
   CpuDevice device(1);
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   LoadedCheckpoint loaded = constant_network();
-  loaded.state.variables.back().values[0] = 6.0f;  // every record's first output
+  loaded.state.variables.back().values[0] = 6.0f;  // first output for every record
   evaluator.load(loaded, TrainedValues::variables);
   const auto metric = evaluator.evaluate(error_task().make_metric, dataset, mpi_world());
   EXPECT_EQ(metric->scores().at(0).value, record_count);
-  EXPECT_EQ(metric->scores().at(1).value, 3.0);  // of 9 and of 3
+  EXPECT_EQ(metric->scores().at(1).value, 3.0);  // |6 - 9| and |6 - 3|
 }
 
 TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
@@ -205,8 +204,8 @@ TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
   }
 }
 
-/// Trains the constant network, of which black images move the last biases alone: it then takes every image for one of
-/// `label`.
+/// Trains the constant network on black images, which change only the biases of the last layer. After the step, it
+/// classifies every image as `label`.
 void step_towards(Tower& tower, std::int32_t label, std::int64_t step) {
   const std::vector<std::uint8_t> black(784);
   const std::vector<const std::uint8_t*> images(batch_size, black.data());
@@ -237,7 +236,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   }
 }
 
-/// Its outputs are the sums of columns 9 to 18 of the image.
+/// A network whose outputs are the sums of columns 9 to 18 of the image.
 LoadedCheckpoint column_network() {
   LoadedCheckpoint loaded = constant_network();
   for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
@@ -248,7 +247,7 @@ LoadedCheckpoint column_network() {
   return loaded;
 }
 
-/// The index of the column network's largest mean output over the views of an image of equal rows.
+/// The class that the column network predicts from the views of an image whose rows are all `row`.
 std::int32_t predicted_from_views(const std::vector<int>& row) {
   std::vector<double> means;
   for (std::size_t x = 9; x < 19; ++x) {

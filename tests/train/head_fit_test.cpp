@@ -52,8 +52,8 @@ TEST(FitClassifier, SeparatesClassesThatCanBeSeparated) {
   EXPECT_EQ(static_cast<double>(correct) / count, fitted.accuracy) << "weights and biases are for the given features";
 }
 
-/// At the minimum, the mean over the samples of (probability - target) x equals minus the gradient of the penalty, so
-/// the mean probability of each class is its share of the samples: biases have no penalty.
+/// Biases have no penalty. So at the minimum, the mean probability of each class is its share of the samples. For
+/// weights, the mean of (probability - target) x over the samples is minus the gradient of the penalty.
 TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
   constexpr std::size_t count = 200, width = 5, classes = 3;
   const Clouds made = clouds(count, width, classes, 1.0f);

@@ -6,7 +6,7 @@
 namespace carillon::testing {
 namespace {
 
-/// layer2/biases come from the data: the number of images, and the first pixel of the first and of the last image.
+/// layer2/biases are computed from the data: number of images, first pixels of the first and the last image.
 Network network_of_data(const NetworkSettings& settings) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {

@@ -1,4 +1,4 @@
-// Networks with weights of PyTorch's names compute the logits of torchvision and timm
+// Tests that networks compute the logits of torchvision and timm if they have the same weights
 // (tests/data/samples/make_network_logits.py, which draws the same weights and the same image).
 #include <gtest/gtest.h>
 
@@ -7,8 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "carillon/data/decoder.h"
 #include "carillon/models/networks.h"
-#include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/array_files.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
 #include "src/train/checkpointing/torch_weights.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::int64_t side = 64;
 
-/// Values from -1 to 1.
+/// Pseudorandom values from -1 to 1.
 std::vector<double> draw(const std::string& name, std::size_t count) {
   std::uint32_t seed = 2166136261u;
   for (const char byte : name) seed = (seed ^ static_cast<std::uint8_t>(byte)) * 16777619u;
@@ -36,7 +37,7 @@ std::vector<double> draw(const std::string& name, std::size_t count) {
 NamedArray array_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
-  double middle = 0.0, range = 0.1;  // of biases and running means
+  double middle = 0.0, range = 0.1;  // for biases and running means
   if (name == "cls_token" || name == "pos_embed") {
     range = 0.01;
   } else if (shape.size() > 1) {
@@ -79,10 +80,11 @@ std::vector<float> logits_of(const std::string& name, MakeNetwork make) {
   fill(built.graph.parameters(), state.variables, [&](int i) { return parameters.value(i); });
   fill(built.graph.buffers(), state.buffers, [&](int i) { return buffers.tensor(i); });
 
-  std::vector<std::uint8_t> image;
-  for (const double value : draw("image", 3 * side * side)) {
-    image.push_back(static_cast<std::uint8_t>((value + 1.0) * 128.0));
+  std::vector<std::uint8_t> planes, image(3 * side * side);
+  for (const double value : draw("image", image.size())) {
+    planes.push_back(static_cast<std::uint8_t>((value + 1.0) * 128.0));
   }
+  write_pixels({side, side, 3}, planes, image);
   const std::vector<const std::uint8_t*> images{image.data()};
   StepInputs step;
   step.batch = {.images = images};

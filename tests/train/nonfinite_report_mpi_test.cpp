@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-/// A batch norm after the pixels, which are infinite if settings.pixel_scale is.
+/// A network with a batch norm after the pixels. If settings.pixel_scale is infinite, so are the pixels.
 Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph) {
-    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
+    Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
     x = global_avg_pool(graph, "average", conv_norm_relu(graph, "stem", x, {.filters = 4, .stride = 2}));
     return dense(graph, "logits", x, {.units = settings.outputs, .weights = fan_in_uniform(4)});
   };
@@ -38,7 +38,7 @@ class NonfiniteReportTest : public RunTest {
   NonfiniteReportTest() { options_.faults.on_nan = OnNan::report; }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
 
-  /// Only the last rank's last image has a pixel that is infinite.
+  /// Only the last image of the last rank has an infinite pixel.
   void expect_the_last_sample_named() {
     const int last_record = 4 * mpi_.size() - 1;
     if (mpi_.rank() == 0) {
@@ -54,7 +54,7 @@ class NonfiniteReportTest : public RunTest {
     EXPECT_EQ(failed.code, ExitCode::failed);
     EXPECT_EQ(failed.text.empty(), !is_last());
     if (failed.text.empty()) return;
-    EXPECT_THAT(failed.text, EndsWith(fmt::format("output of op input (scale_input), in 1 of the batch's 4 samples: 3 "
+    EXPECT_THAT(failed.text, EndsWith(fmt::format("output of op input (image_input), in 1 of the batch's 4 samples: 3 "
                                                   "({}: record {}, label {})",
                                                   (directory_ / "one").string(), last_record, last_record % 10)));
   }
@@ -81,7 +81,7 @@ TEST_F(NonfiniteReportTest, InALaterMicroBatchNamesTheSampleOfTheWholeBatch) {
   expect_the_last_sample_named();
 }
 
-/// After the norm all ranks have the NaN.
+/// After the batch norm, all ranks have NaNs.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankThatFoundItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;

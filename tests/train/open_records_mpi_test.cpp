@@ -1,12 +1,11 @@
 // Opening a dataset on all ranks: the positions of its records are found once, and files are copied once per host.
-#include "src/train/input/open_records.h"
+#include "src/train/input/records.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <fstream>
 
 #include "carillon/core/file.h"
-#include "src/train/input/staging.h"
 #include "tests/train/run_test.h"
 
 namespace carillon::testing {
@@ -26,7 +25,7 @@ class RecordsTest : public RunTest {
       }
     });
   }
-  /// Rank 0 does `work`, and the others wait.
+  /// Rank 0 runs `work`, while the other ranks wait.
   void on_first(const std::function<void()>& work) const {
     if (mpi_.rank() == 0) work();
     mpi_.barrier();
@@ -46,7 +45,7 @@ class RecordsTest : public RunTest {
   Failure failure_to_stage(const std::vector<std::string>& paths) {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
-  /// Checks the text on the rank that reports it.
+  /// Checks the text of the failure on the rank that reports it.
   static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));
@@ -64,7 +63,7 @@ class RecordsTest : public RunTest {
 TEST_F(RecordsTest, TheIndexCoversAllFilesForAnyIndexFiles) {
   expect_index_of(paths_, share_index(paths_, mpi_));
   mpi_.barrier();
-  // An index file that knows some, one of which has changed since.
+  // Write an index file that has some of the files. One of them has changed since.
   on_first([&] {
     const std::vector<std::string> some(paths_.begin(), paths_.begin() + 3);
     const std::vector<IndexedFile> files = index_files(some, [](std::size_t) {});
@@ -110,7 +109,7 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
   ASSERT_EQ(staged.size(), paths_.size());
   std::vector<ino_t> numbers;
-  std::vector<std::ifstream> open_files;  // so that no other file gets one of the numbers
+  std::vector<std::ifstream> open_files;  // keeps the files open, so that their inode numbers are not used again
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
     EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
@@ -138,7 +137,7 @@ TEST_F(RecordsTest, FilesThatCannotBeCopiedAreReportedBeforeAnyCopy) {
   Failure failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::no_input);
   expect_reported(failure, "none: no such file");
-  // Larger than any disk, and no byte of it there.
+  // Make a sparse file that is larger than the free space of any disk.
   on_first([&] {
     write_text(paths.back(), "");
     std::filesystem::resize_file(paths.back(), std::filesystem::space(directory_).available + (1u << 30));
@@ -169,7 +168,7 @@ TEST_F(RecordsTest, TheCopiesAreRead) {
   const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
   open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   mpi_.barrier();
-  on_first([&] {  // as it is, by size and time
+  on_first([&] {  // change a copy, but keep its size and time
     const std::string copy = options.stage + paths_[1];
     const auto time = std::filesystem::last_write_time(copy);
     std::string bytes = read_text(copy);
@@ -220,7 +219,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
   on_first([&] { write_index_file(directory_, {{"set-1", index_files({paths_[1]}, [](std::size_t) {}).front()}}); });
   stage_files(paths_, {.directory = stage}, mpi_);
   mpi_.barrier();
-  on_first([&] {  // other records, and the size and time of the file
+  on_first([&] {  // exchange the records of a copy, but keep its size and time
     const auto time = std::filesystem::last_write_time(copy);
     std::string records = read_text(copy);
     const std::uint64_t second = index_files({paths_[1]}, [](std::size_t) {}).front().offsets[1];
@@ -235,7 +234,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
 }
 
 TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
-  const std::vector<int> hosts = {0, 0, 1, 1};  // by rank
+  const std::vector<int> hosts = {0, 0, 1, 1};  // host of each rank
   using Files = std::vector<std::size_t>;
   EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
   EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
@@ -278,10 +277,10 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
   EXPECT_FALSE(ends[0].variables == saved(12).variables);
 }
 
-/// An unshuffled dataset in the order in which the towers' steps use the other ranks' shares.
+/// An unshuffled run on a dataset in this order uses the same records as the towers with their shares.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
-    std::vector<std::vector<std::string>> records;  // by tower
+    std::vector<std::vector<std::string>> records;  // for each tower, its records
     for (int tower = 0; tower < mpi_.size(); ++tower) {
       const FileShare share = file_share(paths_.size(), tower, mpi_.size());
       records.emplace_back();
@@ -314,14 +313,14 @@ TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
 TEST_F(RecordsTest, WithShardingByFileEpochsCountTheRecordsOfAllFiles) {
   options_.data.files = paths_;
   const auto records =
-      static_cast<std::int64_t>(Dataset::open(paths_, make_grey_decoder(options_.data.record_form.schema)).size());
+      static_cast<std::int64_t>(Dataset::open(paths_, grey_records(options_.data.record_form.schema)).size());
   options_.data.sharding = Sharding::file;
   options_.optimizer.epochs = 1.0;
   EXPECT_EQ(train(), ExitCode::done);
   EXPECT_EQ(list_checkpoints(train_dir()).front(), (records + 4 * mpi_.size() - 1) / (4 * mpi_.size()));
 }
 
-/// Its stream position is then off the multiples of a global batch.
+/// Then the run resumes at a stream position that its new global batch does not divide.
 TEST_F(RecordsTest, WithShardingByFileARunResumesWithAnotherBatch) {
   options_.data.files = paths_;
   options_.data.sharding = Sharding::file;

@@ -1,4 +1,4 @@
-// Runs that end after --patience evaluations without a better one.
+// Tests of runs that end after --patience evaluations without an improvement.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -42,7 +42,7 @@ class PatienceTest : public RunTest {
     }
     return found;
   }
-  /// The step at which a run with these evaluations, at multiples of eval_every, runs out of patience; 0: never.
+  /// The step at which a run with these evaluations runs out of patience; 0: never. Only multiples of eval_every count.
   std::int64_t expected_end(const std::vector<Evaluation>& all) const {
     std::int64_t best = -1, since = 0;
     for (const auto& [step, correct] : all) {

@@ -1,4 +1,4 @@
-// Preflight checks the means of its averaging test.
+// Tests that preflight checks the means of its averaging test.
 #include "src/train/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// The last rank adds a little to one element before it is averaged.
+/// A communicator that averages wrongly: the last rank adds a small number to one element.
 class WrongCommunicator final : public WithoutSharedHostMemory {
  public:
   WrongCommunicator(Device& device, std::size_t wrong_element)
@@ -33,7 +33,7 @@ class WrongCommunicator final : public WithoutSharedHostMemory {
   float* wrong_ = nullptr;
 };
 
-/// Claims to round, and loses the values of the last rank.
+/// A communicator that claims to round, and ignores the values of the last rank.
 class LosingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -46,7 +46,7 @@ class LosingCommunicator final : public WithoutSharedHostMemory {
 
 class PreflightAveragingTest : public RunTest {
  protected:
-  /// 1,000 gradients in buckets of 100.
+  /// The text of an averaging test with 1,000 gradients in buckets of 100.
   std::string text_with(Communicator& communicator) {
     return try_averaging({.network = "net", .gradients = 1000, .bucket_bytes = 400, .divisor = mpi_.size()}, mpi_,
                          device_, communicator);

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/train/preflight/host_tables.h"
-
 namespace carillon {
 namespace {
 
@@ -84,7 +82,7 @@ TEST(PreflightTest, AHostWithTooLittleRoomForMessagesIsNamed) {
       "for example with docker run --shm-size=1g");
   small[0].dev_shm = 8388608;
   EXPECT_EQ(small_dev_shm(small), "");
-  small[0].instructions = "";  // a GPU
+  small[0].instructions = "";  // as on a rank with a GPU
   small[0].dev_shm = 67e6;
   EXPECT_EQ(
       small_dev_shm(small),

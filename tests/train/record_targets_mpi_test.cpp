@@ -1,4 +1,4 @@
-#include "src/train/input/training_records.h"
+#include "src/train/input/records.h"
 
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ class RecordTargetsTest : public RunTest {
     const std::vector<std::string> paths{(directory_ / name).string()};
     return Dataset::open(paths, mnist_decoder, cache);
   }
-  /// The file "train" with another byte in the image of each of these records.
+  /// Changes a byte in the image of each of these records of the file "train".
   void damage(const std::vector<int>& records) const {
     if (mpi_.rank() == 0) {
       std::string bytes = read_text(directory_ / "train");

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 constexpr float huge = std::numeric_limits<float>::max();
 
-/// A network with the variables that a training begins with, and black images, for a test to change.
+/// A network with its initial variables and black images. Tests change some of them.
 class ReplayTest : public ::testing::Test {
  protected:
   ReplayTest(const Network& network, std::int64_t batch_size)
@@ -92,7 +92,8 @@ class ReplayOfOneTest : public ReplayTest {
   ReplayOfOneTest() : ReplayTest(1) {}
 };
 
-/// Unit 7 outputs 0, so its weights (-huge for the label, huge for all others) affect only its gradient.
+/// Unit 7 outputs 0. So its weights (-huge for the label, huge for the others) have no influence except on its
+/// gradient.
 TEST_F(ReplayOfOneTest, FindsAGradient) {
   const std::span<float> weights = variable("layer2/weights").subspan(7 * 10, 10);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i == 3 ? -huge : huge;
@@ -109,7 +110,8 @@ class ReplayOfTilesTest : public ReplayTest {
   ReplayOfTilesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
 };
 
-/// conv1 and the ops after it form one section in training, so conv2's output cannot be observed there.
+/// In training, conv1 and the following ops are in one tiled section, so the replay cannot observe conv2's output
+/// there.
 TEST_F(ReplayOfTilesTest, FindsAnOpThatIsTiledInTraining) {
   ASSERT_GT(plan_tiling(trained_.graph, 2)[1].tiles, 1);
   variable("conv1/biases")[0] = 1.0f;

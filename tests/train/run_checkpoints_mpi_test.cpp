@@ -34,7 +34,7 @@ TEST_F(RunPartsTest, AsksForACheckpointWhenTheLastIsOld) {
   EXPECT_EQ(run.checkpoints.poll(started + interval).save, first());
   run.checkpoints.save({.step = 1}, tower_);
   const auto saved = RunCheckpoints::Clock::now();
-  EXPECT_FALSE(run.checkpoints.poll(started + interval).any());  // counts from the save
+  EXPECT_FALSE(run.checkpoints.poll(started + interval).any());  // the interval starts at the last save
   EXPECT_EQ(run.checkpoints.poll(saved + interval).save, first());
   run.checkpoints.finish({.step = 1}, ExitCode::done);
 }
@@ -74,7 +74,7 @@ TEST_F(RunPartsTest, RemoveFilesOfAKilledWriter) {
   EXPECT_FALSE(std::filesystem::exists(stale));
 }
 
-/// A run that evaluates once and ends, long enough for a summary.
+/// Runs that evaluate once and end. They are long enough for a summary.
 TEST_F(RunPartsTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
   options_.checkpoint.keep_best = true;
   for (const std::int64_t step : {1, 5}) {
@@ -147,7 +147,7 @@ TEST(SameEvaluation, HasTheSameRecordsAndTheSameImageSize) {
   };
   EXPECT_TRUE(is_same(R"(7, "image_size": 64, "eval_image_size": 72)"));
   EXPECT_TRUE(is_same(R"(7, "image_size": 72, "eval_image_size": 0)"));
-  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // of earlier versions
+  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // earlier versions store no eval_image_size
   EXPECT_FALSE(is_same(R"(7, "image_size": 64, "eval_image_size": 0)"));
   EXPECT_FALSE(is_same(R"(8, "image_size": 64, "eval_image_size": 72)"));
 }

@@ -34,120 +34,123 @@ TEST(FreeSpace, ForNoCheckpointIsAnError) {
   EXPECT_THAT(error.what(), HasSubstr("are free, a checkpoint takes 1099511627776.0 MiB"));
 }
 
-class CheckpointSaverTest : public ::testing::Test {
+class CheckpointRetriesTest : public ::testing::Test {
  protected:
-  CheckpointSaver saver_of(std::int64_t max_failures) {
-    return {std::make_unique<CheckpointWriter>(directory_.path(), CheckpointRetention{}),
-            {.max_failures = max_failures, .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
+  CheckpointWriter writer_of(std::int64_t max_failures) {
+    return {directory_.path(),
+            {},
+            {.max_failures = max_failures,
+             .limit_name = "--checkpoint-failures",
+             .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
   }
-  /// Looks at that time, until the result of a write in progress, or of one that begins then, is seen.
-  static void poll(CheckpointSaver& saver, CheckpointSaver::Clock::time_point now) {
-    for (saver.poll(now); saver.is_writing(); saver.poll(now)) std::this_thread::yield();
+  /// Polls the writer at time `now` until no write is in progress.
+  static void poll(CheckpointWriter& writer, CheckpointWriter::Clock::time_point now) {
+    for (writer.poll(now); writer.is_writing(); writer.poll(now)) std::this_thread::yield();
   }
   std::vector<std::int64_t> steps() const { return list_checkpoints(directory_.path()); }
 
-  const CheckpointSaver::Clock::time_point start_ = CheckpointSaver::Clock::now();
+  const CheckpointWriter::Clock::time_point start_ = CheckpointWriter::Clock::now();
   TemporaryDirectory directory_;
   std::vector<std::string> warnings_;
 };
 
-TEST_F(CheckpointSaverTest, WritesAFailedCheckpointAgainAfterASecond) {
-  CheckpointSaver saver = saver_of(1);
+TEST_F(CheckpointRetriesTest, WritesAFailedCheckpointAgainAfterASecond) {
+  CheckpointWriter writer = writer_of(1);
   {
     const FileSizeLimit limit(100);
-    saver.start(small_state(600));
-    poll(saver, start_);
+    writer.start(small_state(600));
+    poll(writer, start_);
   }
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-600.h5: File too large; next attempt in 1 s (failure 1 of "
                                                "--checkpoint-failures 1 in a row)")));
-  EXPECT_FALSE(saver.given_up());
-  poll(saver, start_ + std::chrono::milliseconds(900));
+  EXPECT_FALSE(writer.given_up());
+  poll(writer, start_ + std::chrono::milliseconds(900));
   EXPECT_THAT(steps(), IsEmpty());
-  poll(saver, start_ + seconds(1));
-  saver.finish();
+  poll(writer, start_ + seconds(1));
+  writer.finish();
   EXPECT_THAT(steps(), ElementsAre(600));
   expect_equal(read_checkpoint(checkpoint_path(directory_.path(), 600)), small_state(600));
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
-TEST_F(CheckpointSaverTest, GivesUpAfterTooManyFailures) {
-  CheckpointSaver saver = saver_of(2);
+TEST_F(CheckpointRetriesTest, GivesUpAfterTooManyFailures) {
+  CheckpointWriter writer = writer_of(2);
   const FileSizeLimit limit(100);
-  saver.start(small_state(600));
-  poll(saver, start_);
-  poll(saver, start_ + seconds(1));
-  poll(saver, start_ + seconds(2));  // the second pause is twice the first
-  EXPECT_FALSE(saver.given_up());
-  poll(saver, start_ + seconds(3));
-  ASSERT_TRUE(saver.given_up());
-  EXPECT_EQ(saver.given_up()->code(), ExitCode::io);
+  writer.start(small_state(600));
+  poll(writer, start_);
+  poll(writer, start_ + seconds(1));
+  poll(writer, start_ + seconds(2));  // the second pause is twice the first
+  EXPECT_FALSE(writer.given_up());
+  poll(writer, start_ + seconds(3));
+  ASSERT_TRUE(writer.given_up());
+  EXPECT_EQ(writer.given_up()->code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
 }
 
-TEST_F(CheckpointSaverTest, OfNoFailuresGivesUpAtOnceAndCanSaveALastTime) {
-  CheckpointSaver saver = saver_of(0);
+TEST_F(CheckpointRetriesTest, OfNoFailuresGivesUpAtOnceAndCanSaveALastTime) {
+  CheckpointWriter writer = writer_of(0);
   {
     const FileSizeLimit limit(100);
-    saver.start(small_state(600));
-    poll(saver, start_);
+    writer.start(small_state(600));
+    poll(writer, start_);
   }
-  EXPECT_TRUE(saver.given_up());
+  EXPECT_TRUE(writer.given_up());
   EXPECT_THAT(warnings_, IsEmpty());
-  saver.start(small_state(601));
-  saver.finish();
+  writer.start(small_state(601));
+  writer.finish();
   EXPECT_THAT(steps(), ElementsAre(601));
 }
 
-TEST_F(CheckpointSaverTest, CountsFailuresInARowOnly) {
-  CheckpointSaver saver = saver_of(1);
+TEST_F(CheckpointRetriesTest, CountsFailuresInARowOnly) {
+  CheckpointWriter writer = writer_of(1);
   for (const std::int64_t step : {1, 2}) {
     {
       const FileSizeLimit limit(100);
-      saver.start(small_state(step));
-      poll(saver, start_);
+      writer.start(small_state(step));
+      poll(writer, start_);
     }
-    poll(saver, start_ + seconds(1));
+    poll(writer, start_ + seconds(1));
   }
-  EXPECT_FALSE(saver.given_up());
+  EXPECT_FALSE(writer.given_up());
   EXPECT_THAT(steps(), ElementsAre(2, 1));
 }
 
-/// A retry must not write an empty file, and must state the reason again.
-TEST_F(CheckpointSaverTest, ReportsAStateThatNoFileCanHoldUntilANewerOne) {
-  CheckpointSaver saver = saver_of(5);
+/// The retry after a failure must not write an empty file, and must report the reason again.
+TEST_F(CheckpointRetriesTest, ReportsAStateThatNoFileCanHoldUntilANewerOne) {
+  CheckpointWriter writer = writer_of(5);
   CheckpointState bad = small_state(600);
   bad.variables = {{"a//b", {1}, {1.0f}}};
-  saver.start(bad);
-  poll(saver, start_);
-  poll(saver, start_ + seconds(1));
+  writer.start(bad);
+  poll(writer, start_);
+  poll(writer, start_ + seconds(1));
   EXPECT_EQ(warnings_.size(), 2u);
   EXPECT_THAT(warnings_, Each(HasSubstr("array name 'a//b' is no path")));
   EXPECT_THAT(steps(), IsEmpty());
-  saver.start(small_state(900));
-  saver.finish();
+  writer.start(small_state(900));
+  writer.finish();
   EXPECT_THAT(steps(), ElementsAre(900));
 }
 
-TEST_F(CheckpointSaverTest, LetsANewerStateTakeAFailedOnesPlace) {
-  CheckpointSaver saver = saver_of(5);
+TEST_F(CheckpointRetriesTest, LetsANewerStateTakeAFailedOnesPlace) {
+  CheckpointWriter writer = writer_of(5);
   {
     const FileSizeLimit limit(100);
-    saver.start(small_state(600));
-    poll(saver, start_);
+    writer.start(small_state(600));
+    poll(writer, start_);
   }
-  saver.start(small_state(900));
-  poll(saver, start_ + seconds(100));
+  writer.start(small_state(900));
+  poll(writer, start_ + seconds(100));
   EXPECT_THAT(steps(), ElementsAre(900));
 }
 
-TEST_F(CheckpointSaverTest, ThatFinishesTriesAgainUntilItIsTooOften) {
-  CheckpointSaver saver = saver_of(2);
+TEST_F(CheckpointRetriesTest, ThatFinishesTriesAgainUntilItIsTooOften) {
+  CheckpointWriter writer = writer_of(2);
   const FileSizeLimit limit(100);
-  saver.start(small_state(600));
-  const Error error = error_of([&] { saver.finish(); });
+  writer.start(small_state(600));
+  const Error error = error_of([&] { writer.finish(); });
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
-  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // not later: the run waits for it
+  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // 1 s, because the run waits for this attempt
 }
 
 }  // namespace

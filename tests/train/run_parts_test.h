@@ -8,7 +8,7 @@
 
 namespace carillon::testing {
 
-/// Every rank has its own train directory, to test the files of each rank.
+/// Every rank has a separate train directory, so that tests can check the files of each rank.
 class RunPartsTest : public RunTest {
  protected:
   RunPartsTest() {
@@ -24,7 +24,7 @@ class RunPartsTest : public RunTest {
     const auto begin = text.find_last_of('\n', text.size() - 2);
     return nlohmann::json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
   }
-  /// The parts with the present options.
+  /// The parts of a run with the current options.
   struct Parts {
     TaskScore score;
     std::unique_ptr<DirectoryLock> lock;
@@ -37,7 +37,7 @@ class RunPartsTest : public RunTest {
           log(test.options_, score, test.description_, test.mpi_),
           checkpoints(test.options_.checkpoint, test.options_.model, score, test.description_, test.mpi_,
                       [this](const std::string& line) { log.warn(line); }) {}
-    /// Waits for the checkpoints and ends the log.
+    /// Waits until checkpoints are written, and ends the log.
     void finish(std::int64_t step, const PhaseSeconds& seconds = {}) {
       checkpoints.finish({.step = step}, ExitCode::done);
       log.finish({.position = {.step = step}, .seconds = seconds, .best_checkpoint = checkpoints.best()});

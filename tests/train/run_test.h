@@ -17,7 +17,7 @@
 
 namespace carillon::testing {
 
-/// The failure of a collective call: code and text on the reporting rank, only the code on other ranks.
+/// The failure of a collective call: the code, and on the reporting rank the text.
 inline Failure failure_of_run(const std::function<void()>& run) {
   try {
     run();
@@ -40,7 +40,7 @@ class RunTest : public ::testing::Test {
     directory_ = mpi_.all_gather(own_ ? own_->path().string() : "").front();
     options_ = {.data = {.files = {(directory_ / "train").string()},
                          .record_form = {.make_decoder = [](RecordSchema schema,
-                                                            RecordUse) { return make_grey_decoder(std::move(schema)); },
+                                                            RecordUse) { return grey_records(std::move(schema)); },
                                          .schema = {.keys = {.image = "image_raw", .label = "label"},
                                                     .image_shape = {.height = 28, .width = 28, .channels = 1},
                                                     .class_count = 10}},
@@ -63,13 +63,13 @@ class RunTest : public ::testing::Test {
   }
   ExitCode train() { return train(options_); }
 
-  /// As failure_of_run.
+  /// The failure of a training, as in failure_of_run.
   Failure failure(const TrainOptions& options) {
     return failure_of_run([&] { train(options); });
   }
   std::filesystem::path train_dir() const { return options_.checkpoint.train_dir; }
   CheckpointState saved(std::int64_t step) const { return read_checkpoint(checkpoint_path(train_dir(), step)); }
-  /// The steps of metrics.jsonl's lines that have `name`.
+  /// The steps of the lines in metrics.jsonl that have a member `name`.
   std::vector<std::int64_t> steps_with(const std::string& name) const {
     std::vector<std::int64_t> steps;
     std::ifstream file(train_dir() / "metrics.jsonl");
@@ -82,8 +82,8 @@ class RunTest : public ::testing::Test {
 
   const Mpi& mpi_ = mpi_world();
   CpuDevice device_{1};
-  std::optional<TemporaryDirectory> own_;  // on rank 0
-  std::filesystem::path directory_;        // the same on all
+  std::optional<TemporaryDirectory> own_;  // only on rank 0
+  std::filesystem::path directory_;        // equal on all ranks
   TrainOptions options_;
 };
 

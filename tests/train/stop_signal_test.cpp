@@ -19,7 +19,8 @@ constexpr unsigned at_once = 0, later = 1'200'000;
 
 [[noreturn]] void end() { std::_Exit(stop_signal_caught() ? stopped : 1); }
 
-/// Runs in a separate process: sends `first` to itself, and `second` after the delay; ends with 75 if it still can.
+/// Runs in a separate process. Sends `first` to itself, and `second` after the delay. If the process still runs then,
+/// it ends with 75.
 void send_two(int first, int second, unsigned microseconds) {
   catch_stop_signals();
   std::raise(first);
@@ -63,8 +64,8 @@ void continue_alone() {
 
 TEST(StopSignal, IsNotAContFromAnyProcessButMpirun) { EXPECT_EXIT(continue_alone(), ::testing::ExitedWithCode(0), ""); }
 
-/// A process with the name of mpirun starts this program, and sends `signals` to it with `pause` microseconds before
-/// each. Ends as the child does.
+/// A process with the name of mpirun starts `child`, and sends `signals` to it. Before each signal it waits for `pause`
+/// microseconds. It ends with the result of the child.
 void run_under_mpirun(const std::function<void()>& child, std::initializer_list<int> signals, unsigned pause) {
   prctl(PR_SET_NAME, "mpirun");
   int ready[2] = {};
@@ -88,7 +89,7 @@ void run_under_mpirun(const std::function<void()>& child, std::initializer_list<
   std::_Exit(WEXITSTATUS(status));
 }
 
-/// Ends so long after the first signal.
+/// Ends this many microseconds after the first signal.
 template <unsigned microseconds>
 void save() {
   const StopNotice notice(

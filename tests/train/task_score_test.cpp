@@ -1,4 +1,4 @@
-#include "src/train/evaluation/task_score.h"
+#include "src/train/evaluation/evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST(TaskScore, ReachesNothingWithoutATarget) {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// The step of the best score after each of these scores, at steps 10, 20, ... 0: none.
+/// The step of the best score after each value. The values are the scores at steps 10, 20, ...; 0: none yet.
 std::vector<std::int64_t> best_after_each(Patience& patience, const std::vector<double>& values) {
   std::vector<std::int64_t> steps;
   for (const double value : values) {

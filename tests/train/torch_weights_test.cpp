@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "carillon/models/networks.h"
-#include "src/checkpoint/safetensors.h"
-#include "src/checkpoint/torch_layout.h"
+#include "src/checkpoint/array_files.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/state_dicts.h"
 
@@ -143,7 +142,7 @@ TEST_F(TorchWeights, OfNetworksWithoutKnownNamesAreRefused) {
               HasSubstr("the description of resnet18 has no name of PyTorch for 'other/weights'"));
 }
 
-/// Zeros for all arrays of the graph.
+/// An array of zeros for each spec.
 std::vector<NamedArray> zeros_of(const auto& specs) {
   std::vector<NamedArray> arrays;
   for (const auto& spec : specs) {
@@ -172,7 +171,7 @@ TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
   }
 }
 
-/// Networks with PyTorch's names, for images of another size than state_dicts().
+/// Networks with PyTorch's names. Their image size differs from the size in state_dicts().
 std::vector<Network> networks_of_torch() {
   std::vector<Network> networks;
   for (const MakeNetwork make :
@@ -216,7 +215,7 @@ TEST(NetworkWith, IsTheNetworkOfTheArrays) {
 TEST(NetworkWith, IsNoneForOtherArrays) {
   const std::vector<Network> networks = networks_of_torch();
   EXPECT_EQ(network_with({}, networks), nullptr);
-  StateDict wide = state_dicts().at("resnet50");  // wide_resnet50_2
+  StateDict wide = state_dicts().at("resnet50");  // has the shapes of wide_resnet50_2
   for (auto& [name, shape] : wide) {
     const auto has = [&](const char* part) { return name.find("layer") == 0 && name.find(part) != name.npos; };
     const bool is_wider = has("conv1") || has("conv2") || has("conv3") || has("bn1") || has("bn2");

@@ -66,7 +66,7 @@ TEST_F(TrainerTest, SharedVariablesAreSavedOnceAndResumed) {
   EXPECT_THAT(whole.network, HasSubstr(R"("shared":{"b/weights":"a/weights"})"));
 }
 
-/// The other variables of the ops that share a frozen one are trained.
+/// Some ops share a frozen variable. Their other variables are trained.
 TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   options_.model.make = [](const NetworkSettings&) { return sharing_network(); };
   options_.optimizer.freeze = {"a/weights", "conv1/*", "d/biases"};
@@ -82,7 +82,8 @@ TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   }
 }
 
-/// Biases computed from the number of images and from the first pixels of the first and the last image.
+/// A network with biases that are computed from the number of images and the first pixels of the first and the last
+/// image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -97,7 +98,7 @@ Network network_of_data(const NetworkSettings& settings, std::int64_t max_record
 }
 
 TEST_F(TrainerTest, ValuesOfDataAreMadeOfTheFirstRecordsBeforeTheFirstStep) {
-  const Dataset records = Dataset::open(options_.data.files, make_grey_decoder(options_.data.record_form.schema));
+  const Dataset records = Dataset::open(options_.data.files, grey_records(options_.data.record_form.schema));
   options_.optimizer.max_steps = 0;
   for (const bool takes_all : {false, true}) {
     options_.model.make = takes_all ? [](const NetworkSettings& s) { return network_of_data(s, 1000); }
@@ -136,7 +137,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   options_.optimizer.max_steps = 7;
   train();
   options_.optimizer.max_steps = 12;
-  train();  // knows the best of the first
+  train();  // knows the best evaluation of the first run
   mpi_.barrier();
   std::ifstream file(train_dir() / "metrics.jsonl");
   double highest = -1.0;
@@ -156,7 +157,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
 }
 
-/// A run that was stopped at step 3 evaluates there when it resumes.
+/// A run was stopped at step 3 and had no evaluations. When it resumes with evaluations, it evaluates at step 3.
 TEST_F(TrainerTest, AnEvaluationThatOnlyAResumedRunMakesDoesNotChangeItsResult) {
   options_.optimizer.max_steps = 3;
   train();
@@ -192,7 +193,7 @@ TEST_F(TrainerTest, ResumesFromItsCheckpointWithLookahead) {
   options_.optimizer.update.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
   TrainOptions once = options_;
   once.checkpoint.train_dir = (directory_ / "once").string();
-  once.checkpoint.checkpoint_every = 7;  // where buffers are joined
+  once.checkpoint.checkpoint_every = 7;  // buffers are synchronised at this step
   train(once);
   const CheckpointState expected = read_checkpoint(checkpoint_path(once.checkpoint.train_dir, 12));
 
@@ -223,7 +224,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
   const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
   for (const std::string& left :
-       {without_evaluation, metrics}) {  // killed before the evaluation was logged, and before its checkpoint was kept
+       {without_evaluation, metrics}) {  // killed before the evaluation was logged, or before the best checkpoint
     mpi_.barrier();
     if (mpi_.rank() == 0) {
       write_text(train_dir() / "metrics.jsonl", left);
@@ -239,7 +240,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::size_t entries = entry_count(train_dir());
   mpi_.barrier();
   EXPECT_EQ(train(), ExitCode::done);
-  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file shows that the run did something
+  EXPECT_EQ(entry_count(train_dir()), entries);  // otherwise the run would have written another event file
 }
 
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
@@ -257,8 +258,8 @@ TEST_F(TrainerTest, PrintsTheTimesOfALongRun) {
   const std::string told = ::testing::internal::GetCapturedStdout();
   if (mpi_.rank() > 0) return;
   EXPECT_THAT(told, HasSubstr("\nsteps                    12  from 0 to 12\n"));
-  EXPECT_THAT(told, ContainsRegex("\nstart            2[0-9]{4}\\."));  // up to 9,999 s of them in this test
-  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s, if no time had been spent in steps
+  EXPECT_THAT(told, ContainsRegex("\nstart            2[0-9]{4}\\."));  // this test may take up to 9,999 s
+  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s; steps take time
   EXPECT_EQ(told.find(fmt::format("mean of {} ranks", mpi_.size())) != told.npos, mpi_.size() > 1);
 }
 
@@ -273,7 +274,7 @@ TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
 }
 
-/// Decodes as `decoder` before the stream position `end`, and then fails.
+/// Decodes like `decoder` before stream position `end`. From then on it calls `failure`.
 class EndingDecoder final : public RecordDecoder {
  public:
   EndingDecoder(std::unique_ptr<RecordDecoder> decoder, std::uint64_t end, std::function<void()> failure)
@@ -287,7 +288,7 @@ class EndingDecoder final : public RecordDecoder {
     if (position >= end_) failure_();
     decoder_->decode(record, position, image, target);
   }
-  bool draws() const override { return true; }  // so that no cache decodes all records first
+  bool draws() const override { return true; }  // a cache would decode all records before the training
 
  private:
   std::unique_ptr<RecordDecoder> decoder_;
@@ -295,7 +296,7 @@ class EndingDecoder final : public RecordDecoder {
   std::function<void()> failure_;
 };
 
-/// All ranks fail in the same step.
+/// All ranks fail in the same step. The run must save the step before it.
 TEST_F(TrainerTest, SavesTheLastStepWhateverErrorEndsIt) {
   options_.data.batch_size = 16;
   const std::uint64_t end = 5 * 16 * static_cast<std::uint64_t>(mpi_.size());  // the start decodes positions below 60
@@ -358,7 +359,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// The last network's settings; make_network is a function without state.
+/// The density in the settings of the last network. It is global, because make_network is a function without state.
 float reported_density = 0.0f;
 
 TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {

@@ -22,12 +22,12 @@ TEST(TrainingSetup, EvaluationsOfSmallImagesTakeLargerBatchesOnAGpu) {
   }
 }
 
-/// RecordForm::make_decoder: evaluated images may be larger than training images.
+/// Evaluated images may be larger than training images (RecordForm::make_decoder).
 TEST(TrainingSetup, EvaluationsOfLargerImagesTakeSmallerBatchesOnAGpu) {
   TrainOptions chosen = options();
   chosen.data.record_form.schema.image_shape = {32, 32, 3};
   const RecordSchema evaluated{.image_shape = {64, 64, 3}, .class_count = 2};
-  const Dataset dataset = Dataset::synthetic(make_planar_decoder(evaluated));
+  const Dataset dataset = Dataset::synthetic(planar_records(evaluated));
   EXPECT_EQ(evaluator_settings(chosen, DeviceKind::cuda, {.dataset = &dataset}, 1).batch_size, 250);
 }
 

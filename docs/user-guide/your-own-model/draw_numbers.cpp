@@ -1,7 +1,7 @@
 // draw_numbers DIRECTORY: writes DIRECTORY/train-0.tfrecord with 2000 records and test-0.tfrecord with 200. A record
 // has 16 random grey pixels, then their mean as a float32 from 0 to 1.
+#include <carillon/core/error.h>
 #include <carillon/core/file.h>
-#include <carillon/core/single_process_main.h>
 #include <carillon/data/record.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // draw_shapes DIRECTORY: writes DIRECTORY/train-0.tfrecord of 3000 images and test-0.tfrecord of 600: a square, a disc
 // or a cross somewhere on noise.
+#include <carillon/core/error.h>
 #include <carillon/core/file.h>
-#include <carillon/core/single_process_main.h>
 #include <carillon/data/record.h>
 
 #include <cstdlib>

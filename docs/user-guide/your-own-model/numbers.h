@@ -6,7 +6,7 @@
 #include <carillon/core/error.h>
 #include <fmt/format.h>
 #include <kernels/dense/dense.h>
-#include <kernels/scale_input/scale_input.h>
+#include <kernels/image_input/image_input.h>
 #include <kernels/shared/mixing.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ inline carillon::Task number_task(const carillon::RecordSchema& /*schema*/, cons
 inline carillon::Network linear_network(const carillon::NetworkSettings& settings) {
   using namespace carillon;
   return make_network("linear", settings, [settings](Graph& graph) {
-    const Value x = scale_input(graph, "input", {.sample = {4, 4, 1}, .scale = settings.pixel_scale});
+    const Value x = image_input(graph, "input", {.sample = {4, 4, 1}, .scale = settings.pixel_scale});
     return dense(graph, "output", x, {.units = settings.outputs});
   });
 }

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <carillon/cli/program_spec.h>
-#include <kernels/avg_pool/avg_pool.h>
 #include <kernels/batch_norm/batch_norm.h>
 #include <kernels/conv2d/conv2d.h>
 #include <kernels/dense/dense.h>
 #include <kernels/elementwise/elementwise.h>
-#include <kernels/max_pool/max_pool.h>
-#include <kernels/scale_input/scale_input.h>
+#include <kernels/image_input/image_input.h>
+#include <kernels/pool/pool.h>
 
 /// Grey images of 24x24 pixels, the feature "pixels", in three classes, the feature "shape".
 inline const carillon::RecordSchema shape_records{.keys = {.image = "pixels", .label = "shape"},
@@ -21,7 +20,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
   const auto layers = [settings](Graph& graph) {
     const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
     const ImageShape& image = settings.image;
-    Value x = scale_input(graph, "input",
+    Value x = image_input(graph, "input",
                           {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
     int number = 0;
     for (const int filters : {16, 32}) {

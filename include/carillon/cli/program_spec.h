@@ -24,7 +24,7 @@ using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options
 inline constexpr std::int64_t decay_steps_without_rule = 1000;
 
 struct ProgramSpec {
-  std::string data_set;                ///< for --help: "MNIST"
+  std::string data_set;                ///< name in --help: "MNIST"
   std::vector<NamedNetwork> networks;  ///< the values of --model; the first is the default
   /// Defaults of the training program's options. Each of `defaults.data.files` must contain "train-". The evaluation
   /// program's default of --data has the same files, with the first "train-" in each name replaced by
@@ -34,7 +34,7 @@ struct ProgramSpec {
   MakeTask make_task = nullptr;  ///< null: the standard task for schema.target
   /// The program's own op types. Its evaluations find them by name in checkpoints.
   std::vector<const OpType*> op_types = {};
-  std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
+  std::vector<std::string> class_names = {};  ///< names by label; empty: messages show the label numbers
   /// The records contain pictures of any size, and options such as --image-size state how a picture becomes an image.
   /// The schema and the decoder then come from records.json and the options, not from `defaults`.
   bool of_pictures = false;
@@ -44,7 +44,7 @@ struct ProgramSpec {
   /// The network and the size of square pictures that the notice about trainings of more than an hour recommends.
   /// Empty: no notice.
   std::string fast_network = {};
-  std::int64_t fast_image_size = 0;  ///< 0: images have one size
+  std::int64_t fast_image_size = 0;  ///< 0: the size of the images is fixed
   /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
   /// (global batch, 1). Null: decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
@@ -66,8 +66,9 @@ ProgramSpec cifar10_program();
 /// image_train and image_eval.
 ProgramSpec image_program();
 
-// A program's own main function passes its name, its ProgramSpec and its own arguments to one of these, first of all:
-// they restart the program once to set the environment variable GOMP_SPINCOUNT, unless it is set.
+// The main function of a program first calls one of these functions, with the program's name, its ProgramSpec and the
+// arguments of main. Nothing may precede this call, because these functions restart the program once to set the
+// environment variable GOMP_SPINCOUNT, unless it is set.
 
 /// Parses the options and trains. Returns the exit code of the program.
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);

@@ -2,11 +2,12 @@
 //
 // The message names the faulty object (file, offset, record, option, rank), the expected value and the value found. The
 // main function of a program with MPI (carillon/cli/program_spec.h) catches it once, adds rank and host, and ends all
-// ranks. In other programs, single_process_main (core/single_process_main.h) prints it.
+// ranks. In other programs, single_process_main prints it.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -62,5 +63,10 @@ void print_text(int descriptor, std::string_view text) noexcept;
 
 /// The text of the errno value `number`. Thread-safe.
 std::string errno_text(int number);
+
+/// The main function of programs without MPI. Runs `body` and returns its exit code. An exception prints one line
+/// `<name>: <what>` to stderr and returns the Error's exit code, or 70 for other exceptions. If stdout cannot be
+/// written (a full disk), returns 74.
+int single_process_main(std::string_view name, const std::function<int()>& body);
 
 }  // namespace carillon

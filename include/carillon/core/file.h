@@ -82,9 +82,9 @@ class NewFile {
   Descriptor descriptor_;
 };
 
-/// Writes `bytes` to `path`. Only complete, synced files ever have that name. If an error occurs before the rename, the
-/// old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause), usage (more
-/// than `max_bytes` bytes).
+/// Writes `bytes` to `path`. `path` is never the name of an incomplete or unsynced file. If an error occurs before the
+/// rename, the old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause),
+/// usage (more than `max_bytes` bytes).
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
@@ -92,11 +92,11 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 void check_output(const std::filesystem::path& path);
 
 /// Removes a regular file or a symbolic link, if there is one. Errors: io (also if `path` is a directory or special
-/// file, which stays).
+/// file, which is not removed).
 void remove_file(const std::filesystem::path& path);
 
 /// True if `name` is a temporary name of NewFile with this prefix and a base name for which `matches(base)` is true.
-/// Versions before 2026-11-24 wrote the process ID in place of the random digits.
+/// Versions before 2026-11-24 wrote the process ID instead of the random digits.
 template <typename Matches>
 bool is_temporary_name(std::string_view name, Matches matches, std::string_view prefix = "") {
   constexpr std::string_view suffix = ".tmp";

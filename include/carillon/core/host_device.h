@@ -20,8 +20,8 @@ CARILLON_HOST_DEVICE inline float rounded_product(float a, float b) {
 #endif
 }
 
-/// Increments a counter that all blocks of a launch share, and returns the old value. A thread that reads a later value
-/// this way also sees the earlier writes of this thread.
+/// Increments a counter that all blocks of a launch share, and returns the old value. The writes of a thread before its
+/// call are visible to each thread that later gets a larger value.
 CARILLON_HOST_DEVICE inline std::uint32_t fetch_increment(std::uint32_t* counter) {
 #ifdef __CUDA_ARCH__
   __threadfence();

@@ -57,7 +57,7 @@ template <typename Body>
 void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
   parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = (begin + item_size - 1) / item_size, last = (end + item_size - 1) / item_size;
-    if (first < last) body(first, last);  // items that start in the range
+    if (first < last) body(first, last);  // only items that start in the range
   });
 }
 

@@ -1,5 +1,6 @@
 // Philox4x32-10: a counter-based random number generator (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", SC'11). A draw is a pure function of (key, counter), so it depends on neither order nor rank count.
+// as 1, 2, 3", SC'11). A draw is a pure function of (key, counter), so it does not depend on the order of the draws or
+// on the number of ranks.
 #pragma once
 
 #include <array>
@@ -51,15 +52,16 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
   return counter;
 }
 
-/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element, a
-/// record) of `purpose`.
+/// The counter for block number `block` (four words) of the random numbers for `purpose` and `index`. `index` is, for
+/// example, a stream position, the number of an epoch, an element of a variable, or a record.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,
            static_cast<std::uint32_t>(purpose)}};
 }
 
-/// The key of the draws for something identified by its name (64-bit FNV-1a hash: Fowler, Noll, Vo).
+/// The key of the draws for an object with this name, such as a variable. Uses the 64-bit FNV-1a hash of the name
+/// (Fowler, Noll, Vo).
 constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -72,7 +74,7 @@ CARILLON_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-/// The words of one `index` of `purpose`, block after block.
+/// Draws the random words for one `purpose` and `index`, one after another.
 class PhiloxDraws {
  public:
   CARILLON_HOST_DEVICE constexpr PhiloxDraws(std::uint64_t key, RandomPurpose purpose, std::uint64_t index)
@@ -98,7 +100,7 @@ class PhiloxDraws {
 
   /// Uniform in [low, high), with 53 random bits.
   constexpr double uniform(double low, double high) {
-    const std::uint64_t high_word = word(), low_word = word();  // in this order
+    const std::uint64_t high_word = word(), low_word = word();  // separate draws, so that their order is fixed
     const std::uint64_t bits = high_word << 21 ^ low_word >> 11;
     return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
   }

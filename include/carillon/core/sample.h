@@ -25,8 +25,8 @@ struct ImageShape {
 /// The kind of a sample's target: the class of the sample, the labels that apply to it, or some numbers.
 enum class TargetKind { class_index, labels, numbers };
 
-/// Element type and shape of the training target of one sample: int32 [] for one of n classes, uint8 [n] for n yes-no
-/// answers, float32 [k] for k numbers.
+/// Element type and shape of the training target of one sample: int32 [] for a class, uint8 [n] for n labels that apply
+/// or not, float32 [k] for k numbers.
 struct TargetSpec {
   DType type = DType::i32;
   Shape shape;
@@ -35,7 +35,7 @@ struct TargetSpec {
   bool operator==(const TargetSpec&) const = default;
 };
 
-/// How a number of a record is standardised, so that networks see values near 0:
+/// How the numbers of the records are standardised, so that networks see values near 0:
 /// standardised = (number - mean) / deviation.
 struct NumberScale {
   double mean = 0.0;

@@ -1,9 +1,10 @@
-// sum_in_order: the sum of every reduction, over ranks and over tiles of a batch, in a fixed order.
+// sum_in_order: sums arrays in a fixed order. On CPUs, all reductions over ranks and over tiles of a batch use it.
+// Wire: the number format of gradients that are sent between hosts.
 //
 //   sequential   ((p0 + p1) + p2) + p3 ...
 //   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, divided at the largest power of two below
-//                the count, recursively. 2^k parts that begin at a multiple of 2^k are a whole subtree. Therefore the
-//                tree over the sums of such blocks has the same bits.
+//                the count, recursively. A group of 2^k parts that begins at a multiple of 2^k is a whole subtree.
+//                Therefore a tree over the sums of such groups has the same bits.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,19 @@ namespace carillon {
 
 enum class SumOrder { sequential, tree };
 
-/// out[i] = factor * (parts[0][i] + parts[1][i] + ...) for i in [0, count), summed in that order; out may be a part.
+/// Wire: the number format of gradients that CPU ranks send between hosts.
+enum class Wire {
+  fp32,
+  bf16,  ///< halves the traffic; rounds the sum of each host, and the mean, to 8 bits of precision. Sums within a host
+         ///< stay float32. Not for GPU ranks
+};
+
+/// out[i] = factor * (parts[0][i] + parts[1][i] + ...) for i in [0, count), summed in the order `order`. `out` may be
+/// one of the parts.
 void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out,
                   SumOrder order = SumOrder::sequential);
 
-/// Elements of a block of sum_blocks_in_order: 4 KiB, which fit in the L1 cache.
+/// Elements per block of sum_blocks_in_order: 4 KiB, which fit in the L1 cache.
 inline constexpr std::size_t sum_block_floats = 1024;
 
 /// As sum_in_order, without an output array: calls take(first, values) for each block, on several threads at once.

@@ -3,7 +3,7 @@
 // Record numbers i (0 <= i < M) count through the files in the order in which they are named, and through each file
 // from its start. Matches of a pattern are sorted by name. A record is a sequence of bytes of any length. The dataset's
 // decoder turns it into an image and a target. Opening a dataset checks the framing of every record, except in files
-// with a valid index entry (data/index_file.h). Decoding a record checks its checksum and contents. With the cache,
+// with a valid index entry (data/record.h). Decoding a record checks its checksum and contents. With the cache,
 // `open` decodes all records; otherwise `read` decodes each one.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include "carillon/core/sample.h"
 #include "carillon/data/decoder.h"
-#include "carillon/data/index_file.h"
+#include "carillon/data/record.h"
 
 namespace carillon {
 
@@ -30,8 +30,8 @@ enum class CacheMode {
   none,       ///< keep an index of offsets; decode on every read (plain files only, GZIP has no random access)
 };
 
-/// Files [begin, end) of a dataset: the share of one rank. Of F files, rank t of N has the files from F * t / N to
-/// F * (t + 1) / N - 1, with divisions rounded down.
+/// Files [begin, end) of a dataset: the share of one rank. Rank t of N has the files F * t / N to F * (t + 1) / N - 1
+/// of F files. The divisions round down.
 struct FileShare {
   std::size_t begin, end;
 };
@@ -51,13 +51,14 @@ class Dataset {
   /// Opens all files that match `patterns` (paths or globs).
   /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
   /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
-  /// has changed since. If `known` is empty, `open` uses the index files in the directories of the data files.
+  /// has changed since the entry was made. If `known` is empty, `open` uses the index files in the directories of the
+  /// data files.
   /// Errors: no_input (a pattern without a match, no file); io; data (a damaged or unsuitable record, named by file,
   /// record number and byte offset; a dataset without records; a fault that the decoder's find_fault found); usage
   /// (CacheMode::memory with a decoder that draws random numbers; a GZIP file that is not cached). CacheMode::automatic
   /// does not cache if the decoder draws random numbers or is slow, or if the decoded dataset needs more than this
   /// process's share of half of the available memory.
-  /// `damaged`: ignore if skip_damaged will be called.
+  /// `damaged`: pass DamagedSamples::ignore if skip_damaged will be called.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);
@@ -76,7 +77,7 @@ class Dataset {
   Dataset& operator=(Dataset&&) noexcept;
   ~Dataset();
 
-  std::size_t size() const;               ///< M, at least 1
+  std::size_t size() const;               ///< number of records, M; at least 1
   const ImageShape& image_shape() const;  ///< shape of every decoded image
   const TargetSpec& target_spec() const;  ///< specification of every target
   std::size_t image_bytes() const;        ///< image_shape().bytes()
@@ -113,14 +114,14 @@ class Dataset {
     return targets().subspan(i * target_bytes(), target_bytes());
   }
 
-  /// Compares record i in memory with its checksum, which `open` took when it had checked and decoded the record.
-  /// Requires in_memory(). Errors: failed (a memory error; names file and record).
+  /// Compares record i in memory with the checksum that `open` computed when it decoded the record. Requires
+  /// in_memory(). Errors: failed (a memory error; names file and record).
   void check_unchanged(std::size_t i) const;
 
-  /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound one in the order
-  /// i + 1, i + 2, ..., the same record in every process. Record 0 follows the last record. `warn` receives the error
-  /// text once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not
-  /// allowed if the dataset is in memory.
+  /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound record in the
+  /// order i + 1, i + 2, ... Record 0 follows the last record. All processes choose the same record. `warn` receives
+  /// the error text once per damaged record, on any thread, one call at a time. Must be called before threads call
+  /// `read`. Not allowed if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
   /// Number of different records that `read` and `read_target` skipped.
   std::size_t skipped_count() const;
@@ -140,9 +141,9 @@ class Dataset {
   /// only if no record is sound. With the cache: as check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
-  /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. Returns false if the
-  /// record is damaged and skip_damaged was called; in this case it warns about the record. Thread-safe. Errors: as
-  /// `read`, for record i alone.
+  /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. If the record is
+  /// damaged and skip_damaged was called, warns about the record and returns false. Thread-safe. Errors: as `read`, for
+  /// record i alone.
   bool read_target(std::size_t i, std::span<std::byte> target) const;
 
  private:

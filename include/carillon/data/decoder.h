@@ -1,15 +1,20 @@
 // RecordDecoder: converts the bytes of a record into an image of the network's input size and a target.
 //
-// Each record format has its own decoder. The decoders of labelled images are in data/labelled_images.h.
+// Each record format has its own decoder. The decoders of labelled images, with one image and one target per record,
+// are grey_records, planar_records and make_picture_decoder. RecordForm names the decoder of a program.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "carillon/core/sample.h"
+#include "carillon/data/record.h"
+#include "carillon/images/view.h"
 
 namespace carillon {
 
@@ -19,7 +24,7 @@ class RecordDecoder {
   RecordDecoder(const RecordDecoder&) = delete;
   RecordDecoder& operator=(const RecordDecoder&) = delete;
 
-  /// Shape of a decoded image: uint8, in the layout that the decoder documents.
+  /// Shape of a decoded image: uint8, [height][width][channels].
   const ImageShape& image_shape() const { return image_shape_; }
   const TargetSpec& target_spec() const { return target_spec_; }
 
@@ -58,5 +63,108 @@ class RecordDecoder {
   ImageShape image_shape_;
   TargetSpec target_spec_;
 };
+
+// Labelled images: records with one image and one target.
+//
+//   TargetKind    feature of the record                       target
+//   class_index   int64, one value: the label of the class    int32 [], the index of the class, from 0
+//   labels        int64, any number of different labels       uint8 [class_count], 1 for each of these labels, else 0
+//   numbers       float or int64, class_count values          float32 [class_count], standardised
+
+/// Features, image shape and targets that the records of a dataset must have.
+struct RecordSchema {
+  ExampleKeys keys;              ///< names of the image and label features
+  ImageShape image_shape;        ///< shape of a decoded image, uint8
+  std::int64_t class_count = 0;  ///< classes, labels or numbers
+  std::int64_t first_label = 0;  ///< label in the records that means class 0 (class_index, labels)
+  TargetKind target = TargetKind::class_index;
+  std::vector<NumberScale> scales = {};  ///< [class_count] (numbers); empty: the target is the stored number
+};
+
+/// The target of a sample with this schema.
+TargetSpec target_spec_of(const RecordSchema& schema);
+
+/// Base class of the decoders of labelled images. In synthetic datasets, sample i has the class i modulo class_count,
+/// or only the label i modulo class_count, or numbers from -1 to 1.
+class LabelledImageDecoder : public RecordDecoder {
+ public:
+  void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const override;
+  void write_synthetic_target(std::size_t i, std::span<std::byte> target) const override;
+
+ protected:
+  /// Errors: failed (class_count is 0, the number of scales is wrong, or the image has 0 bytes).
+  explicit LabelledImageDecoder(RecordSchema schema);
+
+  const RecordSchema& schema() const { return schema_; }
+  /// Writes the class index of `label`. Errors: data (the label is out of range).
+  void write_class(std::int64_t label, std::span<std::byte> target) const;
+  /// Writes the target of `record` and returns its image as stored; the image points into `record` or `scratch`.
+  /// Errors: as `decode`.
+  std::span<const std::uint8_t> read(std::span<const std::uint8_t> record, std::span<std::byte> target,
+                                     std::string& scratch) const;
+  /// Like `read`, for records that store the uint8 values of the image, not an image file. Errors: as `decode`.
+  std::span<const std::uint8_t> read_values(std::span<const std::uint8_t> record, std::span<std::byte> target,
+                                            std::string& scratch) const;
+
+ private:
+  void write_labels(std::span<const std::int64_t> labels, std::span<std::byte> target) const;
+  void write_numbers(const ExampleValues& values, std::span<std::byte> target) const;
+
+  RecordSchema schema_;
+};
+
+enum class RecordUse { training, evaluation };
+
+/// MNIST format: grey pixels, row-major [height][width], copied without change.
+std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use = RecordUse::training);
+
+/// CIFAR-10 format: colour planes [channels][height][width] (CHW). find_fault reports images that look interleaved
+/// (HWC), because their length is the same.
+std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use = RecordUse::training);
+
+/// How an image file is cropped and resized to the network's input.
+struct PictureDecoding {
+  bool distorts = false;  ///< random crop (`crop`) with optional mirroring; false: the whole picture (fitted_view)
+  Fit fit = Fit::crop;
+  CropRule crop;
+  bool mirrors = true;
+  bool flips = false, turns = false;  ///< arguments of random_orientation
+  double color_jitter = 0.0;          ///< strength; 0: disabled
+  RandAugment augment;                ///< applied after cropping and mirroring
+  double erasing = 0.0;               ///< probability of random erasing, as the last step; 0: disabled
+  Colour erasing_fill = {};           ///< colour of erased pixels
+  std::uint64_t seed = 0;             ///< seed of the random draws
+  std::int64_t shorter = 0;           ///< Fit::crop: shorter side in pixels after resizing, before the centre crop
+  Resampling resampling = Resampling::antialiased;
+  Colour background = {};  ///< colour behind transparent pixels
+  Colour padding = {};     ///< colour of the bars of Fit::pad
+};
+
+/// JPEG or PNG files, as in ImageNet's TFRecords, resized.
+std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const PictureDecoding& decoding);
+
+/// Feature names that replace the default names of the format; an empty name keeps the default.
+struct RecordKeys {
+  std::string image, target;
+};
+
+/// Creates the decoder of the records. Images for evaluation may have another shape than images for training if the
+/// network has the same variables for both shapes.
+using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
+
+/// Record format of a program: the schema of the records and the decoder that reads them.
+struct RecordForm {
+  MakeDecoder make_decoder;
+  RecordSchema schema;            ///< schema.image_shape is the shape of training images
+  bool decoder_distorts = false;  ///< the decoder distorts training images, so the network must not
+
+  /// Creates a decoder that reads these features.
+  std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
+};
+
+/// Reorders an image from planes, [channels][height][width], to pixels, [height][width][channels].
+void write_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels);
+/// The inverse of write_pixels.
+void write_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes);
 
 }  // namespace carillon

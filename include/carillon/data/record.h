@@ -1,4 +1,5 @@
-// Records: reads TFRecord files (memory-mapped plain files or GZIP streams) and writes TFRecord framing.
+// Records: reads TFRecord files (memory-mapped plain files or GZIP streams) and writes TFRecord framing, index files of
+// record positions, and the messages tf.train.Example in records.
 //
 // Format (tensorflow/core/lib/io/record_writer.h), little endian. A file is a sequence of:
 //   u64 length | u32 masked CRC32C of the length's 8 bytes | `length` bytes of data | u32 masked CRC32C of the data.
@@ -8,6 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -51,7 +55,7 @@ void check_record_data(const std::string& path, const Record& record);
 
 /// Position of a record in its file, with the length and checksum that identify it.
 struct RecordPlace {
-  std::uint64_t number = 0, offset = 0;  ///< as in Record
+  std::uint64_t number = 0, offset = 0;  ///< see Record
   std::uint64_t data_bytes = 0;
   std::uint32_t stored_crc = 0;
 };
@@ -103,5 +107,82 @@ class RecordReader {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// IndexFile: a file in the data directory that holds the record positions of the directory's TFRecord files
+// (docs/developer-guide/file-formats.md). A dataset of thousands of files can then be opened without reading them.
+//
+// An entry is used only if its file still has the recorded size and modification time. Reading a record still checks
+// that its length and checksum match the index.
+
+inline constexpr const char* index_file_name = "records.index";
+
+struct IndexedFile {
+  std::uint64_t bytes = 0;               ///< file size
+  std::int64_t changed_nanoseconds = 0;  ///< modification time, since 1970
+  std::vector<std::uint64_t> offsets;    ///< record header positions in the file, ascending from 0
+  std::vector<std::uint32_t> checksums;  ///< stored data checksum of each record
+};
+
+using FileIndex = std::map<std::string, IndexedFile>;  ///< by file name in a directory, or by path
+
+/// The contents of an index file, which parse_index reads.
+std::string index_bytes(const FileIndex& index);
+/// Parses the contents of an index file. Throws std::exception, with the cause, if they are damaged.
+FileIndex parse_index(std::string_view bytes);
+
+/// Index of `directory`; empty if there is no index file. Errors: data (damage), io, naming the file.
+FileIndex read_index_file(const std::filesystem::path& directory);
+
+/// Writes the index file and replaces an existing one atomically. Errors: io, usage (too large for read_index_file).
+void write_index_file(const std::filesystem::path& directory, const FileIndex& index);
+
+/// Valid index entries of the files `paths`, by path, from the index files of their directories. Errors: as
+/// read_index_file.
+FileIndex known_files(const std::vector<std::string>& paths);
+
+/// Indexes the plain TFRecord files `paths` on all cores and checks their framing. Calls `done(i)` after file i, on any
+/// thread. Errors: as RecordReader; usage (a GZIP file).
+std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
+                                     const std::function<void(std::size_t)>& done);
+
+// Example: reads an image and its label, or numbers, from a serialised tf.train.Example, and writes such a message.
+//
+// Format (tensorflow/core/example/{example,feature}.proto, protobuf wire format):
+//   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }.
+//   Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3 } }.
+//   Each list: repeated value = 1.
+// A bounded parser without allocations reads the encoding that common writers produce. All other valid protobuf
+// (unknown fields, split or merged messages, unpacked lists) goes through protobuf's generated parser. Both parsers
+// accept the same records and return the same values.
+
+/// The names of the two features of a labelled image.
+struct ExampleKeys {
+  std::string image;  ///< bytes, exactly one value
+  std::string label;  ///< int64, exactly one value; for parse_example_values any number, int64 or float
+};
+
+struct LabelledBytes {
+  std::span<const std::uint8_t> image;  ///< the stored bytes: pixels, or an image file
+  std::int64_t label = 0;
+};
+
+/// Reads the two values from `record`, a serialised Example. The returned image points into `record` or `scratch`. If a
+/// key occurs more than once, the last entry is used. Other features are ignored. Errors: data; the text names the
+/// feature and the problem, but not the file and record.
+LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
+
+/// An image with any number of values. At most one of the lists is not empty.
+struct ExampleValues {
+  std::span<const std::uint8_t> image;  ///< see LabelledBytes
+  std::vector<std::int64_t> integers;
+  std::vector<float> floats;
+};
+
+/// Like parse_example, but the feature `keys.label` is int64 or float with any number of values. Slower: it uses
+/// protobuf's parser and copies the image to `scratch`. Errors: data, as parse_example.
+ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
+
+/// Serialises an Example with the two values, for append_record.
+std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);
 
 }  // namespace carillon

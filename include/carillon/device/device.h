@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "carillon/core/tensor.h"
-#include "carillon/core/version.h"
 #include "carillon/device/isa.h"
 
 namespace carillon {
@@ -35,8 +34,8 @@ inline DType activation_type(Arithmetic arithmetic) {
 /// Instruction sets that this processor supports and this build is compiled for, in ascending order.
 std::vector<Isa> available_isas();
 
-/// The lowest instruction set that gives the same bits as `isa` in this arithmetic. For amx it is avx512. For
-/// avx512_bf16 it is avx512, except in bf16. For all others it is `isa` itself.
+/// The lowest instruction set that computes the same bits as `isa` in this arithmetic. For amx it is avx512. For
+/// avx512_bf16 it is avx512, except in bf16 arithmetic. For all others it is `isa` itself.
 Isa rounding_isa(Isa isa, Arithmetic arithmetic);
 
 /// Sole owner of a block of memory.
@@ -74,7 +73,7 @@ class Device {
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
 
-  /// Both functions copy between host memory and device memory, after all enqueued work. They block.
+  /// `upload` and `download` copy between host memory and device memory, after all enqueued work. They block.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
   /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
@@ -94,10 +93,12 @@ class Device {
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// `count` floats, rounded up so that the next tensor of a flat array is aligned to tensor_alignment_bytes.
+/// The argument, rounded up so that the next tensor of a block is aligned to tensor_alignment_bytes.
+constexpr std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
+}
 constexpr std::size_t aligned_float_count(std::size_t count) {
-  constexpr std::size_t step = tensor_alignment_bytes / sizeof(float);
-  return (count + step - 1) / step * step;
+  return aligned_bytes(count * sizeof(float)) / sizeof(float);
 }
 
 /// Downloads the elements of a float tensor (f32 or bf16) from `device`.
@@ -136,7 +137,7 @@ struct DeviceRequest {
 /// Errors: no_device, with the reason.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
-/// Versions of the compute libraries: oneDNN and, in builds with CUDA, CUDA's libraries.
-std::vector<LibraryVersion> device_libraries();
+/// Names and versions of the compute libraries: "oneDNN 3.4.1" and, in builds with CUDA, CUDA's libraries.
+std::vector<std::string> device_libraries();
 
 }  // namespace carillon

@@ -19,9 +19,7 @@
 #include "carillon/core/sample.h"
 #include "carillon/core/tensor.h"
 #include "carillon/graph/attributes.h"
-#include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
-#include "carillon/graph/op_traits.h"
 #include "carillon/graph/parameters.h"
 
 namespace carillon {
@@ -41,7 +39,7 @@ struct OpType;
 /// evaluations can use the same description of a network.
 struct GraphContext {
   ImageShape image = {};           ///< shape of the records' images
-  bool training = true;            ///< false: nothing is drawn, and dropout adds no ops
+  bool training = true;            ///< false: ops draw no random numbers, and dropout adds no ops
   bool distort = false;            ///< input ops distort training images at random, if they can
   std::uint64_t record_count = 0;  ///< training set size
   std::uint64_t seed = 0;          ///< seed of the draws
@@ -55,10 +53,10 @@ class Graph {
     DType type = DType::f32;
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
-    bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on a parameter that trains
+    bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: on a trained parameter
     bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
-    /// Index of a shared parameter: no op reads or writes the value, and the memory of its gradient holds the gradient
-    /// of one op for this parameter (Graph::add_gradient_value). -1: the value is an activation.
+    /// Index of a shared parameter: no op reads or writes the value. The memory of its gradient holds the part of the
+    /// parameter's gradient that one op computes (Graph::add_gradient_value). -1: the value is an activation.
     int gradient_of = -1;
   };
   struct Node {
@@ -70,12 +68,13 @@ class Graph {
     /// For each parameter, the value with the memory for this op's gradient; -1: the op writes the parameter's
     /// gradient. Empty: -1 for all.
     std::vector<int> gradient_values = {};
-    /// Variables of earlier ops that the op shares, by the name that the op itself gives (Graph::share_parameter).
+    /// Names of variables of earlier ops that the op shares, by the name that the op itself gives the variable
+    /// (Graph::share_parameter).
     std::map<std::string, std::string> shared_parameters = {};
     OpTraits traits = {};          ///< traits of the op's type
-    int block = -1;                ///< as in set_block
-    const OpType* type = nullptr;  ///< as in NewOp
-    Attributes attributes = {};    ///< before any pass
+    int block = -1;                ///< see set_block
+    const OpType* type = nullptr;  ///< see NewOp
+    Attributes attributes = {};    ///< attributes before any pass
   };
   struct NewOp {
     std::string name;
@@ -107,9 +106,9 @@ class Graph {
   /// differ).
   int add_parameter(ParameterSpec spec);
   /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
-  /// The gradient of the parameter is then the sum of the gradients of its ops. Its initial values, L2 factor and
-  /// whether it trains are those of `shared`: add_parameter ignores the values of the next op. Errors: failed (there is
-  /// no such parameter). add_op fails if the op adds no parameter with the name `own`.
+  /// The gradient of the parameter is then the sum of the gradients of its ops. add_parameter ignores the initial
+  /// values, the L2 factor and the `trains` of the next op: the values of `shared` apply. Errors: failed (there is no
+  /// such parameter). add_op fails if the op adds no parameter with the name `own`.
   void share_parameter(const std::string& own, const std::string& shared);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
@@ -170,9 +169,9 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
-  std::set<std::string, std::less<>> names_;                      ///< of parameters and buffers
-  std::vector<int> next_parameters_;                              ///< parameters that the next op lists
-  std::map<std::string, std::string> next_shared_, used_shared_;  ///< as Node::shared_parameters, for the next op
+  std::set<std::string, std::less<>> names_;                      ///< names of parameters and buffers
+  std::vector<int> next_parameters_;                              ///< parameters that the next op must list
+  std::map<std::string, std::string> next_shared_, used_shared_;  ///< see Node::shared_parameters; for the next op
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
 };
@@ -190,7 +189,7 @@ struct OpType {
                               const Attributes& attributes);
 };
 
-/// The outputs of an op, from the results of a function that adds an op with one or with several outputs.
+/// The outputs of an op as a list. `output`, `outputs`: the result of the function that added the op.
 inline std::vector<Value> outputs_of(Value output) { return {output}; }
 inline std::vector<Value> outputs_of(std::vector<Value> outputs) { return outputs; }
 

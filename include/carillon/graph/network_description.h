@@ -7,7 +7,7 @@
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
 //    "inputs": [{"name": "image", "type": "uint8", "shape": [28, 28, 1]}],            height, width, channels
-//    "ops": [{"name": "input", "type": "scale_input", "inputs": ["image"], "attributes": {"scale": 0.00390625}},
+//    "ops": [{"name": "input", "type": "image_input", "inputs": ["image"], "attributes": {"scale": 0.00390625}},
 //            {"name": "layer1", "type": "dense", "inputs": ["input"], "attributes": {"units": 500, ...}}, ...],
 //    "outputs": ["layer2"],
 //    "torch_names": {"layer1/weights": "fc1.weight", ...}}                           omitted if they are unknown
@@ -30,12 +30,12 @@ namespace carillon {
 struct OpDescription {
   std::string name;              ///< unique in the network; its variables are `<name>/weights`, ...
   const OpType* type = nullptr;  ///< never null
-  /// Names of the values that it reads: outputs of earlier ops (output_name), or NetworkDescription::input first if
-  /// the op reads the records (OpType::reads_records).
+  /// Names of the values that the op reads, which are outputs of earlier ops (output_name). If the op reads the records
+  /// (OpType::reads_records), the first name is NetworkDescription::input.
   std::vector<std::string> inputs;
   Attributes attributes;
-  int block = -1;  ///< as in Graph::set_block
-  /// Variables of earlier ops in place of own ones: `<name>/weights` -> name of the shared variable
+  int block = -1;  ///< see Graph::set_block
+  /// Variables of earlier ops that the op uses instead of its own: `<name>/weights` -> name of the shared variable
   /// (Graph::share_parameter).
   std::map<std::string, std::string> shared = {};
   bool operator==(const OpDescription&) const = default;
@@ -45,9 +45,9 @@ struct NetworkDescription {
   std::string name;                ///< "mnist"
   std::string input = "image";     ///< name of the input, the uint8 images of the records; no op has this name
   ImageShape image;                ///< shape of the input
-  std::vector<OpDescription> ops;  ///< in forward order
+  std::vector<OpDescription> ops;  ///< all ops in forward order
   std::string output;              ///< name of the value that is the output, [batch, outputs]
-  /// PyTorch's names of the variables and buffers, by our names; empty: unknown.
+  /// The names of the variables and buffers in PyTorch, by their names here; empty: unknown.
   std::map<std::string, std::string> torch_names = {};
   bool operator==(const NetworkDescription&) const = default;
 };
@@ -58,9 +58,9 @@ struct NetworkDescription {
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers);
 
-/// Adds all ops of the network to an empty graph whose context has the network's image shape, and returns the output.
-/// Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not [batch, outputs]), and the
-/// errors of the ops.
+/// Adds all ops of the network to an empty graph, and returns the output. The context of the graph must have the
+/// network's image shape. Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not
+/// [batch, outputs]), and the errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
 /// Whether the network has an op of this type, for example attention_op.

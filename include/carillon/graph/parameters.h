@@ -1,11 +1,20 @@
-// ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
+// The arrays that a network keeps on its device from step to step: variables, their compute copies, and buffers.
 //
+// ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
 // The layout is the backward order (last layer first), so that gradients become complete from front to back. A bucket,
 // the part of the gradients that the ranks average in one message, is therefore a span. Each tensor starts at a
 // multiple of 64 bytes; the gaps hold zeros.
 //
-// After the last gradient come the step sums: step_sum_count or more floats, such as this rank's loss. The all-reduce
-// of the gradients includes the step sums, so that every rank gets their means over the ranks.
+// The step sums follow the last gradient. They are step_sum_count or more floats, such as this rank's loss. The
+// all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
+//
+// ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
+// and the copy, so that no step converts parameters. Only GPUs have compute copies.
+//
+// BufferStore: the tensors that no optimiser changes, for example the running statistics of batch norm. They are one
+// flat float32 array on the device; each tensor starts at a multiple of 64 bytes. An op writes its buffers in the
+// forward pass of training, unless they are AcrossRanks::equal, and reads them in evaluation. Checkpoints store them in
+// the group /state.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +23,9 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/host_device.h"
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
-#include "carillon/graph/compute_copy.h"
 
 namespace carillon {
 
@@ -71,6 +80,38 @@ class ParameterLayout {
   std::size_t total_ = 0;
 };
 
+enum class ComputeCopyFormat {
+  none,
+  same_layout,   ///< the parameter's layout, in the activations' type
+  filter_major,  ///< [last extent, all others] in the activations' type, padded to the channel count of the op's input
+};
+
+/// The layout of pixels with padding channels. The padding channels follow the pixel's own channels and hold 0.
+struct ChannelPadding {
+  std::uint32_t channels = 1, padded = 1;  ///< channels per pixel, without and with padding
+
+  /// Position of channel number i, counted over all pixels without padding.
+  CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
+    return channels == padded ? i : i / channels * padded + i % channels;
+  }
+  /// Elements of memory that `count` channels occupy.
+  CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
+    return channels == padded ? count : count / channels * padded;
+  }
+};
+
+/// The padding of filters [height, width, in, out] for an input with at least `in` channels.
+inline ChannelPadding channel_padding(const Shape& filters, const Shape& input) {
+  return {static_cast<std::uint32_t>(filters[2]), static_cast<std::uint32_t>(input.extents().back())};
+}
+
+struct ComputeCopy {
+  Tensor tensor;  ///< no data: the parameter has no compute copy
+  ComputeCopyFormat form = ComputeCopyFormat::none;
+  ChannelPadding padding = {};  ///< filter_major: padding of the extent `in`
+  Buffer memory = {};           ///< holds the tensor
+};
+
 inline constexpr std::size_t step_sum_count = 16;
 /// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank requests an exchange
 /// of control requests (StepHeader::request_sync), otherwise 0.
@@ -82,7 +123,7 @@ struct ParameterMemory {
   Buffer gradients;                              ///< gradient_bytes; empty: no training
   Buffer values = {};                            ///< value_bytes
   Buffer slots = {};                             ///< value_bytes for each slot, consecutively
-  std::vector<ComputeCopy> compute_copies = {};  ///< by parameter, or none
+  std::vector<ComputeCopy> compute_copies = {};  ///< one per parameter, or an empty vector
 };
 /// Bytes of all gradients and `sum_count` step sums.
 std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count = step_sum_count);
@@ -110,7 +151,7 @@ class ParameterStore {
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
-  /// As values(). Errors: failed (no slot has this number).
+  /// Like values(), for one slot. Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
   /// [layout().total() + sum_count]: gradients, then the step sums. Errors: failed (the store has no gradients).
   /// step_sums() has the same error.
@@ -127,6 +168,37 @@ class ParameterStore {
   std::vector<Slot> slots_;
   std::size_t sum_count_;
   ParameterMemory memory_;
+};
+
+/// How checkpoints and evaluations combine the buffers of the ranks. Each rank computes its own buffers, except buffers
+/// that are `equal`.
+enum class AcrossRanks {
+  first,  ///< the buffer of rank 0
+  mean,   ///< the mean over the ranks
+  equal,  ///< no op changes the buffer, so all ranks have the same values
+};
+
+struct BufferSpec {
+  std::string name;  ///< "norm1/moving_mean"; no parameter has the same name
+  Shape shape;
+  float initial_value = 0.0f;
+  AcrossRanks across_ranks = AcrossRanks::first;
+};
+
+class BufferStore {
+ public:
+  /// Allocates all buffers and sets them to their initial values.
+  BufferStore(std::vector<BufferSpec> specs, Device& device);
+
+  const std::vector<BufferSpec>& specs() const { return specs_; }
+  Tensor tensor(int buffer) const;
+  /// All buffers, on the device; the gaps between them hold zeros.
+  std::span<float> values() const { return {static_cast<float*>(memory_.data()), memory_.bytes() / sizeof(float)}; }
+
+ private:
+  std::vector<BufferSpec> specs_;
+  std::vector<std::size_t> offsets_;  ///< offsets in elements
+  Buffer memory_;
 };
 
 /// Whether the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.

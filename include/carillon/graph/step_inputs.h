@@ -1,4 +1,5 @@
-// StepInputs: the inputs of ops and optimisers that change from step to step.
+// StepInputs: the inputs of ops and optimisers that change from step to step. StepEnd decides at the end of a step
+// whether the update is applied. On a GPU it also holds what the last kernel reports to the host.
 //
 // CPU ops read `batch`, `targets`, `scalars` and `request_sync` of the current step.
 //
@@ -12,11 +13,13 @@
 // a CUDA graph therefore reads new inputs at each replay, while the host fills the entries of later steps.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "carillon/core/host_device.h"
 #include "carillon/core/sample.h"
+#include "carillon/graph/parameters.h"
 
 namespace carillon {
 
@@ -92,7 +95,7 @@ struct StepOutcome {
 
 /// The memory that the last kernel of a step updates: the step counter and the outcome.
 struct StepProgress {
-  std::uint64_t* step_counter = nullptr;  ///< as in StepTable
+  std::uint64_t* step_counter = nullptr;  ///< see StepTable
   std::uint32_t* blocks_done = nullptr;   ///< finished blocks of the step's last kernel; 0 between launches
   StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory, by entry
   std::uint32_t capacity = 1;             ///< a power of two
@@ -104,10 +107,36 @@ struct StepInputs {
   /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: GPU ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
-  bool request_sync = false;  ///< as StepHeader::request_sync
+  bool request_sync = false;  ///< see StepHeader::request_sync
   // For a GPU. GPU ops copy these structs when they are created.
   StepTable table;
   StepProgress progress;
+};
+
+/// The end of a step. Update kernels receive it by value.
+struct StepEnd {
+  const float* sums = nullptr;  ///< [step_sum_count], means after multiplication by result_scale
+  StepProgress progress;        ///< GPU only
+  float result_scale = 1.0f;    ///< factor of gradients and step sums (Communicator::result_scale)
+
+  CARILLON_HOST_DEVICE float mean(float averaged) const { return rounded_product(averaged, result_scale); }
+
+  /// The update is skipped if the averaged loss is not finite.
+  CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[loss_sum])); }
+
+  /// One thread of each of the `blocks` blocks of a step's last kernel calls this, after the block's last read of the
+  /// step's header. Returns true in the block that finishes last; this block may read the results of all other blocks.
+  CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
+    return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
+  }
+  /// One thread of the last block calls this after everything else. Writes the outcome and adds 1 to the step counter.
+  /// The norm is reported only if the update is applied.
+  CARILLON_HOST_DEVICE void finish_step(double l2_loss, double gradient_norm = -1.0) const {
+    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {
+        mean(sums[loss_sum]), mean(sums[sync_sum]), l2_loss, allows_update() ? gradient_norm : -1.0};
+    *progress.blocks_done = 0;
+    *progress.step_counter += 1;
+  }
 };
 
 }  // namespace carillon

@@ -5,7 +5,7 @@
 // equal channels. CMYK and YCCK are read as Adobe's inverted format, as in Pillow and TensorFlow: R = C K / 255. 16-bit
 // channels are truncated to the upper 8 bits. Colour profiles are ignored.
 //
-// Refused files: truncated or damaged data (libjpeg alone would fill it with grey); more pixels than
+// Refused files: truncated or damaged data (libjpeg alone would fill the missing pixels with grey); more pixels than
 // `max_picture_pixels`; sides longer than `max_picture_side`; progressive JPEGs with more than `max_jpeg_scans` scans
 // or more than `max_jpeg_scan_pixels` pixels in all scans.
 #pragma once
@@ -26,7 +26,8 @@ inline constexpr std::int64_t max_picture_side = 65535;
 inline constexpr int max_jpeg_scans = 500;
 inline constexpr std::int64_t max_jpeg_scan_pixels = 2'000'000'000;
 
-/// A picture with more than max_picture_pixels pixels, or a longer side than max_picture_side; the code is `data`.
+/// The error for a picture with more than max_picture_pixels pixels, or with a side longer than max_picture_side. Its
+/// code is `data`.
 class TooLargePicture : public Error {
  public:
   using Error::Error;
@@ -36,10 +37,10 @@ enum class PictureFormat { jpeg, png };
 
 struct PictureInfo {
   PictureFormat format = PictureFormat::jpeg;
-  std::int64_t height = 0, width = 0;  ///< as shown, that is with the orientation applied
-  int channels = 0;                    ///< as stored: 1 grey, 3 colour (also a PNG palette), 4 CMYK
+  std::int64_t height = 0, width = 0;  ///< size as shown: after the orientation is applied
+  int channels = 0;                    ///< stored channels: 1 grey, 3 colour (also a PNG palette), 4 CMYK
   bool has_transparency = false;       ///< a PNG with an alpha channel or transparent colours
-  int orientation = 1;                 ///< of a JPEG, by EXIF: 1 (as stored) to 8; 1 if EXIF is absent or malformed
+  int orientation = 1;  ///< EXIF orientation of a JPEG: 1 (as stored) to 8; 1 if EXIF is absent or malformed
 };
 
 struct Colour {
@@ -62,25 +63,25 @@ struct PictureBox {
   std::int64_t row = 0, column = 0, height = 0, width = 0;
 };
 
-/// The part of a picture that is decoded, and the scale of the resize that follows.
+/// The part of a picture to decode, and the scale of the resize that follows.
 struct PartRequest {
   PictureBox needed;  ///< minimal rectangle to decode, within the picture as it is shown
   /// Output pixels per source pixel of the resize that follows. If both scales are at most 1/2, 1/4 or 1/8, the decoder
   /// may decode the picture at this fraction of its size. With a scale of 1 or more, it decodes the picture at its full
   /// size.
   double vertical_scale = 1.0, horizontal_scale = 1.0;
-  Colour background = {};  ///< behind transparent pixels
+  Colour background = {};  ///< colour behind transparent pixels
 };
 
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
-  std::vector<std::uint8_t> pixels;    ///< [height][width][4], or longer
+  std::vector<std::uint8_t> pixels;    ///< [height][width][4]; the vector may be longer
   std::int64_t height = 0, width = 0;  ///< size of the decoded rectangle
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
-  /// Pixel i of the reduced picture covers the original pixels from i * reduction - padding on. The padding is 0,
-  /// except after a side was reversed: if the length of this side is not a multiple of `reduction`, the padding is
-  /// between 0 and `reduction`.
+  /// Pixel i of the reduced picture covers `reduction` original pixels, which begin at i * reduction - padding. The
+  /// padding is 0, except after a side was reversed: if the length of this side is not a multiple of `reduction`, the
+  /// padding is between 0 and `reduction`.
   std::int64_t row_padding = 0, column_padding = 0;
   std::int64_t picture_height = 0, picture_width = 0;  ///< size of the whole picture before reduction
 

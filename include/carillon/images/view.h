@@ -1,12 +1,17 @@
-// View: the part of a picture that becomes an image, its size and its resampling, with the usual rules to choose them.
+// View: how a picture becomes an image of the network. A view states the part of the picture, the size of the image and
+// the position of the part in it. Functions for the usual rules choose a view. The second half of this file augments
+// the image.
 //
 // Training crops a random part (Szegedy and others, "Going deeper with convolutions", 2015), as torchvision's
 // RandomResizedCrop or TensorFlow's sample_distorted_bounding_box. Evaluation resizes the whole picture and crops the
 // centre. With Fit::pad and Fit::squash, an evaluation shows the whole picture.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "carillon/core/philox.h"
 #include "carillon/images/decode.h"
@@ -22,14 +27,14 @@ enum class Fit {
 
 /// The part of the picture that is resized, and the crop of the resized part that becomes the image.
 struct PictureView {
-  PictureBox part;                                     ///< in the picture; pixels outside have no influence
+  PictureBox part;                                     ///< part of the picture; pixels outside it have no influence
   std::int64_t resized_height = 0, resized_width = 0;  ///< size of the resized part
   /// Position of the image in the resized part. The image may extend beyond the part; it must contain some of it.
   std::int64_t row = 0, column = 0;
   std::int64_t height = 0, width = 0;  ///< size of the image
   bool mirrored = false;               ///< left-right, as the last step
-  Colour background = {};              ///< behind transparent pixels
-  Colour padding = {};                 ///< of image pixels outside the resized part
+  Colour background = {};              ///< colour behind transparent pixels
+  Colour padding = {};                 ///< colour of image pixels outside the resized part
 };
 
 enum class Resampling {
@@ -37,7 +42,7 @@ enum class Resampling {
   /// of the image or of the picture, whichever is wider.
   antialiased,
   /// TensorFlow 1's resize_bilinear without align_corners: interpolates between the pixel at floor(i scale) and the
-  /// next.
+  /// next pixel.
   top_left_aligned,
 };
 
@@ -48,9 +53,9 @@ struct CropRule {
   double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height; torchvision: log-uniform
 };
 
-/// Draws a random part of a picture. The rule torchvision makes 10 tries and then uses the largest centred part within
-/// the ratios. The rule tensorflow makes 100 tries for a part with at least a tenth of the pixels (min_object_covered)
-/// and then uses the whole picture.
+/// Draws a random part of a picture. Kind::torchvision: makes 10 tries, then uses the largest centred part within the
+/// ratios. Kind::tensorflow: makes 100 tries for a part with at least a tenth of the pixels (min_object_covered), then
+/// uses the whole picture.
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
@@ -58,14 +63,14 @@ PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxD
 /// lies between two positions, the even position is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
-/// The view of a whole picture for an evaluation. Fit::crop: as central_view; the other rules ignore `shorter`.
-/// Fit::pad: as Pillow's ImageOps.pad.
+/// The view of a picture for an evaluation. Fit::crop: as central_view. Fit::pad and Fit::squash show the whole picture
+/// and ignore `shorter`. Fit::pad: as Pillow's ImageOps.pad.
 PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorter, std::int64_t height,
                         std::int64_t width);
 
-/// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: the part is that of
-/// random_part. Otherwise the part is drawn from the padded or stretched picture; a padded part shows as much of the
-/// picture as its size allows.
+/// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: random_part draws the part.
+/// Otherwise the part is drawn from the padded or stretched picture; a padded part shows as much of the picture as its
+/// size allows.
 PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
                         std::int64_t height, std::int64_t width);
 
@@ -75,13 +80,76 @@ struct ViewMemory {
   std::vector<float> row;
 };
 
-/// Writes the view of a JPEG or PNG file to `planes`: [3][height][width], red, green, blue. The result has the same
+/// Writes the view of a JPEG or PNG file to `pixels`: [height][width][3], red, green, blue. The result has the same
 /// bits on all processors. Errors: as decode_part.
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
-                 std::span<std::uint8_t> planes);
+                 std::span<std::uint8_t> pixels);
 
-/// As render_view, but writes the layout [height][width][3].
-void render_pixels(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling,
-                   ViewMemory& memory, std::span<std::uint8_t> pixels);
+// Augment: random changes of a decoded training image: flips and quarter turns, colour jitter, RandAugment, random
+// erasing.
+//
+// RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
+// space", 2020. The 14 ops, their ranges and their rounding equal torchvision.transforms.RandAugment for Pillow images
+// (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing data
+// augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image) and
+// ratio (0.3 to 3.3).
+//
+// An image is [height][width][3]: red, green, blue. These functions throw no errors.
+
+enum class AugmentOp {
+  identity,
+  shear_x,
+  shear_y,
+  translate_x,
+  translate_y,
+  rotate,
+  brightness,
+  color,
+  contrast,
+  sharpness,
+  posterize,
+  solarize,
+  auto_contrast,
+  equalize,
+};
+/// The names of the ops in torchvision, in torchvision's order.
+inline constexpr std::array<std::string_view, 14> augment_op_names{
+    "Identity", "ShearX",   "ShearY",    "TranslateX", "TranslateY", "Rotate",       "Brightness",
+    "Color",    "Contrast", "Sharpness", "Posterize",  "Solarize",   "AutoContrast", "Equalize"};
+inline constexpr std::int64_t max_augment_magnitude = 30;
+
+struct RandAugment {
+  std::int64_t op_count = 0;   ///< ops per image, drawn with replacement; 0: disabled
+  std::int64_t magnitude = 0;  ///< strength of every op: 0 to max_augment_magnitude
+
+  bool operator==(const RandAugment&) const = default;
+};
+
+/// An image, and memory for the result of the next op.
+struct AugmentedImage {
+  std::span<std::uint8_t> pixels;  ///< [height][width][3]
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint8_t>& scratch;
+};
+
+/// Applies an op. `negative`: apply it in the opposite direction; only for shears, translations, rotation, brightness,
+/// color, contrast and sharpness.
+void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image);
+
+/// Draws and applies the ops.
+void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
+
+/// `flips`: flips the image top-bottom with probability 1/2. `turns`: turns it by 0 to 3 quarter turns; it is square.
+void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image);
+
+/// Multiplies brightness, contrast and saturation by random factors from 1 - strength to 1 + strength, in random order.
+/// Equals torchvision.transforms.ColorJitter(strength, strength, strength) for Pillow images. `strength`: 0 to 1.
+void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& image);
+
+/// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
+PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
+
+/// With this probability, sets a random box to `fill`.
+void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image);
 
 }  // namespace carillon

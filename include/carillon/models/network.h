@@ -26,8 +26,8 @@ struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// The settings that a network is made from. They come from the data, the task and the options. The names and shapes of
-/// the variables must depend only on image and outputs.
+/// The settings from which a network is made. They come from the data, the task and the options. The names and shapes
+/// of the variables must depend only on image and outputs.
 struct NetworkSettings {
   ImageShape image;             ///< shape of the records
   float density = 1.0f;         ///< fraction, 0 to 1, of image bytes that are not 0; a hint for speed; 1: unknown
@@ -35,7 +35,8 @@ struct NetworkSettings {
   float pixel_scale = 1.0f;     ///< factor of the uint8 pixels; networks that normalise pixels ignore it
   float regularization = 0.0f;  ///< L2 factor of the regularised weights
   bool distort = false;         ///< distort training images at random, if the network supports it
-  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; 3 channels only
+  /// Replaces the normalization of the network; 3 channels only.
+  std::optional<PixelNormalization> normalization = std::nullopt;
   float drop_path = 0.0f;          ///< stochastic depth: rate of the last residual block, below 1
   std::uint64_t record_count = 0;  ///< training set size; required before training starts
   std::uint64_t seed = 0;          ///< seed of the distortion and of all other draws
@@ -45,7 +46,7 @@ struct NetworkSettings {
 enum class Purpose {
   training,    ///< includes the loss
   evaluation,  ///< ends at the output; images are not distorted
-  summary,     ///< as training, without the loss; also returns the outputs of all layers
+  summary,     ///< like training, without the loss; also returns the outputs of all layers
 };
 
 /// Initial values of one variable, computed from the training set instead of drawn. Used when a training starts, not
@@ -53,8 +54,8 @@ enum class Purpose {
 struct ValuesOfData {
   std::string variable;
   std::int64_t max_records = 0;  ///< the first records are used, at most this many
-  /// Returns the values, row-major. `images`: a pointer to the decoded image of each of these records, uint8 of the
-  /// shape Network::image.
+  /// Returns the values, row-major. `images`: for each record, a pointer to its decoded image, uint8 of the shape
+  /// Network::image.
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
@@ -64,7 +65,7 @@ struct GivenValues {
   std::vector<float> values;
 };
 
-/// Random rotation, zoom and shift of each training image (kernels/warp_images). 0: disabled.
+/// Random rotation, zoom and shift of each training image (kernels/image_input). 0: disabled.
 struct WarpSettings {
   double rotation = 0.0;   ///< maximum angle in degrees, both directions
   double zoom = 0.0;       ///< the zoom factor is drawn from [1 - zoom, 1 + zoom]
@@ -85,23 +86,23 @@ struct Network : NetworkDescription {
   // As in NetworkSettings:
   bool distort = false;
   std::uint64_t record_count = 0, seed = 0;
-  std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn, except those in `given`
+  std::vector<ValuesOfData> values_of_data = {};  ///< other variables are drawn, except the variables in `given`
   /// Initial values from a file; null: none.
   std::shared_ptr<const std::vector<GivenValues>> given = {};
   std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
-  WarpSettings warp = {};               ///< warps the images after the first op
+  WarpSettings warp = {};               ///< the first op, an image_input, warps the images
   MixingSettings mixing = {};           ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;         ///< batch norm statistics over the batches of all ranks, in training
-  bool freeze_batch_norm = false;       ///< batch norms use their running statistics in training, and keep them
+  bool freeze_batch_norm = false;       ///< batch norms use their running statistics in training and do not change them
   /// Shell patterns of variables that are never trained. If the patterns match all variables of a batch norm, the batch
   /// norm is frozen, as with `freeze_batch_norm`.
   std::vector<std::string> frozen_variables = {};
   std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
 
-/// Makes the network whose layers `add_layers` adds to a graph: it adds ops with the functions of `kernels/<op>/<op>.h`
-/// and returns the output [batch, outputs]. It is called once, with a graph of one sample; build_network adds the same
-/// ops to graphs of any batch size. Errors: as describe_network.
+/// Makes a network from the ops that `add_layers` adds to a graph. `add_layers` calls the functions of
+/// `kernels/<op>/<op>.h` and returns the output [batch, outputs]. It is called once, with a graph of one sample;
+/// build_network adds the same ops to graphs of any batch size. Errors: as describe_network.
 Network make_network(const std::string& name, const NetworkSettings& settings,
                      const std::function<Value(Graph& graph)>& add_layers);
 
@@ -130,22 +131,22 @@ struct BuildSettings {
   DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
 };
 
-/// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops,
-/// and ensure that each value with a gradient has one reader (src/graph/gradient_passes.h). A graph for
+/// Builds the graph of a network: its ops, with the op that mixes images after the first op. Graph passes then fuse
+/// ops, and ensure that each value with a gradient has one reader (src/graph/passes.h). A graph for
 /// training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
 /// biases, padded channels), except in a graph for a summary.
 ///
-/// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
-/// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
-/// cannot mix targets).
+/// Errors: failed (no op reads a value; warping without an image_input; warping or mixing without an image-shaped
+/// input; output size differs from Task::outputs; the loss is not a scalar), usage (sync_batch_norm or
+/// freeze_batch_norm without a batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
 /// As the overload above, but the graph has no target and no loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations in the forward pass of one sample. Only parameters with at least 2 extents, such as weights
-/// and filters, are counted; biases, batch norm and ops without parameters are not.
+/// Multiply-add operations in the forward pass of one sample. Counts only operations with parameters of at least 2
+/// extents, such as weights and filters. Biases, batch norm and ops without parameters do not count.
 std::int64_t multiply_adds(const Graph& graph);
 /// The multiply-add operations of one op in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);

@@ -1,15 +1,107 @@
-// OptimizerSettings: the update rule and its constants, the learning rate schedule and the parameter groups.
+// OptimizerSettings: the update rule and its constants, the schedule of the learning rate, the groups of parameters and
+// the lookahead.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "carillon/optim/parameter_group.h"
-#include "carillon/optim/schedule.h"
+#include "carillon/graph/parameters.h"
 
 namespace carillon {
+
+/// The learning rate as a function of the step. Schedules are values and can be nested:
+///
+///   warm_up({.steps = 500}, cosine_decay({.initial = 0.4, .steps = 9500}))
+class Schedule {
+ public:
+  /// rate(s): the learning rate of update s, counted from 0.
+  explicit Schedule(std::function<double(std::int64_t step)> rate) : rate_(std::move(rate)) {}
+  double rate(std::int64_t step) const { return rate_(step); }
+
+ private:
+  std::function<double(std::int64_t)> rate_;
+};
+
+Schedule constant_rate(double rate);
+
+/// rate(s) = initial * factor^(s / decay_steps); `staircase` rounds the exponent down. Source: TensorFlow,
+/// exponential_decay.
+struct ExponentialDecay {
+  double initial = 0.001;
+  double factor = 1.0;
+  double decay_steps = 1.0;
+  bool staircase = false;
+};
+Schedule exponential_decay(const ExponentialDecay& decay);
+
+/// rate(s) = final + (initial - final) * (1 + cos(pi * s / steps)) / 2 for s < steps, afterwards `final`. Source:
+/// Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, equation 5.
+struct CosineDecay {
+  double initial = 0.1;
+  double final = 0.0;
+  std::int64_t steps = 1;
+};
+Schedule cosine_decay(const CosineDecay& decay);
+
+/// rate(s) = final + (initial - final) * (1 - s / steps)^power for s < steps, afterwards `final`. Source: You, Gitman,
+/// Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
+struct PolynomialDecay {
+  double initial = 0.1;
+  double final = 0.0;
+  double power = 1.0;
+  std::int64_t steps = 1;
+};
+Schedule polynomial_decay(const PolynomialDecay& decay);
+
+/// rate(s) = initial * factor^n. n: number of milestones <= s. Milestones are in ascending order. Source: PyTorch,
+/// MultiStepLR.
+struct StepDecay {
+  double initial = 0.1;
+  double factor = 0.1;
+  std::vector<std::int64_t> milestones;
+};
+Schedule step_decay(StepDecay decay);
+
+struct SchedulePoint {
+  std::int64_t step = 0;
+  double rate = 0.0;
+};
+/// Linear interpolation between points in ascending order of steps. Constant before the first point and after the last.
+/// Three points make a triangle. Errors: failed (no point).
+Schedule piecewise_linear(std::vector<SchedulePoint> points);
+
+/// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps, afterwards then.rate(s - steps). Source: Goyal and
+/// others, "Accurate, large minibatch SGD", 2017, section 2.2.
+struct WarmUp {
+  double from = 0.0;
+  std::int64_t steps = 0;
+};
+Schedule warm_up(const WarmUp& warm_up, Schedule then);
+
+/// Training settings for all variables with a name that matches a pattern. The first group that matches a variable's
+/// name applies to the variable. If no group matches a variable, the variable has the settings of OptimizerSettings.
+struct ParameterGroup {
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+  std::string pattern;               ///< shell pattern of the whole name; `*` matches `/` too
+  double rate = 1.0;                 ///< factor of the learning rate
+  std::optional<double> decay = {};  ///< weight decay; nullopt: OptimizerSettings::weight_decay
+  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise the variable; nullopt: hidden matrices only
+  // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
+  // not change; moving average and lookahead continue. Bias corrections count the updates of the variable from
+  // frozen_until on.
+  std::int64_t frozen_until = 0, frozen_after = never;
+  std::string option = "--group";  ///< the option that defines the group, for messages
+};
+
+/// Errors: usage (a pattern matches no variable, or only variables of earlier groups; the message lists the variables).
+void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables);
 
 /// Slow copies s of all variables and buffers w.
 ///
@@ -39,8 +131,8 @@ struct OptimizerSettings {
   double muon_momentum = 0.95;                                       ///< muon, muon-nesterov
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
-  double weight_decay = 0.0;     ///< unless a group states another one
-  /// Patterns of variables without weight decay. adamw, lars and lamb also exclude all vectors (biases,
+  double weight_decay = 0.0;     ///< a group can replace it
+  /// Patterns of variables without weight decay. The rules adamw, lars and lamb also exclude all vectors (biases,
   /// scales and shifts of norms, layer scales, class token and positions), unless `no_decay_exclusion` is among the
   /// patterns or a group states a decay.
   std::vector<std::string> decay_exclude = {};
@@ -56,7 +148,7 @@ struct OptimizerSettings {
 
 struct RuleName {
   std::string_view name;
-  std::vector<std::string_view> options;  ///< the options that set its constants
+  std::vector<std::string_view> options;  ///< the options that set the constants of the rule
 };
 /// All update rules.
 std::vector<RuleName> update_rules();

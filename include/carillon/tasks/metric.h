@@ -36,7 +36,7 @@ struct Score {
 
 /// Results for each output of the network, for reports: a class, a label or a number.
 struct ScoreTable {
-  std::vector<std::string> columns;       ///< names of the results: "precision"
+  std::vector<std::string> columns;       ///< names of the results, such as "precision"
   std::vector<std::vector<double>> rows;  ///< [outputs, columns]; NaN: no result
 };
 
@@ -45,8 +45,8 @@ struct ScoreTable {
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// Adds samples. Called once per batch, without the samples that only pad the last batch. `outputs`: [samples, output
-  /// elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
+  /// Adds samples. Called once per batch. The samples that only pad the last batch are omitted. `outputs`: [samples,
+  /// output elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
   /// Returns the accumulated results of this metric as bytes, for merge() on every rank.
   virtual std::string contents() const = 0;

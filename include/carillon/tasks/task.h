@@ -35,9 +35,9 @@ struct Task {
   TargetSpec target;
   std::int64_t outputs = 0;  ///< elements of the network's output per sample
   LossFunction loss;
-  /// Makes the loss of a training from the targets of its records: [records] of TargetSpec::bytes() bytes each. Before
-  /// the records are open, `loss` is used in its place; both must make ops of the same sizes. Null: the loss does not
-  /// depend on the targets of the records. Errors: data.
+  /// Makes the loss of a training from the targets of its records: [records] of TargetSpec::bytes() bytes each. `loss`
+  /// is used until the records are open; both losses must make ops of the same sizes. Null: the loss does not depend on
+  /// the targets of the records. Errors: data.
   std::function<LossFunction(std::span<const std::byte> targets)> loss_of_records = nullptr;
   /// Returns the group of a sample, 0 or more. --sampling balanced draws from each group equally often. Null: there are
   /// no groups.

@@ -1,5 +1,5 @@
-// carillon: one program for all commands. The first word chooses the command; a link to this program that is named
-// after a command runs that command.
+// carillon: one program for all commands. The first word chooses the command. A link to this program with the name of a
+// command runs that command.
 //
 //   carillon train pictures
 //   carillon predict runs/pictures holiday
@@ -15,9 +15,7 @@
 
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
-#include "carillon/core/single_process_main.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/child_process.h"
 #include "src/cli/launch/startup.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
@@ -25,7 +23,7 @@
 namespace carillon {
 namespace {
 
-/// A command with the words after its name.
+/// A command of `carillon`, for help texts.
 struct Command {
   std::string name;
   std::string synopsis;  ///< its arguments: "FOLDER [OPTION...]"
@@ -51,7 +49,7 @@ const std::array commands{
     Command{"doctor", "[OPTION...]", "prints versions and paths, and checks this machine", "image_train --preflight",
             doctor_command}};
 
-/// A program with its own options. src/CMakeLists.txt makes a link of this name.
+/// A program with its own options. src/CMakeLists.txt makes a link with its name.
 struct Program {
   std::string_view name;
   std::string_view purpose;            ///< one line
@@ -95,7 +93,7 @@ std::string command_table() {
   return lines;
 }
 
-/// For a command that has no options of its own.
+/// The help of a command that has no options of its own.
 std::string command_help(const Command& command) {
   std::string places;
   if (command.synopsis.starts_with("RUN")) places = "RUN is a train directory or a checkpoint. ";
@@ -145,7 +143,7 @@ int carillon_main(int argc, char** argv) {
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     fmt::print("{}", help_text(manual()));
     if (!words.empty()) return 0;
-    std::fflush(stdout);  // before the error line
+    std::fflush(stdout);  // the output must precede the error line
     fail(ExitCode::usage, "name a command, for example: carillon train FOLDER");
   }
   if (words.front() == "--version") {
@@ -173,8 +171,7 @@ int carillon_main(int argc, char** argv) {
 int run_program(const std::string& name, const std::vector<std::string>& words) {
   const Program* const program = find_program(name);
   check(program != nullptr, "there is no program of this name");
-  std::vector<std::string> all{name};
-  all.insert(all.end(), words.begin(), words.end());
+  std::vector<std::string> all = joined({name}, words);
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());
   arguments.push_back(nullptr);

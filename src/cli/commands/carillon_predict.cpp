@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -16,21 +15,21 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/single_process_main.h"
+#include "carillon/data/decoder.h"
 #include "carillon/images/view.h"
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/npz.h"
 #include "src/cli/commands/commands.h"
 #include "src/cli/launch/ranks.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_set.h"
-#include "src/core/csv.h"
 #include "src/core/text.h"
-#include "src/data/convert/folder_scan.h"
+#include "src/core/text_file.h"
 #include "src/data/convert/picture_file.h"
+#include "src/data/convert/picture_folders.h"
 #include "src/report/console.h"
 #include "src/tasks/predictions.h"
+#include "src/train/checkpointing/saved_network.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/loop/training_setup.h"
 
@@ -45,7 +44,7 @@ struct PredictorSettings {
   bool test_time_augmentation = false;
 };
 
-/// The classes, labels or numbers that a trained network predicts for picture files.
+/// Predicts the classes, labels or numbers of picture files with a trained network.
 class PicturePredictor {
  public:
   /// `device` must outlive the predictor. Errors: data (a damaged checkpoint), usage (a batch needs more than the
@@ -61,17 +60,17 @@ class PicturePredictor {
   /// The colour behind transparent pixels, as in the training.
   const Colour& background() const { return decoding_.background; }
 
-  /// Decodes a JPEG or PNG file and writes the network's input to `image`, image_shape().bytes() long: the centre of
-  /// the picture, as in evaluations, in grey if the network's images have one channel. Thread-safe. Errors: those of
-  /// decode_part.
+  /// Decodes a JPEG or PNG file and writes the network's input to `image`, which has image_shape().bytes() bytes. The
+  /// input is the centre of the picture, as in evaluations. It is grey if the network's images have one channel.
+  /// Thread-safe. Errors: as decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
-  /// Returns, for each of up to batch_size() images, the probabilities of the classes or labels, or the numbers.
-  /// Errors: failed (a non-finite output).
+  /// Returns one vector per image: the probabilities of the classes or labels, or the numbers. Takes at most
+  /// batch_size() images. Errors: failed (a non-finite output).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
  private:
-  /// What the outputs of one image mean.
+  /// Converts the network's outputs for one image to probabilities or numbers.
   std::vector<double> prediction(std::span<const float> outputs) const;
 
   Network network_;
@@ -117,18 +116,18 @@ PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, const Predict
 
 void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const {
   thread_local ViewMemory memory;
-  thread_local std::vector<std::uint8_t> planes;
+  thread_local std::vector<std::uint8_t> pixels;
   const ImageShape& shape = network_.image;
   PictureView view = fitted_view(picture_info(file), decoding_.fit, decoding_.shorter, shape.height, shape.width);
   view.background = decoding_.background;
   view.padding = decoding_.padding;
   if (shape.channels == 3) return render_view(file, view, decoding_.resampling, memory, image);
   const std::size_t size = static_cast<std::size_t>(shape.height * shape.width);
-  planes.resize(3 * size);
-  render_view(file, view, decoding_.resampling, memory, planes);
+  pixels.resize(3 * size);
+  render_view(file, view, decoding_.resampling, memory, pixels);
   for (std::size_t i = 0; i < size; ++i) {  // luma of ITU-R BT.601
-    image[i] =
-        static_cast<std::uint8_t>((299 * planes[i] + 587 * planes[size + i] + 114 * planes[2 * size + i] + 500) / 1000);
+    const std::uint8_t* const pixel = pixels.data() + 3 * i;
+    image[i] = static_cast<std::uint8_t>((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000);
   }
 }
 
@@ -173,7 +172,7 @@ struct PredictOptions {
 void declare(OptionSet& set, PredictOptions& o) {
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
   set.add("top", o.top, 1, 1'000'000, "classes to print, in descending order of probability (classification)");
-  set.add("threshold", o.threshold, OptionSet::Interval::unit,
+  set.add("threshold", o.threshold, NumberRange::unit,
           "probability, 0 to 1, from which a label is printed (multilabel)");
   set.add("json", o.json, "print a JSON object per picture, on one line");
   set.add("csv", o.csv,
@@ -188,7 +187,7 @@ void declare(OptionSet& set, PredictOptions& o) {
   set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-/// The files in `places`, and the pictures in the folders in `places` (scan_folder).
+/// Returns the files in `places`, and the pictures of the folders in `places` (scan_folder).
 std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
   std::vector<fs::path> found;
   for (const std::string& place : places) {
@@ -229,7 +228,7 @@ struct ReadImages {
   }
 
  private:
-  /// Errors: no_input, data, io, naming the file.
+  /// Errors: no_input, data, io; the message names the file.
   static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
     read_picture_or_copy(path, predictor.background(), [&](const std::string& file) {
       predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);
@@ -243,7 +242,7 @@ void print_csv_header(const PicturePredictor& predictor) {
   fmt::print("{}{}", line, csv_line_end);
 }
 
-/// `values`: one for each class, label or number.
+/// `values`: one value per class, label or number.
 void print_csv_line(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& values) {
   std::string line = csv_field(file.string());
   if (predictor.target() == TargetKind::class_index) {
@@ -300,10 +299,15 @@ void print_prediction(const PicturePredictor& predictor, const fs::path& file, c
 /// Writes the network's input images.
 void write_images(const std::string& path, const PicturePredictor& predictor, const std::vector<std::uint8_t>& pixels) {
   const ImageShape& shape = predictor.image_shape();
+  const std::size_t bytes = shape.bytes();
+  std::vector<std::uint8_t> planes(pixels.size());
+  for (std::size_t at = 0; at < pixels.size(); at += bytes) {
+    write_planes(shape, std::span(pixels).subspan(at, bytes), std::span(planes).subspan(at, bytes));
+  }
   NamedArray array{
       .name = "images",
-      .shape = {static_cast<std::int64_t>(pixels.size() / shape.bytes()), shape.channels, shape.height, shape.width},
-      .values = {pixels.begin(), pixels.end()}};
+      .shape = {static_cast<std::int64_t>(pixels.size() / bytes), shape.channels, shape.height, shape.width},
+      .values = {planes.begin(), planes.end()}};
   const ListedArray listed{.name = array.name, .array = &array};
   write_npz(path, {&listed, 1});
 }
@@ -341,7 +345,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         print_prediction(predictor, some[i], probabilities[predicted], options);
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
-      } catch (const Error& error) {  // the other pictures are still predicted
+      } catch (const Error& error) {  // continue with the other pictures
         print_text(STDERR_FILENO, fmt::format("carillon_predict: {}\n", printable(error.what())));
         if (code == ExitCode::done) code = error.code();
       }
@@ -368,12 +372,7 @@ int predict_main(int argc, char** argv) {
   PredictOptions options;
   std::vector<std::string> places;
   OptionSet set = option_set(options);
-  if (print_document(argc, argv, [&] { return set.manual(); })) return 0;
-  set.take_rest(places);
-  if (!set.parse(argc, argv)) {
-    std::cout << set.answer();
-    return 0;
-  }
+  if (!set.parse_or_answer(argc, argv, places)) return 0;
   for (const std::string& line : set.misspelt_variables()) print_warning(line);
   if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");
   if (options.json && options.csv) fail(ExitCode::usage, "--json and --csv contradict each other: give one of them");

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -11,18 +9,15 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/single_process_main.h"
-#include "carillon/core/version.h"
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/named_arrays.h"
-#include "src/checkpoint/npz.h"
-#include "src/checkpoint/safetensors.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/options/option_set.h"
 #include "src/core/manual.h"
 #include "src/core/text.h"
-#include "src/onnx/onnx_export.h"
+#include "src/onnx/onnx.h"
 #include "src/report/console.h"
+#include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
 
 namespace carillon {
@@ -52,7 +47,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// How a program turns a picture into the input of an ONNX model.
+/// Describes how a program must convert a picture to the input of an ONNX model.
 nlohmann::json preprocessing_of(const LoadedCheckpoint& loaded, const ImageShape& image) {
   const PictureDecoding decoding = trained_decoding(loaded, image);
   const bool is_antialiased = decoding.resampling == Resampling::antialiased;
@@ -73,7 +68,7 @@ nlohmann::json preprocessing_of(const LoadedCheckpoint& loaded, const ImageShape
   return json;
 }
 
-/// The metadata of an ONNX model, for programs that run the model.
+/// Metadata that an ONNX model stores for programs that run it.
 std::map<std::string, std::string> metadata_of(const LoadedCheckpoint& loaded, const ImageShape& image,
                                                const TrainedTarget& target, bool averages) {
   const auto text = [](const nlohmann::json& json) {
@@ -338,10 +333,9 @@ OptionSet option_set(Arguments& given) {
                                    {74, "I/O error"}}});
   set.use_command_line_only();
   set.set_version(version_line("checkpoint_tool") + "\n");
-  set.add("output", given.output, "file to write (average, import-npz); replaces an existing file");
-  set.add("onnx", given.onnx, "file to write (export); replaces an existing file");
-  set.add("safetensors", given.safetensors, "file to write (export); replaces an existing file");
-  for (const char* const option : {"output", "onnx", "safetensors"}) set.set_value_name(option, "OUT");
+  set.add("output", given.output, "file to write (average, import-npz); replaces an existing file").value_name = "OUT";
+  set.add("onnx", given.onnx, "file to write (export); replaces an existing file").value_name = "OUT";
+  set.add("safetensors", given.safetensors, "file to write (export); replaces an existing file").value_name = "OUT";
   set.add("arrays", given.arrays_only, "compare arrays only (diff)");
   set.add("raw-weights", given.raw_weights,
           "export the variables in place of the moving averages, if there are any (export)");
@@ -351,12 +345,7 @@ OptionSet option_set(Arguments& given) {
 int tool_main(int argc, char** argv) {
   Arguments given;
   OptionSet set = option_set(given);
-  if (print_document(argc, argv, [&] { return set.manual(); })) return 0;
-  set.take_rest(given.files);
-  if (!set.parse(argc, argv)) {
-    std::cout << set.answer();
-    return 0;
-  }
+  if (!set.parse_or_answer(argc, argv, given.files)) return 0;
   if (given.files.empty()) fail(ExitCode::usage, "no command (see --help)");
   const auto command = commands.find(given.files.front());
   if (command == commands.end()) {

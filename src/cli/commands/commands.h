@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,14 +10,16 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/option_set.h"
 #include "src/cli/options/picture_options.h"
+#include "src/comm/mpi/mpi.h"
 #include "src/core/manual.h"
+#include "src/train/preflight/step_time.h"
 
 namespace carillon {
 
 /// Runs the command that the name of this process, or its first argument, chooses. Returns the exit code.
 int run_carillon(int argc, char** argv);
 
-/// Runs a program, such as "image_eval", in this process. `words`: after its name. Returns its exit code.
+/// Runs a program, such as "image_eval", in this process. `words`: the words after its name. Returns its exit code.
 int run_program(const std::string& name, const std::vector<std::string>& words);
 
 // The main functions of programs. Each returns the exit code. The first argument is the program's name.
@@ -25,8 +28,8 @@ int checkpoint_tool_main(int argc, char** argv);
 int tfrecord_convert_main(int argc, char** argv);
 int tfrecord_inspect_main(int argc, char** argv);
 
-/// Runs tfrecord_convert. `words`: after its name. Once `stops` returns true, a conversion of pictures ends with exit
-/// code 75, without a message and without files.
+/// Runs tfrecord_convert. `words`: the words after its name. Once `stops` returns true, a conversion of pictures
+/// removes its files and ends with exit code 75, without a message.
 int convert_until(const std::vector<std::string>& words, const std::function<bool()>& stops);
 
 // The commands of `carillon`. Each takes the words after its name and returns the exit code.
@@ -57,16 +60,32 @@ struct EvaluationProgram {
   ProgramSpec spec;
 };
 
-/// The program that evaluates this checkpoint. Errors: data (the checkpoint has damaged picture options, or none of
-/// Carillon's programs has its network).
+/// The program that evaluates this checkpoint. Errors: data (the checkpoint has damaged picture options, or no program
+/// of Carillon has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
 /// The options of image_train, with its defaults. They set `options` and `pictures`.
 OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures);
 
-/// Checks the names and values of options as the evaluation program `program` checks them when it starts. Errors:
-/// usage.
+/// Checks the names and values of options in the same way as the evaluation program `program` does at its start.
+/// Errors: usage.
 void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
                               const std::vector<std::string>& words);
+
+// --model help: the networks of a program, and the time of a training step of each.
+
+/// Measures on all ranks at the same time, because they share caches and memory. Rank 0 prints. Collective. Errors: the
+/// errors of opening the device and of reading records.json.
+void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
+                    const PictureOptions& pictures, const Mpi& mpi);
+
+/// Measures a training step of a network; nullopt: no time is left for the measurement. Errors: as measure_step.
+using MeasureNetwork = std::function<std::optional<StepTime>(const NamedNetwork& network)>;
+
+/// Returns a table with a line per network. Columns: name, parameters, multiply-adds of the forward pass of one sample,
+/// and three results of `measure` for a training step: samples, seconds, samples per second. If a network refuses
+/// `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
+std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs,
+                         const MeasureNetwork& measure);
 
 }  // namespace carillon

@@ -1,16 +1,10 @@
-#include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
 #include "src/cli/commands/evaluation_outputs.h"
-#include "src/cli/launch/mpi_main.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
@@ -18,18 +12,20 @@
 #include "src/core/text.h"
 #include "src/data/records/record_files.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/training_state.h"
+#include "src/train/checkpointing/run_checkpoints.h"
+#include "src/train/checkpointing/saved_network.h"
 #include "src/train/control/agreement.h"
-#include "src/train/control/launcher_watch.h"
+#include "src/train/control/rank_device.h"
+#include "src/train/control/stop_signal.h"
 #include "src/train/evaluation/evaluator.h"
-#include "src/train/input/open_records.h"
+#include "src/train/input/records.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {
 
-/// Checks that a checkpoint of image_train is evaluated by image_eval, and any other checkpoint by another program.
-/// Errors: data.
+/// Checks that image_eval evaluates only checkpoints of image_train, and that the other programs evaluate only other
+/// checkpoints. Errors: data.
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
@@ -46,7 +42,8 @@ nlohmann::json description(const LoadedCheckpoint& loaded, const ProgramSpec& pr
 
 bool has_own_task(const ProgramSpec& program_spec) { return program_spec.make_task != nullptr; }
 
-/// The form of the records. A program with its own task or decoder knows its records. Errors: data, usage.
+/// Returns the form of the records. Programs with their own task or decoder use their own form; other forms depend on
+/// the checkpoint. Errors: data, usage.
 RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
                    const ImageShape& image) {
   const std::string trained = known.at("options");
@@ -66,7 +63,7 @@ RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, cons
   }
 }
 
-/// Opens the records of `form`. If they cannot be read, and `usual` are not the keys of `form`, the message says which
+/// Opens the records of `form`. If they cannot be read and `form` has other keys than `usual`, the message says which
 /// records the checkpoint requires.
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const ExampleKeys& usual,
                   const std::string& checkpoint, const Mpi& mpi) try {
@@ -83,7 +80,7 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Exam
                                               error.what(), checkpoint, keys.image, keys.label));
 }
 
-/// Builds the network for the images of the evaluated records. Errors: data, naming the checkpoint `path`.
+/// Builds the network for the images of the evaluated records. Errors: data; the message names the checkpoint `path`.
 BuiltNetwork build_for_evaluation(const Network& network, const BuildSettings& settings, const Task& task,
                                   const std::string& path) {
   try {
@@ -194,7 +191,7 @@ ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, c
   return ExitCode::done;
 }
 
-/// Options that every evaluation program has.
+/// Declares the options of all evaluation programs.
 void declare(OptionSet& set, EvalOptions& o) {
   declare_for_evaluation(set, o.data);
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
@@ -222,15 +219,16 @@ OptionSet option_set(const std::string& program, EvalOptions& options, const Pro
                  .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
+  set.begin_group("Data");
   if (program_spec.of_pictures) {
-    set.begin_group("Data");
     set.add("first-label", options.first_label, -1, 1,
             "label of the first class; -1: that of records.json, else that of the training");
   }
   if (program_spec.distorts) {
-    declare_test_time_augmentation(set, options.data);
+    set.add("test-time-augmentation", options.data.test_time_augmentation, test_time_augmentation_help);
   } else {
-    declare_pixel_scale_for_evaluation(set, options.data);
+    set.add("pixel-scale", options.data.pixel_scale, NumberRange::not_negative,
+            "factor for the pixels 0..255; 0: as in training");
   }
   return set;
 }
@@ -269,10 +267,7 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
 void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
                               const std::vector<std::string>& words) {
   EvalOptions options;
-  OptionSet set = option_set(program, options, program_spec);
-  std::vector<std::string> arguments{program};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  set.parse(arguments);
+  option_set(program, options, program_spec).parse(joined({program}, words));
 }
 
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {

@@ -9,20 +9,19 @@
 #include <set>
 #include <utility>
 
-#include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/version.h"
-#include "src/cli/commands/task_outputs.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/options/run_description.h"
 #include "src/core/file_tools.h"
+#include "src/core/manual.h"
 #include "src/data/decode/shown_records.h"
 #include "src/images/picture.h"
 #include "src/report/evaluation_report.h"
 #include "src/report/html_page.h"
-#include "src/report/learning_curves.h"
+#include "src/report/metrics.h"
 #include "src/report/prediction_files.h"
+#include "src/report/task_outputs.h"
+#include "src/train/checkpointing/saved_network.h"
 
 namespace carillon {
 namespace {
@@ -41,7 +40,7 @@ bool is_page(const std::string& file) { return report_form(file) == ReportForm::
 /// Whether a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
-/// Whether an output needs the predictions of single records. JSON and CSV reports have only sums over the records.
+/// Whether an output needs the predictions of single records. JSON and CSV reports need only sums over the records.
 bool needs_predictions(const EvalOptions& options) {
   return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }

@@ -1,5 +1,5 @@
-// Evaluation outputs: the files that an evaluation writes in addition to its lines: reports, the predictions of all
-// records, and a sheet of mistakes. Rank 0 writes them, with equal bytes at any number of ranks.
+// Evaluation outputs: the files that an evaluation writes in addition to its printed lines: reports, the predictions of
+// all records, and a sheet of mistakes. Rank 0 writes them. Their bytes do not depend on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace carillon {
 struct EvalOptions {
   /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: use the value in the checkpoint.
   DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
-  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as in records.json
-  std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
+  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: from records.json
+  std::string checkpoint;         ///< a file, or a train directory, which means its newest good checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
   // Files that are written after the evaluation; empty: no file.
   std::vector<std::string> report;  ///< the results of each class
@@ -31,18 +31,18 @@ struct EvalOptions {
   FaultOptions faults;
 };
 
-/// The first option of an output that the user set: "--report". Empty: none is set.
+/// The first output option that the user set, such as "--report"; empty if none is set.
 std::string output_option(const EvalOptions& options);
 
 /// Checks that all outputs can be written; changes nothing. Errors: usage (an unknown file ending, or a file that two
 /// options name), io.
 void check_output_places(const EvalOptions& options);
 
-/// Checks that the outputs can be made for this number of outputs. Errors: usage (--report with too many classes for a
-/// confusion matrix).
+/// Checks that the requested files can be made if the network has this number of outputs. Errors: usage (--report with
+/// too many classes for a confusion matrix).
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
-/// The metric of `task`. If there are outputs, the metric also stores the data that the outputs need.
+/// Returns the metric of `task`. The metric also stores the data that the requested files need.
 MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task);
 
 /// An evaluation that has ended.

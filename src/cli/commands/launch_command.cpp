@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <limits>
 
 #include "carillon/core/error.h"
 #include "src/cli/commands/commands.h"
@@ -45,17 +45,15 @@ OptionSet option_set(LaunchOptions& options) {
   return set;
 }
 
-/// The value of the environment variable RESTARTS; default: 3. Errors: usage.
+/// The value of the environment variable RESTARTS, or 3 if it is not set. Errors: usage.
 std::int64_t restarts_in_environment() {
   const char* const text = std::getenv("RESTARTS");
   if (text == nullptr || *text == '\0') return 3;
-  const std::string_view all = text;
-  std::int64_t restarts = 0;
-  const auto [end, error] = std::from_chars(all.begin(), all.end(), restarts);
-  if (error != std::errc() || end != all.end() || restarts < 0) {
+  try {
+    return parse_integer(text, 0, std::numeric_limits<std::int64_t>::max());
+  } catch (const ValueExpected&) {
     fail(ExitCode::usage, "RESTARTS is '{}'; expected a whole number (0: no restarts)", text);
   }
-  return restarts;
 }
 
 void report(const std::string& name, const std::string& line) {
@@ -65,12 +63,6 @@ void report(const std::string& name, const std::string& line) {
 bool succeeds(const std::string& shell_command) {
   const ChildSettings settings{.stop_signal = SIGTERM, .death_signal = SIGTERM};
   return shell_command.empty() || run_child({"bash", "-c", shell_command}, settings).exit_code == 0;
-}
-
-ChildSettings settings_of(const LaunchOptions& options) {
-  ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
-  settings.is_mpirun = !options.on_other_hosts;
-  return settings;
 }
 
 int run(const LaunchOptions& options, std::int64_t restarts) {
@@ -90,7 +82,8 @@ int run(const LaunchOptions& options, std::int64_t restarts) {
       .restarts = trains ? restarts : 0,
       .run =
           [&](const Words& command, int start) {
-            ChildSettings settings = settings_of(options);
+            ChildSettings settings{
+                .stop_signal = SIGUSR1, .death_signal = SIGUSR1, .is_mpirun = !options.on_other_hosts};
             if (options.on_other_hosts && !is_slurm) {  // multi_node_mpirun.sh chooses the hosts of each start
               settings.environment.push_back(fmt::format("CARILLON_START={}", start));
             }
@@ -102,7 +95,8 @@ int run(const LaunchOptions& options, std::int64_t restarts) {
       .report = [&](const std::string& line) { report(options.name, line); }};
   ChildResult result = run_with_restarts(training);
   constexpr int killed_by_stop = 128 + SIGUSR1, stopped = static_cast<int>(ExitCode::stopped);
-  // Slurm's signal ended the training before it installed its signal handlers. Nothing was done then.
+  // Slurm's signal ended the training before its signal handlers were installed. The training had not begun, so this
+  // counts as a normal stop.
   const bool is_early = std::chrono::steady_clock::now() - started < std::chrono::minutes(1);
   if (trains && result.exit_code == killed_by_stop && is_early) result.exit_code = stopped;
   if (result.exit_code != stopped) return result.exit_code;
@@ -120,9 +114,7 @@ int launch_command(const Words& words) {
   hold_stop_signals();
   LaunchOptions options;
   OptionSet set = option_set(options);
-  Words all{"carillon"};
-  all.insert(all.end(), words.begin(), words.end());
-  if (!set.parse(all)) {
+  if (!set.parse(joined({"carillon"}, words))) {
     print_text(STDOUT_FILENO, set.answer());
     return 0;
   }

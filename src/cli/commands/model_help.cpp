@@ -1,4 +1,4 @@
-#include "src/cli/commands/model_help.h"
+#include "src/cli/commands/commands.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "carillon/core/error.h"
-#include "src/cli/launch/startup.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/report/console.h"
+#include "src/train/control/rank_device.h"
 
 namespace carillon {
 namespace {
@@ -35,7 +35,8 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
-  constexpr double seconds = 15.0, most_seconds = 40.0;  // for all networks; a busy machine takes longer than planned
+  constexpr double seconds = 15.0,
+                   most_seconds = 40.0;  // planned and longest time for all networks
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;
@@ -47,7 +48,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // a network of the list may have no variable that matches a pattern
+  update.groups.clear();  // their patterns may match no variable of a listed network
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
   StepTimeSettings settings{
@@ -81,7 +82,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 
 namespace {
 
-/// If one image needs more work than this, the step is not measured, because it would take too long.
+/// The step is not measured if one image needs more work than this, because it would take too long.
 constexpr std::int64_t most_measured_work = 30'000'000'000;  // multiply-adds
 
 std::string step_columns(const NamedNetwork& network, std::int64_t work, const MeasureNetwork& measure) {

@@ -9,11 +9,11 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/passed_options.h"
 #include "src/cli/launch/run_folder.h"
+#include "src/cli/options/option_set.h"
 #include "src/core/text.h"
 #include "src/report/evaluation_report.h"
-#include "src/report/learning_curves.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 namespace {
@@ -25,7 +25,7 @@ std::string number_text(const Json& json, const char* name) {
   return json.contains(name) && json[name].is_number() ? score_text(json[name].get<double>()) : "-";
 }
 
-/// A line per evaluation in metrics.jsonl: the score of the task, and the loss if there is one.
+/// Prints a line per evaluation in metrics.jsonl: the score of the task, and the loss if there is one.
 void print_evaluations(const fs::path& train_dir) {
   constexpr std::pair<const char*, const char*> scores[] = {
       {"precision", "accuracy"}, {"mean_average_precision", "mAP"}, {"r2", "R2"}};
@@ -43,7 +43,7 @@ void print_evaluations(const fs::path& train_dir) {
   }
 }
 
-/// The name of a class; its number if the report has no names.
+/// The name of a class, or its number if the report has no names.
 std::string class_name(const Json& report, std::size_t label) {
   const Json& one = report.at("classes").at(label);
   return one.contains("name") ? printable(one["name"].get<std::string>()) : std::to_string(label);
@@ -59,7 +59,7 @@ void print_classes(const Json& report) {
   }
 }
 
-/// The pairs of classes that are confused most often.
+/// Prints the pairs of classes that are confused most often.
 void print_confusions(const Json& report) {
   struct Confusion {
     std::int64_t count;
@@ -84,7 +84,7 @@ void print_confusions(const Json& report) {
   }
 }
 
-/// A line per label or number. `kind`: "label", "number". `columns`: names in the report.
+/// Prints a line per label or number. `kind`: "label" or "number". `columns`: names in the report.
 void print_rows(const Json& report, const std::string& kind, std::initializer_list<const char*> columns) {
   std::string heading = "\n";
   for (const char* const column : columns) heading += fmt::format("{:>17}  ", column);

@@ -1,4 +1,4 @@
-// The commands that work on a run, in this process: evaluate, predict, inspect and export. Also doctor, which starts
+// The commands that work on a run in this process (evaluate, predict, inspect and export), and doctor, which starts
 // ranks.
 #include <fmt/format.h>
 
@@ -9,23 +9,23 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/passed_options.h"
 #include "src/cli/launch/picture_cache.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/run_folder.h"
-#include "src/cli/launch/saved_network.h"
+#include "src/cli/options/option_set.h"
 #include "src/comm/mpi/launcher.h"
-#include "src/core/control_groups.h"
 #include "src/core/file_tools.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
-#include "src/data/convert/folder_scan.h"
+#include "src/data/convert/picture_folders.h"
+#include "src/train/checkpointing/saved_network.h"
 
 namespace carillon {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The patterns of an option in the checkpoint: "data", "eval_data".
+/// The file patterns that the checkpoint stores for an option: "data" or "eval_data".
 std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::string& option) {
   const nlohmann::json options = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
   if (!options.is_object() || !options.contains(option)) return {};
@@ -47,8 +47,8 @@ bool all_exist(const std::vector<std::string>& patterns) {
   }
 }
 
-/// The value of --data for an evaluation of the run. `loaded`: the checkpoint of the run. Empty: the program's default
-/// of --data. Errors: usage (the records are unknown).
+/// Returns --data with its values for an evaluation of the run, or nothing to use the program's default. `loaded`: the
+/// checkpoint of the run. Errors: usage (the records are unknown).
 std::vector<std::string> evaluation_records(const fs::path& run, const LoadedCheckpoint& loaded,
                                             const ProgramSpec& program_spec) {
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
@@ -70,15 +70,15 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
   return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
-/// Returns the option that averages over six views of each photograph in evaluations and predictions, unless `given`
-/// sets it.
+/// Returns the option that averages over six views of each photograph in evaluations and predictions. Returns nothing
+/// if `given` sets the option.
 std::vector<std::string> views(bool has_colours, const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";
   if (!has_colours || has_option(given, option)) return {};
   return {std::string("--") + option};
 }
 
-/// Suppresses a warning that the program that runs next will print.
+/// Drops a warning, because the program that runs next prints it too.
 void ignore_warning(const std::string& /*line*/) {}
 
 bool holds_checkpoint(const fs::path& place) {
@@ -152,7 +152,7 @@ int export_command(const std::vector<std::string>& words) {
 
 int doctor_command(const std::vector<std::string>& words) {
   hold_stop_signals();
-  leave_launcher();  // the ranks have their own launcher
+  leave_launcher();  // the ranks get their own launcher
   fmt::print("programs: {}\n", printable(programs_folder().string()));
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) {

@@ -4,13 +4,9 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <iostream>
 #include <limits>
-#include <utility>
 
 #include "carillon/core/error.h"
-#include "carillon/core/single_process_main.h"
-#include "carillon/core/version.h"
 #include "carillon/images/decode.h"
 #include "src/cli/commands/commands.h"
 #include "src/cli/options/option_set.h"
@@ -18,8 +14,8 @@
 #include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/data/convert/convert_pictures.h"
-#include "src/data/convert/image_sources.h"
-#include "src/data/download/published_set.h"
+#include "src/data/convert/shard_writer.h"
+#include "src/data/download/download.h"
 
 namespace carillon {
 namespace {
@@ -32,7 +28,7 @@ struct SourceFormat {
   const PublishedSet& (*published)();
 };
 
-/// Pictures have their own code path, because their number and sizes are unknown in advance.
+/// The format of pictures. It has its own code path, because the number and sizes of pictures are unknown in advance.
 constexpr std::string_view pictures_format = "images";
 
 const SourceFormat& find_format(const std::string& name) {
@@ -170,10 +166,10 @@ std::string download_source(const SourceFormat& format, const DownloadOptions& o
   return (set.files.size() == 1 ? folder / set.files.front().name : folder).string();
 }
 
-/// Ends a conversion of pictures. Its files are removed.
+/// Exception that ends a conversion of pictures. The conversion's files are removed.
 struct Stopped {};
 
-/// Prints what the conversion of pictures reports. Throws Stopped once `stops` returns true.
+/// Prints the reports of a conversion of pictures. Throws Stopped once `stops` returns true.
 ConversionReports picture_reports(const std::function<bool()>& stops) {
   return {.note = [](const std::string& text) { fmt::print("{}\n", printable(text)); },
           .warn =
@@ -222,46 +218,42 @@ OptionSet option_set(ConvertOptions& o) {
                      {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "I/O error"}}});
   set.use_command_line_only();
   set.set_version(version_line("tfrecord_convert") + "\n");
-  set.add("input", o.input, "folder of the source, or its archive (cifar10), or a list file (images)");
-  set.add("output", o.output, "directory to write to; created if missing");
+  set.add("input", o.input, "folder of the source, or its archive (cifar10), or a list file (images)").value_name =
+      "PATH";
+  set.add("output", o.output, "directory to write to; created if missing").value_name = "DIR";
   set.add("shards", o.shards, least, most, "files per split");
   set.begin_group("options of the formats mnist and cifar10");
   set.add("download", o.download.is_requested,
           "download the dataset to the folder of --input (default: DIR/download), except the files that it contains");
   set.add("mirror", o.download.mirror,
-          "address, http or https, of another folder with the same files; default: the publisher's");
+          "address, http or https, of another folder with the same files; default: the publisher's")
+      .value_name = "URL";
   set.begin_group("options of the format images");
   PictureConversionOptions& pictures = o.pictures;
-  set.add("validation-share", pictures.validation_share, OptionSet::Interval::below_one,
+  set.add("validation-share", pictures.validation_share, NumberRange::below_one,
           "fraction of each class, 0 to 1, that becomes the split validation, selected by --seed");
   set.add("split", pictures.split,
           "name of the split to write, e.g. validation for a separate folder; the classes are those in DIR, if it has "
-          "some");
+          "some")
+      .value_name = "NAME";
   set.add("overwrite", pictures.overwrites, "replace the split that --split names, if it exists");
   set.add("targets", o.targets,
           "targets of the pictures, with a header: path,class or path,labels (several separated by ;) or "
-          "path,NAME... (numbers)");
-  set.add("task", o.task, "classification, multilabel or regression; default: as the cells of --targets look");
-  set.add("layout", o.layout, layout_help);
+          "path,NAME... (numbers)")
+      .value_name = "FILE.csv";
+  set.add("task", o.task, "classification, multilabel or regression; default: as the cells of --targets look")
+      .value_name = "TASK";
+  set.add("layout", o.layout, layout_help).value_name = "LAYOUT";
   set.add("background", o.background,
           "colour behind transparent pixels: white, black or #rrggbb; default: white, or that of the records in DIR; "
-          "records.json and checkpoints store it");
+          "records.json and checkpoints store it")
+      .value_name = "COLOUR";
   set.add("resize-shorter", pictures.conversion.resize_shorter, least, most,
           "pixels of the shorter side to which larger pictures are reduced; 0: keep all sizes");
   set.add("quality", o.quality, 1, 100, "JPEG quality of reduced pictures, 1 to 100");
   set.add("seed", pictures.seed, "seed of the order and of --validation-share");
   set.add("skip-damaged", pictures.conversion.skip_damaged,
           "skip pictures that cannot be used, with a warning; otherwise the first one ends the conversion");
-  for (const auto& [option, value] : {std::pair("input", "PATH"),
-                                      {"output", "DIR"},
-                                      {"mirror", "URL"},
-                                      {"split", "NAME"},
-                                      {"targets", "FILE.csv"},
-                                      {"task", "TASK"},
-                                      {"layout", "LAYOUT"},
-                                      {"background", "COLOUR"}}) {
-    set.set_value_name(option, value);
-  }
   return set;
 }
 
@@ -292,12 +284,7 @@ int convert_main(int argc, const char* const* argv, const std::function<bool()>&
   ConvertOptions options;
   std::vector<std::string> formats;
   OptionSet set = option_set(options);
-  if (print_document(argc, argv, [&] { return set.manual(); })) return 0;
-  set.take_rest(formats);
-  if (!set.parse(argc, argv)) {
-    std::cout << set.answer();
-    return 0;
-  }
+  if (!set.parse_or_answer(argc, argv, formats)) return 0;
   if (formats.size() > 1) {
     fail(ExitCode::usage, "'{}' belongs to no option: name files and folders with --input and --output (see --help)",
          printable(formats[1]));

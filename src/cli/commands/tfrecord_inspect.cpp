@@ -2,21 +2,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <iostream>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/single_process_main.h"
-#include "carillon/core/version.h"
-#include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
 #include "src/cli/commands/commands.h"
 #include "src/cli/options/option_set.h"
-#include "src/core/manual.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/data/decode/dataset_info.h"
@@ -38,19 +33,19 @@ modification time changes.
 
 --show N draws N records, spread evenly over the files, with their labels, side by side, to a PNG file.)";
 
-/// One feature in the records of a file.
+/// Summary of one feature over the records of a file.
 struct FeatureSummary {
   std::string_view kind;
   std::size_t record_count = 0;
-  std::size_t min_values = 0, max_values = 0;  // per record
-  std::size_t min_bytes = 0, max_bytes = 0;    // per value, of a bytes feature
+  std::size_t min_values = 0, max_values = 0;  // number of values per record
+  std::size_t min_bytes = 0, max_bytes = 0;    // length of each value of a bytes feature
 };
 
 struct FileSummary {
   std::size_t record_count = 0;
   std::uint64_t data_bytes = 0;
   std::map<std::string, FeatureSummary> features;
-  std::map<std::int64_t, std::size_t> labels;  // value -> records that have it
+  std::map<std::int64_t, std::size_t> labels;  // label -> number of records
 };
 
 std::size_t value_count(const proto::Feature& feature) {
@@ -233,8 +228,7 @@ OptionSet option_set(InspectOptions& o) {
   set.add("index", o.index, "write records.index to the directories of the files");
   set.add("show", o.shown, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
           "records to draw (--output)");
-  set.add("output", o.output, "PNG file to draw to (--show)");
-  set.set_value_name("output", "FILE");
+  set.add("output", o.output, "PNG file to draw to (--show)").value_name = "FILE";
   return set;
 }
 
@@ -242,12 +236,7 @@ int inspect_main(int argc, char** argv) {
   InspectOptions options;
   std::vector<std::string> files;
   OptionSet set = option_set(options);
-  if (print_document(argc, argv, [&] { return set.manual(); })) return 0;
-  set.take_rest(files);
-  if (!set.parse(argc, argv)) {
-    std::cout << set.answer();
-    return 0;
-  }
+  if (!set.parse_or_answer(argc, argv, files)) return 0;
   if (files.empty()) fail(ExitCode::usage, "no files (see --help)");
   if (!options.allow_missing_shards) check_shards_exist(files);
   if (set.given("show")) {

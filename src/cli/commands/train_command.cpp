@@ -10,15 +10,15 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/passed_options.h"
 #include "src/cli/launch/picture_training.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/restarts.h"
 #include "src/cli/launch/run_folder.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
+#include "src/cli/options/option_set.h"
 #include "src/comm/mpi/launcher.h"
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -26,19 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How the command carries out its plan.
-struct Execution {
-  bool is_dry = false;
-  std::int64_t restarts = 3;
-};
-
-/// Options of image_train that are also options of this command.
+/// Options of image_train that this command replaces by its own.
 const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 
 /// Everything that the command line sets.
 struct CommandLine {
   TrainingRequest request;
-  Execution execution;
+  bool is_dry = false;  ///< choose and convert, but do not train
+  std::int64_t restarts = 3;
   std::string layout;
   // Options of image_train:
   TrainOptions training;
@@ -56,32 +51,30 @@ OptionSet option_set(CommandLine& line) {
               replaced_options);
   set.set_version(version_text("carillon"));
   TrainingRequest& request = line.request;
-  Execution& execution = line.execution;
-  set.add("minutes", request.minutes, OptionSet::Interval::not_negative,
+  set.add("minutes", request.minutes, NumberRange::not_negative,
           "time for everything, from the conversion to the last evaluation; 0: 3 to 30 minutes, by the number of "
           "pictures and "
           "the speed");
-  set.add("more", request.more_minutes, OptionSet::Interval::not_negative,
+  set.add("more", request.more_minutes, NumberRange::not_negative,
           "minutes in which an earlier training in the train directory continues from its best state");
   set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
   set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
   set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
-  set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
+  set.add("validation-share", request.validation_share, NumberRange::below_one,
           "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
-  set.add("layout", line.layout, layout_help);
-  set.set_value_name("layout", "LAYOUT");
+  set.add("layout", line.layout, layout_help).value_name = "LAYOUT";
   set.add("targets", request.targets,
           "file with the class, the labels or the numbers of each picture, as for tfrecord_convert images; FOLDER may "
-          "then have any structure");
-  set.set_value_name("targets", "FILE.csv");
+          "then have any structure")
+      .value_name = "FILE.csv";
   set.add("from", request.from,
           "weights to fine-tune, in place of random ones: FILE.onnx with any network, a file of PyTorch, "
           "NAME.safetensors, a checkpoint or a train directory");
   constexpr std::int64_t max_restarts = 1000000;
-  set.add("restarts", execution.restarts, 0, max_restarts,
+  set.add("restarts", line.restarts, 0, max_restarts,
           "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
-  set.add("dry-run", execution.is_dry, "choose and convert, print the commands, and do not train");
+  set.add("dry-run", line.is_dry, "choose and convert, print the commands, and do not train");
   set.add("fresh", request.fresh, "choose again, and remove the checkpoints and logs of the train directory first");
   return set;
 }
@@ -143,7 +136,7 @@ void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
   std::fflush(stdout);
 }
 
-/// Runs a command that launch.command made for image_train.
+/// Runs a command for image_train, which launch.command made, and restarts it after a lost rank.
 ChildResult train_with_restarts(const Launch& launch, const std::vector<std::string>& command, std::int64_t restarts) {
   const auto program = std::ranges::find(command, program_as_called("image_train"));
   return run_with_restarts({.launcher = {command.begin(), program},
@@ -153,12 +146,13 @@ ChildResult train_with_restarts(const Launch& launch, const std::vector<std::str
                             .report = say});
 }
 
-int train(const fs::path& folder, const TrainingRequest& request, const Execution& execution) {
+int train(const fs::path& folder, const CommandLine& line) {
+  const TrainingRequest& request = line.request;
   const auto started = PictureTraining::Clock::now();
   PictureTraining training(folder, request, started);
   const FolderLock lock(training.train_dir());
   if (!lock_train_dir(lock, training.train_dir())) return stopped_early();
-  if (execution.is_dry && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
+  if (line.is_dry && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
     fail(ExitCode::usage, "--dry-run --fresh: {} holds a training; name another folder with --train-dir",
          training.train_dir().string());
   }
@@ -167,7 +161,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   if (continues) {
     if (!training.restore_records(*plan)) return stopped_early(true);
     if (request.more_minutes > 0.0) training.extend(*plan);
-    if (execution.is_dry) print_commands(training, *plan);
+    if (line.is_dry) print_commands(training, *plan);
   } else if (request.more_minutes > 0.0) {
     fail(ExitCode::usage, "--more: {} holds no training that carillon train began: omit --more",
          training.train_dir().string());
@@ -179,10 +173,10 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
             : "the commands:");
     print_commands(training, *plan);
   }
-  if (execution.is_dry) return 0;
+  if (line.is_dry) return 0;
   if (stop_requested()) return stopped_early(continues);
   const Launch launch = training.launch(*plan);
-  const ChildResult trained = train_with_restarts(launch, training.training_command(*plan), execution.restarts);
+  const ChildResult trained = train_with_restarts(launch, training.training_command(*plan), line.restarts);
   constexpr int stopped = static_cast<int>(ExitCode::stopped);
   if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
     const std::string_view once = request.fresh                ? " without --fresh"
@@ -194,7 +188,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   if (trained.exit_code != 0) return exit_code_of(trained, "image_train");
   if (!plan->evaluated.empty()) {
     say("evaluates the network: the mean over six views of each picture");
-    const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
+    const ChildResult evaluated = launch.run(training.evaluation_command(*plan, trained_network(training.train_dir())));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
       return evaluated.stopped ? stopped : exit_code_of(evaluated, "image_eval");
@@ -203,10 +197,6 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
   }
   print_next_steps(folder, request, *plan, training.train_dir());
   return 0;
-}
-
-bool is_on_command_line(const OptionSet& set, std::string_view option) {
-  return set.given_by(option) == OptionSet::GivenBy::command_line;
 }
 
 /// Checks the options that are passed to image_train, before pictures are converted. Errors: usage.
@@ -219,14 +209,14 @@ void check_passed(const OptionSet& set, CommandLine& line) {
       {"init-from", "use --from"},
       {"init-exclude", "with --from, carillon train excludes the last layer; for other variables, use image_train"}};
   for (const auto& [name, instead] : refused) {
-    if (is_on_command_line(set, name)) fail(ExitCode::usage, "--{}: {}", name, instead);
+    if (set.is_on_command_line(name)) fail(ExitCode::usage, "--{}: {}", name, instead);
   }
   if (!set.words_given([](const std::string& name) { return name == "config"; }).empty()) {
     fail(ExitCode::usage, "--config: give the options on the command line, or use image_train");
   }
   if (line.request.more_minutes > 0.0) {
     for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "fresh", "dry-run"}) {
-      if (is_on_command_line(set, name)) fail(ExitCode::usage, "--more excludes --{}", name);
+      if (set.is_on_command_line(name)) fail(ExitCode::usage, "--more excludes --{}", name);
     }
   }
   if (is_onnx_file(line.training.model.name)) fail(ExitCode::usage, "--model FILE.onnx: use --from FILE.onnx");
@@ -237,7 +227,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
 /// The values on the command line that a choice depends on. Errors: usage.
 GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
   const auto given = [&](const char* name, const auto& value) {
-    return is_on_command_line(set, name) ? std::optional(value) : std::nullopt;
+    return set.is_on_command_line(name) ? std::optional(value) : std::nullopt;
   };
   const TrainOptions& training = line.training;
   const GivenOptions options{.model = given("model", training.model.name),
@@ -246,8 +236,8 @@ GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
                              .global_batch = given("global-batch", training.data.global_batch),
                              .max_steps = given("max-steps", training.optimizer.max_steps),
                              .epochs = given("epochs", training.optimizer.epochs).value_or(0.0),
-                             .has_preprocessing = is_on_command_line(set, "preprocessing"),
-                             .has_fit = is_on_command_line(set, "fit"),
+                             .has_preprocessing = set.is_on_command_line("preprocessing"),
+                             .has_fit = set.is_on_command_line("fit"),
                              .keeps_best = given("keep-best", training.checkpoint.keep_best).value_or(true),
                              .wants_cpu = training.device.device == DeviceChoice::cpu};
   for (const auto& [name, value] :
@@ -288,17 +278,17 @@ int train_command(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "train: {} processes were started ({}): start one, which starts its own ranks (--ranks)",
          launched.count, launched.variable);
   }
-  leave_launcher();  // the ranks have their own launcher
+  leave_launcher();  // the ranks get their own launcher
   TrainingRequest& request = line.request;
   request.layout = layout_of(line.layout);
   request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });
   request.given = given_options(set, line);
-  if (is_on_command_line(set, "task")) {
+  if (set.is_on_command_line("task")) {
     if (request.targets.empty()) fail(ExitCode::usage, "--task requires --targets");
     request.target = target_of_task(line.pictures.task);
   }
   request.convert = [](const std::vector<std::string>& options) { return convert_until(options, stop_requested); };
-  return train(folders.front(), request, line.execution);
+  return train(folders.front(), line);
 }
 
 }  // namespace carillon

@@ -3,16 +3,13 @@
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
-#include "carillon/core/single_process_main.h"
+#include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/commands/model_help.h"
-#include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/resolve_training.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
@@ -21,14 +18,16 @@
 #include "src/core/crc32c.h"
 #include "src/core/process.h"
 #include "src/data/records/record_files.h"
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 #include "src/report/console.h"
 #include "src/step/gradients/reducer.h"
-#include "src/tasks/class_weights.h"
+#include "src/tasks/classification.h"
+#include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
 #include "src/train/control/agreement.h"
-#include "src/train/control/launcher_watch.h"
+#include "src/train/control/rank_device.h"
 #include "src/train/control/stop_signal.h"
+#include "src/train/input/records.h"
 #include "src/train/loop/trainer.h"
 #include "src/train/loop/training_setup.h"
 #include "src/train/preflight/preflight.h"
@@ -36,7 +35,7 @@
 namespace carillon {
 namespace {
 
-/// A value of --model in place of a network's name.
+/// A value of --model that lists the networks.
 constexpr std::string_view list_networks = "help";
 
 /// The options of the program, with `program_spec`'s defaults. They set `options` and `pictures`.
@@ -56,10 +55,13 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
     declare(set, pictures);
     declare_regression(set, options.task);
   }
+  set.begin_group("Data", Scope::result);
   if (program_spec.distorts) {
-    declare_distortion(set, options.data);
+    set.add("distort", options.data.distort, "random distortion of the training images");
+    set.add("test-time-augmentation", options.data.test_time_augmentation, test_time_augmentation_help).scope =
+        Scope::run;
   } else {
-    declare_pixel_scale(set, options.data);
+    set.add("pixel-scale", options.data.pixel_scale, NumberRange::positive, "factor for the pixels 0..255");
   }
   introduce(set, program);
   return set;
@@ -72,17 +74,18 @@ void check_augmentation(const OptionSet& set, const DataOptions& data, const Pic
                                        {pictures.flip_vertical, "flip-vertical"},
                                        {pictures.quarter_turns, "quarter-turns"},
                                        {pictures.color_jitter > 0.0, "color-jitter"}}) {
-    if (augments && !data.distort && set.given_by(name) == OptionSet::GivenBy::command_line) {
+    if (augments && !data.distort && set.is_on_command_line(name)) {
       fail(ExitCode::usage, "--{} requires --distort", name);
     }
   }
   if (!data.test_time_augmentation || !data.eval_files.empty()) return;
   // A recipe may set the option, because some users add --eval-data.
-  if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
+  if (!set.is_on_command_line("test-time-augmentation")) return;
   fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
 }
 
-/// Each rank orthogonalises muon's matrices itself, and the replicas must stay equal. Errors: usage.
+/// Checks that all ranks use the same instruction set with muon. Each rank orthogonalises the matrices itself, and the
+/// replicas must stay equal. Errors: usage.
 void check_same_products(const OptimizerSettings& update, const std::string& isas) {
   if (!update.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
   fail(ExitCode::usage, "--optimizer {} requires one instruction set on all ranks, which have {}: set --isa",
@@ -99,11 +102,12 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
     RecordForm form = data.record_form;
     if (!data.image_key.empty()) form.schema.keys.image = data.image_key;
     if (!data.label_key.empty()) form.schema.keys.label = data.label_key;
-    describe_records(form, options.task.value, program_spec.class_names, description);
+    const bool is_own_task = program_spec.make_task != nullptr;
+    describe_records(form, options.task.value, is_own_task, program_spec.class_names, description);
   }
-  // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
+  // Programs with a single network have never stored `model` as an option. Their checkpoints store the name elsewhere.
   if (program_spec.networks.size() == 1) description.remove("model");
-  description.remove("epochs");                                 // max_steps states the length
+  description.remove("epochs");                                 // max_steps contains the length
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   const std::vector<double>& weights = options.task.weights_of_file;
@@ -112,9 +116,6 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   }
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   for (const std::string_view option : options_without_effect(options)) description.mark_without_effect(option);
-  for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
-    description.mark_without_effect(option);
-  }
   return description;
 }
 
@@ -125,16 +126,16 @@ void check_drop_path(const ModelOptions& o, const Graph& graph) {
   fail(ExitCode::usage, "--drop-path: the network {} has no residual blocks (omit --drop-path)", o.name);
 }
 
-/// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs therefore write
-/// few summaries.
+/// Reduces the default number of summaries on GPUs, because a step with a summary waits for the GPU and launches its
+/// kernels one by one.
 void resolve_summaries(const OptionSet& set, const Device& device, LoggingOptions& logging) {
   constexpr std::int64_t on_gpus = 100;
   if (device.kind() != DeviceKind::cuda || set.given("summary-every") || logging.summary_every == 0) return;
   logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
-/// Whether a preflight finds the training data. A preflight can run without data: files that the user names must exist,
-/// but default files may be missing on all hosts. Collective. Errors: no_input; usage (ranks that disagree).
+/// Whether a preflight finds the training data. Files that the user names must exist. The default files may be missing,
+/// but then on all hosts: a preflight can run without data. Collective. Errors: no_input; usage (the ranks disagree).
 bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
   bool found = true;
   mpi.run_on_all([&] {
@@ -150,7 +151,7 @@ bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const M
   return found;
 }
 
-/// --preflight.
+/// Runs --preflight.
 ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
                        Device& device, Communicator& communicator, StallDetector& stall_detector) {
   const Network network = network_to_train(options);
@@ -174,8 +175,8 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
-/// Without data, a preflight of pictures assumes the number of classes of noise images, unless --classes sets the
-/// number.
+/// Uses synthetic data in a preflight of pictures without data. Without --classes it assumes the number of classes of
+/// synthetic data.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
     print_text(STDOUT_FILENO,
@@ -184,7 +185,7 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
-/// Checks that the task supports the given options; the task of a user's program may not. Errors: usage.
+/// Checks that the task supports the given options. A task of a user's program may lack this support. Errors: usage.
 void check_task(const TrainOptions& options) {
   const Task& task = options.task.value;
   if (options.task.weighs_classes() && !task.loss_of_records) {
@@ -195,7 +196,8 @@ void check_task(const TrainOptions& options) {
   }
 }
 
-/// Warns on rank 0 if the trained weights probably expect another normalisation of pixels than the images will have.
+/// Warns on rank 0 if a vision transformer gets weights from a file and --preprocessing is missing: the weights
+/// probably need another normalisation of pixels.
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
   if (mpi.rank() != 0 || set.given("preprocessing")) return;
   const CheckpointOptions& checkpoint = options.checkpoint;
@@ -209,20 +211,19 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
-/// The option --eval-image-size with its value, for messages; empty: the option is not set.
+/// The option --eval-image-size with its value, for messages; empty if the option is not set.
 std::string evaluation_size_text(const PictureOptions& pictures) {
   return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
-/// The function that makes the network of --model. If its ONNX file is missing, a resumed training gets its network
-/// from the newest checkpoint. Errors: usage (--head or --fresh-weights without an ONNX file), and the errors of
-/// reading the file.
+/// Returns the function that makes the network of --model. If the ONNX file is missing, a resumed training takes the
+/// network from its newest checkpoint. Errors: usage (--head or --fresh-weights without an ONNX file), and the errors
+/// of reading the file.
 MakeNetwork network_of_options(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options) {
   const ModelOptions& model = options.model;
   if (!is_onnx_file(model.name)) {
     for (const char* const name : {"head", "fresh-weights"}) {
-      if (set.given_by(name) == OptionSet::GivenBy::command_line)
-        fail(ExitCode::usage, "--{} requires --model FILE.onnx", name);
+      if (set.is_on_command_line(name)) fail(ExitCode::usage, "--{} requires --model FILE.onnx", name);
     }
     return network_named(program_spec, model.name);
   }
@@ -273,7 +274,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   check_task(options);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
-  options.model.name = network.name;                  // of an ONNX file
+  options.model.name = network.name;                  // differs for an ONNX file
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check_drop_path(options.model, graph);
   check_evaluation_images(options, evaluation_size_text(pictures));
@@ -331,7 +332,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
       make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
                         averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, options.device.arithmetic, mpi);
-  // The update computes in float32 with any --precision.
+  // The update always computes in float32.
   const std::string isas_of_update = isas_of_all(*device, Arithmetic::fp32, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas_of_update); });
   if (options.device.preflight) {
@@ -385,7 +386,7 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // before MPI_Init, which is slow: a signal during MPI_Init must not end a requeued job
+  catch_stop_signals();  // before MPI_Init: it is slow, and a signal during it must not end a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

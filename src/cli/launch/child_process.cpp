@@ -22,7 +22,6 @@
 #include "carillon/core/file.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
-#include "src/train/control/launcher_watch.h"
 
 namespace carillon {
 namespace {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +21,7 @@ struct MeasuredTraining {
   Launch launch;                            ///< ranks and cores of the training
   int gpus = 0;                             ///< 0: the training computes on CPUs
   std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
-  std::vector<std::string> device_options;  ///< of image_train, for GPUs
+  std::vector<std::string> device_options;  ///< options of image_train for GPUs
   std::filesystem::path directory;          ///< for the files of a measurement; removed before and after
 };
 
@@ -31,7 +30,8 @@ class MachineSpeed {
   explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
 
   /// Seconds per picture with all cores or all GPUs. Each candidate is measured once. Infinite if a stop signal
-  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); errors of try_training.
+  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); the errors of image_train, after
+  /// it has printed its message; io.
   double seconds_per_picture(const Candidate& candidate);
 
   /// Whether a stop signal ended a measurement. Later measurements then do nothing.
@@ -45,23 +45,5 @@ class MachineSpeed {
   std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and size
   bool is_stopped_ = false;
 };
-
-struct TrialSpeed {
-  double start_seconds = 0.0;  ///< duration of the program without the steps
-  double step_seconds = 0.0;   ///< median without the first steps
-};
-
-struct Trial {
-  std::string settings;  ///< options of the training, for --config
-  std::string data;      ///< pattern of the record files
-  std::vector<std::string>
-      options;  ///< further options of image_train; options for length, paths and evaluations are ignored
-  std::int64_t steps;
-  std::filesystem::path directory;  ///< for its files; removed before and after
-};
-
-/// Trains some steps with image_train. Returns nothing if a stop signal arrived. Errors: as image_train,
-/// after printing its message; io.
-std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial);
 
 }  // namespace carillon

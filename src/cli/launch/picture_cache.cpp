@@ -1,9 +1,7 @@
 #include "src/cli/launch/picture_cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
@@ -16,18 +14,18 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
 #include "src/cli/launch/child_process.h"
 #include "src/cli/launch/ranks.h"
+#include "src/cli/options/option_set.h"
 #include "src/core/crc32c.h"
-#include "src/core/file_tools.h"
 #include "src/core/text.h"
 #include "src/data/convert/convert_pictures.h"
-#include "src/data/convert/folder_scan.h"
+#include "src/data/convert/picture_folders.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
+#include "src/train/loop/run_times.h"
 
 namespace carillon {
 namespace {
@@ -70,7 +68,7 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   return sizes;
 }
 
-/// The pictures that the records in `conversion.data` were made from. Nullopt: it holds the records of another
+/// The pictures that the records in `conversion.data` were made from. Nullopt: the folder holds the records of another
 /// conversion. Errors: io.
 std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) {
   const fs::path path = conversion.data / stamp_name;
@@ -89,7 +87,14 @@ std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) 
   return std::nullopt;
 }
 
-/// The line of a file in the checksums of a folder. The file of the targets has a fixed name: it may be anywhere.
+/// Whether the folders are the same and unchanged, or have the same contents.
+bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
+  return (one.path == other.path && one.fingerprint == other.fingerprint) ||
+         (!one.contents.empty() && one.contents == other.contents);
+}
+
+/// The line of a file in the checksums of a folder. The file of the targets always has the same name in its line,
+/// because the file may be anywhere.
 std::string line_of(const fs::path& file, const PictureFolder& pictures, std::uint64_t bytes, std::int64_t other) {
   const fs::path name = file == pictures.targets ? "targets" : file.lexically_relative(pictures.path);
   return fmt::format("{} {} {}\n", name.string(), bytes, other);
@@ -171,14 +176,7 @@ std::int64_t count_split(const fs::path& data, const std::string& split) {
   return count;
 }
 
-template <typename Value>
-Value median(std::vector<Value> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-/// The medians over at most 64 of the pictures. Ignores damaged files and files that are neither JPEG nor PNG.
+/// The median shape of at most 64 of the pictures. Ignores damaged files and files that are neither JPEG nor PNG.
 UsualShape usual_shape(const std::vector<fs::path>& pictures) {
   constexpr std::size_t most = 64, max_bytes = std::size_t{1} << 28;
   std::vector<std::int64_t> sides;
@@ -198,7 +196,7 @@ UsualShape usual_shape(const std::vector<fs::path>& pictures) {
   return {.side = median(std::move(sides)), .elongation = median(std::move(elongations))};
 }
 
-/// Errors: usage (the path is not a line of text).
+/// The path as one line of text. Errors: usage (the path cannot be one line of text).
 std::string line_path(const fs::path& path) {
   if (is_line(path.string()) && path.string().size() <= max_line_bytes) return path.string();
   fail(ExitCode::usage, "{}: rename it: the path must be UTF-8 of at most {} bytes, without control characters",
@@ -270,11 +268,6 @@ PictureFolder look_through(const PictureSource& source) {
   return found;
 }
 
-bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
-  return (one.path == other.path && one.fingerprint == other.fingerprint) ||
-         (!one.contents.empty() && one.contents == other.contents);
-}
-
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
   if (same_pictures(pictures, known)) return true;
   // The texts begin with the number and size of the files.
@@ -286,9 +279,7 @@ bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
 }
 
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion) {
-  std::vector<std::string> words{"images", "--input", pictures.path, "--output", conversion.data.string()};
-  words.insert(words.end(), conversion.options.begin(), conversion.options.end());
-  return words;
+  return joined({"images", "--input", pictures.path, "--output", conversion.data.string()}, conversion.options);
 }
 
 bool holds_conversion(const PictureIdentity& pictures, const Conversion& conversion) {
@@ -298,7 +289,8 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
 
 namespace {
 
-/// Whether the folder holds the records of these pictures. Sets pictures.contents then, and notes a new path.
+/// Whether the folder holds the records of these pictures. If it does, sets pictures.contents, and updates the path in
+/// the folder's stamp.
 bool use_records(PictureFolder& pictures, const Conversion& conversion) {
   const std::optional<PictureIdentity> converted = converted_pictures(conversion);
   if (!converted || !are_unchanged(pictures, *converted)) return false;
@@ -358,22 +350,6 @@ CachedRecords count_records(const fs::path& data) {
 
 std::string records_pattern(const fs::path& data, const std::string& split) {
   return escaped_pattern(data.string()) + "/" + split + "-*";
-}
-
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);  // a failure is reported below
-  const std::filesystem::path path = folder / ".carillon.lock";
-  file_ = open_predictable(path, O_RDWR | O_CREAT, path.string());
-  if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // children inherit the lock
-    fail(ExitCode::io, "{}: cannot be kept open: {}", path.string(), errno_text(errno));
-  }
-}
-
-void FolderLock::unlock() const { static_cast<void>(flock(file_.get(), LOCK_UN)); }
-
-bool FolderLock::try_lock(Kind kind) const {
-  return carillon::try_lock(file_.get(), kind == Kind::exclusive) != LockOutcome::held;
 }
 
 }  // namespace carillon

@@ -9,41 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/file.h"
 #include "carillon/core/sample.h"
 #include "src/cli/launch/training_choice.h"
-#include "src/data/convert/split_folders.h"
+#include "src/core/file_tools.h"
+#include "src/data/convert/picture_folders.h"
 
 namespace carillon {
 
-/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. If `carillon`
-/// is killed, the lock therefore stays until its training has saved its state and exited.
-class FolderLock {
- public:
-  enum class Kind { exclusive, shared };
-
-  /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Locks nothing yet. Errors: io.
-  explicit FolderLock(const std::filesystem::path& folder);
-
-  /// Takes the lock, or changes its kind. Returns false if another process holds a conflicting lock; this process may
-  /// then have lost its earlier lock. Returns true if the file system has no locks.
-  bool try_lock(Kind kind) const;
-  void unlock() const;
-
- private:
-  Descriptor file_;
-};
-
-/// Identifies the pictures of a folder.
+/// Identifies the pictures of a folder. The file of the targets, if there is one, counts as one of the pictures.
 struct PictureIdentity {
   std::string path;         ///< of the folder, absolute
   std::string fingerprint;  ///< checksum over the paths in the folder, sizes and modification times of all pictures
   std::string contents;     ///< checksum over the paths in the folder and the contents of all pictures; empty: not read
 };
-// The file of the targets, if there is one, counts as one of the pictures.
-
-/// Whether the folders are the same and unchanged, or have the same contents.
-bool same_pictures(const PictureIdentity& one, const PictureIdentity& other);
 
 /// A folder of pictures as the user describes it on the command line.
 struct PictureSource {
@@ -61,16 +39,16 @@ struct PictureFolder : PictureIdentity {
   std::filesystem::path targets;  ///< the file of the targets, absolute; empty: there is none
   TargetKind target = TargetKind::class_index;
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
-  bool has_splits = false;    ///< it contains pictures to train on, and others with classes for validation or test
-  UsualShape shape;           ///< of some training pictures
+  bool has_splits = false;    ///< it has pictures to train on and separate validation or test pictures with classes
+  UsualShape shape;           ///< median shape of some training pictures
 };
 
 /// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_class_folders and
 /// list_targets.
 PictureFolder look_through(const PictureSource& source);
 
-/// Whether the pictures are those of `known` (same_pictures). Reads all pictures only if the path of the folder or a
-/// modification time has changed, and sets pictures.contents then. Errors: io; stopped (by a signal).
+/// Whether the folders are the same and unchanged, or have the same contents. Reads all pictures only if the path of
+/// the folder or a modification time has changed, and then sets pictures.contents. Errors: io; stopped (by a signal).
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known);
 
 /// The records of a folder of pictures.
@@ -101,8 +79,8 @@ using Convert = std::function<int(const std::vector<std::string>& words)>;
 /// conversion first reads all pictures once, for the checksum of their contents.
 /// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Sets
 /// pictures.contents. Waits while another run converts pictures into the folder. Returns false if a stop signal
-/// arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records of something else, or
-/// another run uses other records there).
+/// arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records that no `carillon
+/// train` made, or another run uses other records there).
 bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 

@@ -1,7 +1,6 @@
 #include "src/cli/launch/picture_training.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,15 +9,11 @@
 #include "kernels/attention/attention.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
-#include "src/cli/launch/machine_speed.h"
-#include "src/cli/launch/passed_options.h"
-#include "src/cli/launch/ranks.h"
-#include "src/cli/launch/run_folder.h"
-#include "src/cli/launch/training_choice.h"
+#include "src/cli/options/option_set.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/text.h"
 #include "src/device/cuda_backend.h"
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 #include "src/report/console.h"
 #include "src/report/metrics.h"
 #include "src/train/checkpointing/run_checkpoints.h"
@@ -46,8 +41,6 @@ bool contains(const fs::path& outer, const fs::path& inner) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
-
 /// The name of the folder as the user gave it, which may be a link. `path`: the folder itself.
 fs::path name_of(const fs::path& given, const fs::path& path) {
   fs::path named = fs::absolute(given).lexically_normal();
@@ -73,10 +66,10 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
       folder_(folder),
       pictures_(look_through({folder, request_.layout, request_.targets, request_.target})),
       cores_(usable_cores()),
-      gpus_(request_.given.wants_cpu ? 0 : static_cast<int>(find_cuda_gpus().ordinals.size())),
+      gpus_(request_.given.wants_cpu ? 0 : static_cast<int>(find_gpus().ordinals.size())),
       started_(started) {
   const fs::path name = name_of(folder, pictures_.path);
-  train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
+  train_dir_ = request_.train_dir.empty() ? fs::path("runs") / name : fs::path(request_.train_dir);
   if (!request_.from.empty()) {
     if (contains(fs::weakly_canonical(fs::absolute(train_dir_)), fs::weakly_canonical(fs::absolute(request_.from)))) {
       fail(ExitCode::usage, "--from {}: is in the train directory of this training: name another one with --train-dir",
@@ -84,7 +77,7 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
     }
     from_ = full_path(request_.from).string();
   }
-  data_dir_ = full_path(or_default(request_.data_dir, fs::path("data") / name));
+  data_dir_ = full_path(request_.data_dir.empty() ? fs::path("data") / name : fs::path(request_.data_dir));
   if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
   if (!request_.data_dir.empty()) {
     fail(ExitCode::usage, "--data-dir {}: must not contain, or be in, the folder of pictures", request_.data_dir);
@@ -121,6 +114,7 @@ void PictureTraining::check_pictures(TrainingPlan& plan) {
 
 std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (request_.fresh) return std::nullopt;
+  const std::string place = train_dir_.string();
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
   if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
   check_pictures(*plan);
@@ -128,15 +122,14 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
     fail(ExitCode::usage,
          "{}: the training began with another --data-dir, --validation-share, --background, --layout, --targets or "
-         "--task: "
-         "repeat them, train again with --fresh, or name another folder with --train-dir",
-         train_dir_.string());
+         "--task: repeat them, train again with --fresh, or name another folder with --train-dir",
+         place);
   }
   const auto refuse_other = [&](std::string_view option, const auto& given, const auto& began) {
     if (!given || *given == began) return;
     fail(ExitCode::usage,
          "{}: this training has --{} {}: omit --{}, train again with --fresh, or name another folder with --train-dir",
-         train_dir_.string(), option, began, option);
+         place, option, began, option);
   };
   refuse_other("model", request_.given.model, plan->network);
   refuse_other("image-size", request_.given.image_size, plan->image_size);
@@ -147,10 +140,9 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
     fail(ExitCode::usage,
          "{}: the training began {}: repeat the command, train again with --fresh, or name another folder with "
          "--train-dir",
-         train_dir_.string(), plan->from.empty() ? "without --from" : "with --from " + printable(plan->from));
+         place, plan->from.empty() ? "without --from" : "with --from " + printable(plan->from));
   }
   if (request_.ranks > 0) plan->ranks = request_.ranks;
-  const std::string place = train_dir_.string();
   if (request_.more_minutes > 0.0) return plan;
   if (is_finished(*plan)) {
     say(fmt::format("the training in {} is finished; --fresh begins another", place));
@@ -167,7 +159,7 @@ bool PictureTraining::is_finished(const TrainingPlan& plan) const {
   if (request_.given.epochs > 0.0) return false;  // the new training may be longer
   const std::int64_t newest = list_checkpoints(train_dir_).front();
   std::optional<PacePoint> pace = plan.minutes > 0.0 ? logged_pace(train_dir_, newest) : std::nullopt;
-  if (pace && pace->time_budget != time_budget_of(train_dir_)) return false;  // it has been extended
+  if (pace && pace->time_budget != time_budget_of(train_dir_)) return false;  // the plan has been extended
   return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
 }
 
@@ -193,7 +185,7 @@ void PictureTraining::extend(TrainingPlan& plan) const {
       write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
     }
   }
-  // The training continues from there: the time after the state counts as not used.
+  // The training continues from this state. Time that was used after the state does not count.
   const std::optional<PacePoint> pace = logged_pace(train_dir_, step);
   const double used = was_finished && pace ? pace->seconds : budget;
   plan.minutes += request_.more_minutes;
@@ -225,17 +217,17 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
                           .seconds = seconds,
                           .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
                           .batch_size = batch_size(),
-                          .fixed = {.network = given_network_ ? given_network_ : request_.given.model,
+                          .fixed = {.network = weights_ ? weights_->network : request_.given.model,
                                     .image_size = request_.given.image_size},
-                          .fine_tunes = given_network_.has_value(),
+                          .fine_tunes = weights_.has_value(),
                           .target = pictures_.target,
-                          .preprocessing = given_preprocessing_});
+                          .preprocessing = weights_ ? weights_->preprocessing : ""});
 }
 
 std::vector<std::string> PictureTraining::initial_weights(const TrainingPlan& plan) const {
   if (is_onnx_file(plan.network)) return {"--model", plan.network};
-  if (!given_network_) return {};
-  const Network network = network_of({*given_network_, fine_tuning_sizes().front()});
+  if (!weights_) return {};
+  const Network network = network_of({weights_->network, fine_tuning_sizes().front()});
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation}).graph;
   return {"--init-from", request_.from, "--init-exclude", last_layer(graph.parameters()) + "/*"};
 }
@@ -265,7 +257,8 @@ PictureTraining::Length PictureTraining::length_of(const TrainingChoice& choice,
   const double picture = speed.seconds_per_picture(choice.candidate);
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
-  const double seconds = std::max(1.0, choice.seconds - elapsed() - forward_share * picture * views * evaluated);
+  const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+  const double seconds = std::max(1.0, choice.seconds - elapsed - forward_share * picture * views * evaluated);
   const double in_steps = seconds - forward_share * picture * static_cast<double>(evaluations) * watched;
   const std::int64_t most = most_steps(records.training, choice.batch_size);
   const double fitting = in_steps / (picture * static_cast<double>(choice.batch_size));
@@ -281,20 +274,15 @@ std::int64_t PictureTraining::ranks() const {
 
 void PictureTraining::read_weights() {
   if (from_.empty()) return;
-  const GivenNetwork given = network_of_weights(request_.from, request_.given.model);
-  given_network_ = given.network;
-  given_preprocessing_ = given.preprocessing;
-  if (given.preprocessing.empty() && !request_.given.has_preprocessing &&
-      has_op(network_of({given.network, 64}), attention_op)) {
+  weights_ = network_of_weights(request_.from, request_.given.model);
+  if (weights_->preprocessing.empty() && !request_.given.has_preprocessing &&
+      has_op(network_of({weights_->network, 64}), attention_op)) {
     say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
   }
 }
 
 std::optional<TrainingPlan> PictureTraining::make_plan() {
-  if (request_.ranks > 1 && find_in_path("mpirun").empty()) {
-    fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
-         request_.ranks);
-  }
+  if (request_.ranks > 1) require_mpirun(request_.ranks);
   const std::optional<std::int64_t>& given_size = request_.given.eval_image_size;
   if (given_size) check_evaluation_size(*given_size);
   read_weights();
@@ -305,7 +293,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                       .gpus = gpus_,
                       .batch_size = batch_size(),
                       .device_options = only(request_.passed, device_options),
-                      .directory = trial_directory()});
+                      .directory = train_dir_ / ".trial"});
   TrainingChoice choice = choose(speed);
   if (speed.is_stopped()) return std::nullopt;
   if (choice.fit == Fit::squash && !request_.given.has_fit) {
@@ -345,7 +333,11 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // Disables the best checkpoint, because the test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
-  if (request_.fresh) clear_train_dir();
+  if (request_.fresh) {
+    check_not_running("--fresh");
+    remove_plan(train_dir_);  // before the checkpoints: the plan must not apply to other checkpoints
+    remove_run_files(train_dir_);
+  }
   write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
   const double epochs =
@@ -375,12 +367,6 @@ void PictureTraining::check_not_running(const char* option) const {
   fail(ExitCode::usage, "{}: {} is in use by another training", option, train_dir_.string());
 }
 
-void PictureTraining::clear_train_dir() const {
-  check_not_running("--fresh");
-  remove_plan(train_dir_);  // remove the plan first: it must not apply to other checkpoints
-  remove_run_files(train_dir_);
-}
-
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
   std::vector<std::string> words{"--config",    settings_path(train_dir_).string(),
                                  "--data",      records_pattern(plan.data, "train"),
@@ -390,16 +376,7 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
   return launch(plan).command("image_train", joined(words, request_.passed));
 }
 
-std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
-  return evaluation_of(trained_network(train_dir_), plan);
-}
-
-fs::path PictureTraining::expected_network(const TrainingPlan& plan) const {
-  return plan.watched == "validation" && request_.given.keeps_best ? best_checkpoint_path(train_dir_)
-                                                                   : trained_network(train_dir_);
-}
-
-std::vector<std::string> PictureTraining::evaluation_of(const fs::path& network, const TrainingPlan& plan) const {
+std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan, const fs::path& network) const {
   const std::vector<std::string> words{"--data",
                                        records_pattern(plan.data, plan.evaluated),
                                        "--checkpoint",
@@ -416,10 +393,11 @@ std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
                                   shell_line(joined({program_as_called("tfrecord_convert")},
                                                     conversion_words(pictures_, {plan.data, plan.conversion}))),
                                   shell_line(training_command(plan)));
-  if (!plan.evaluated.empty()) {
-    lines += fmt::format("  {}\n", shell_line(evaluation_of(expected_network(plan), plan)));
-  }
-  return lines;
+  if (plan.evaluated.empty()) return lines;
+  // A training that evaluates on validation pictures keeps the best checkpoint.
+  const bool keeps_best = plan.watched == "validation" && request_.given.keeps_best;
+  const fs::path network = keeps_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
+  return lines + fmt::format("  {}\n", shell_line(evaluation_command(plan, network)));
 }
 
 }  // namespace carillon

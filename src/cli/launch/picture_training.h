@@ -33,8 +33,8 @@ struct GivenOptions {
 
 /// Choices of the user. Empty text and 0: the default.
 struct TrainingRequest {
-  double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
-  double more_minutes = 0.0;        ///< in addition, for the training of an earlier plan
+  double minutes = 0.0;             ///< time for everything, from the conversion to the last evaluation
+  double more_minutes = 0.0;        ///< additional time for the training of an earlier plan
   std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
   std::int64_t ranks = 0;
   double validation_share = 0.1;
@@ -65,17 +65,14 @@ class PictureTraining {
   /// --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan();
 
-  /// Whether the newest checkpoint has the last step of the plan.
-  bool is_finished(const TrainingPlan& plan) const;
-
-  /// Gives the plan more_minutes in addition. A finished training will continue from its best state: later checkpoints
-  /// are removed. Errors: usage (the plan has a number of steps instead of a time, or the training still runs); io;
-  /// errors of reading the best state.
+  /// Adds more_minutes to the time of the plan. A finished training will continue from its best state: later
+  /// checkpoints are removed. Errors: usage (the plan has a number of steps instead of a time, or the training still
+  /// runs); io; errors of reading the best state.
   void extend(TrainingPlan& plan) const;
 
-  /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
-  /// earlier training. Returns nothing if a stop signal arrived. Errors: usage (--from has weights of another network
-  /// than --model); the errors of reading --from and of each part.
+  /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`,
+  /// removes an earlier training before it writes the plan. Returns nothing if a stop signal arrived. Errors: usage
+  /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -83,28 +80,25 @@ class PictureTraining {
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
-  /// The evaluation of the trained network; only if plan.evaluated is not empty.
-  std::vector<std::string> evaluation_command(const TrainingPlan& plan) const;
+  /// The command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
+  std::vector<std::string> evaluation_command(const TrainingPlan& plan, const std::filesystem::path& network) const;
   /// The commands of the whole training as lines for a shell. The training need not have begun.
   std::string command_lines(const TrainingPlan& plan) const;
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
  private:
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  /// Whether the newest checkpoint has the last step of the plan.
+  bool is_finished(const TrainingPlan& plan) const;
   /// Number of pictures to train on, without the pictures that are held out.
   std::int64_t training_pictures() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
   std::int64_t ranks() const;
-  std::filesystem::path trial_directory() const { return train_dir_ / ".trial"; }
   TrainingChoice choose(MachineSpeed& speed) const;
-  /// The checkpoint that the last evaluation will use. A training that evaluates on validation pictures keeps the best.
-  std::filesystem::path expected_network(const TrainingPlan& plan) const;
-  std::vector<std::string> evaluation_of(const std::filesystem::path& network, const TrainingPlan& plan) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
-  /// The options with which image_train begins with the weights of --from; empty without --from. An ONNX file is also
-  /// the network. plan.cfg does not contain them, because its format does not allow every path.
+  /// The options with which image_train begins with the weights of --from; empty without --from. An ONNX file also
+  /// defines the network. plan.cfg does not contain them, because its format does not allow every path.
   std::vector<std::string> initial_weights(const TrainingPlan& plan) const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
@@ -113,9 +107,7 @@ class PictureTraining {
   const FolderLock& lock_data();
   /// Errors: usage (image_train still runs in the train directory). `option`: for the message.
   void check_not_running(const char* option) const;
-  /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
-  void clear_train_dir() const;
-  /// The length of a training: the user's choice, or what fits into the time.
+  /// The length of a training: the user's choice, or the number of steps that fit into the time.
   struct Length {
     std::int64_t steps = 0;     ///< --max-steps
     std::int64_t expected = 0;  ///< steps that fit, by the measured speed
@@ -128,9 +120,8 @@ class PictureTraining {
   std::filesystem::path folder_;  ///< the folder of pictures as the user named it
   PictureFolder pictures_;
   std::filesystem::path train_dir_, data_dir_;
-  std::string from_;                          ///< --from as an absolute path; empty: none
-  std::optional<std::string> given_network_;  ///< network of the weights to fine-tune; nullopt if a training continues
-  std::string given_preprocessing_;           ///< preprocessing of these weights; empty: unknown
+  std::string from_;                     ///< --from as an absolute path; empty: none
+  std::optional<GivenNetwork> weights_;  ///< the weights to fine-tune; nullopt if a training continues
   std::optional<FolderLock> data_lock_;
   int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;

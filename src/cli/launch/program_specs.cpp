@@ -4,7 +4,7 @@
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
 #include "src/data/decode/dataset_info.h"
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 #include "src/tasks/classification.h"
 #include "src/tasks/multilabel.h"
 #include "src/tasks/regression.h"
@@ -12,12 +12,12 @@
 namespace carillon {
 namespace {
 
-/// The rule of the reference program: an epoch has 60000 records, for any number of records and ranks.
+/// The rule of the reference program: an epoch counts as 60000 records, whatever the number of records and ranks.
 std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*rank_count*/) {
   return std::max<std::int64_t>(1, 60000 / batch_size);
 }
 
-/// int(batches per epoch / towers * 350 epochs): the newest version of the tutorial.
+/// int(batches per epoch / towers * 350 epochs), as in the newest version of the tutorial.
 std::int64_t cifar10_decay_steps(std::int64_t batch_size, int rank_count) {
   const double steps = 50000.0 / static_cast<double>(batch_size) / rank_count * 350.0;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));

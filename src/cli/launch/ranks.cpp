@@ -1,28 +1,23 @@
 #include "src/cli/launch/ranks.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/cli/launch/child_process.h"
-#include "src/cli/launch/passed_options.h"
 #include "src/comm/mpi/cpu_share.h"
 #include "src/comm/mpi/launcher.h"
-#include "src/core/control_groups.h"
 #include "src/core/file_tools.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -70,14 +65,19 @@ fs::path find_in_path(const std::string& name) {
   return {};
 }
 
+void require_mpirun(std::int64_t ranks) {
+  if (!find_in_path("mpirun").empty()) return;
+  fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)", ranks);
+}
+
 void check_mpirun() {
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) return;
-  const std::string version = first_line_of(mpirun), library = comm_libraries().front().version;
-  const std::string major = library.substr(0, library.find('.') + 1);
+  const std::string version = first_line_of(mpirun), library = comm_libraries().front();  // "Open MPI 4.1.4"
+  const std::string number = library.substr(library.rfind(' ') + 1), major = number.substr(0, number.find('.') + 1);
   if (version.find("(Open MPI) " + major) != std::string::npos) return;
   fail(ExitCode::usage,
-       "{} ({}) is not the mpirun of Open MPI {}, which this program uses: put the folder of that mpirun first in PATH",
+       "{} ({}) is not the mpirun of {}, which this program uses: put the folder of that mpirun first in PATH",
        mpirun.string(), version.empty() ? "it states no version" : version, library);
 }
 
@@ -177,7 +177,7 @@ void repeat_error(const ChildResult& result) {
 
 ChildResult Launch::run(const std::vector<std::string>& words) const {
   ChildResult result = run_launcher(words, settings());
-  if (ranks > 1) repeat_error(result);  // mpirun's own lines hide it
+  if (ranks > 1) repeat_error(result);  // the lines of mpirun hide the error line
   return result;
 }
 
@@ -194,15 +194,13 @@ std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
 }
 
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words) {
-  if (find_in_path("mpirun").empty()) {
-    fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)", ranks);
-  }
+  require_mpirun(ranks);
   check_mpirun();
   hold_stop_signals();
   const Launch launch{.ranks = ranks, .cores = usable_cores()};
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe"), link = own.parent_path() / program;
+  const fs::path own = fs::read_symlink("/proc/self/exe"), link = programs_folder() / program;
   std::error_code absent;
-  const std::string start = std::filesystem::equivalent(link, own, absent) ? link.string() : own.string();
+  const std::string start = (fs::equivalent(link, own, absent) ? link : own).string();
   return exit_code_of(launch.run(launch.command(start, words)), "a rank or mpirun");
 }
 

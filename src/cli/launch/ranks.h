@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "carillon/cli/options/train_options.h"
@@ -22,11 +21,14 @@ std::filesystem::path programs_folder();
 /// PATH, or a relative or absolute path. An absolute path is returned unchanged.
 std::string program_as_called(const std::string& program);
 
-/// The number of physical cores that this process may use: those of its affinity, within its CPU quota.
+/// The number of physical cores that this process may use: the cores in its affinity mask, limited by its CPU quota.
 int usable_cores();
 
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.
 std::filesystem::path find_in_path(const std::string& name);
+
+/// Checks that mpirun is in PATH, for --ranks `ranks`. Errors: no_input.
+void require_mpirun(std::int64_t ranks);
 
 /// Checks that mpirun in PATH, if there is one, belongs to the MPI library of this program. Errors: usage.
 void check_mpirun();
@@ -38,8 +40,8 @@ inline constexpr const char* error_file_variable = "CARILLON_ERROR_FILE";
 inline constexpr const char* code_file_variable = "CARILLON_CODE_FILE";
 
 /// Runs a launcher of ranks, such as mpirun, until its end. Sets error_line of the result. The exit code is the code of
-/// the first rank of this machine that failed, or 75 if the ranks were stopped after a checkpoint, otherwise that of
-/// the launcher. Errors: as run_child.
+/// the first rank of this machine that failed, or 75 if the ranks were stopped after a checkpoint, otherwise the exit
+/// code of the launcher. Errors: as run_child.
 ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings);
 
 /// Prints the error line of a failed run again, after the lines of mpirun.
@@ -62,7 +64,7 @@ struct Launch {
   ChildResult run(const std::vector<std::string>& words) const;
 };
 
-// --ranks: a training program that starts itself under mpirun, once per rank. No rank has the option.
+// --ranks: a training program that starts itself under mpirun, once per rank. The ranks start without this option.
 
 /// `launcher`: the value of launcher_variable (launcher.h) at the start of the program, because MPI_Init also sets such
 /// variables. Errors: usage (--ranks, although a launcher started this process).
@@ -74,8 +76,8 @@ std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 
 /// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. `program`: its name. If a
 /// link of this name is in the folder of the program's file, the ranks start through this link. Signals act as
-/// described in child_process.h: the first stop signal lets the run save and end with 75. Errors: no_input (no mpirun
-/// in PATH), those of check_mpirun and Launch::run.
+/// described in child_process.h: the first stop signal lets the run save and end with 75. Errors: those of
+/// require_mpirun, check_mpirun and Launch::run.
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words);
 
 /// Prints "carillon: <line>" to stdout at once.

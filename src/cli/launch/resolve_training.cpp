@@ -1,7 +1,6 @@
 #include "src/cli/launch/resolve_training.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +9,6 @@
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/report/console.h"
-#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {

@@ -24,8 +24,8 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device);
 /// The samples of a rank that are in memory at once, and the option that sets their number.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether other numbers of ranks give the same bits. This is true if the micro-batches of each rank form a whole
-/// subtree of the sum.
+/// Whether a training with any other number of ranks has the same bits. This is true if the micro-batches of each rank
+/// form a whole subtree of the sum.
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
 /// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads
@@ -47,9 +47,9 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
 /// Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
-/// The value of LoggingOptions::faster_choice for these options: ProgramSpec::fast_network and fast_image_size, if they
-/// need less work per image or fewer steps. Empty: they do not, the program has no fast network, or the data are
-/// synthetic. `options`: options with resolved network, task and records. `evaluates_other_size`: whether
+/// The value of LoggingOptions::faster_choice for these options: fewer steps and, if ProgramSpec::fast_network at
+/// fast_image_size needs much less work per image, that network. Empty: the program has no fast network, or the data
+/// are synthetic. `options`: options with resolved network, task and records. `evaluates_other_size`: whether
 /// --eval-image-size is set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -13,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/cli/launch/passed_options.h"
 #include "src/cli/options/option_set.h"
 
 namespace carillon {
@@ -59,12 +57,6 @@ std::optional<std::string> value_in_file(const std::string& path, const std::str
   return std::nullopt;
 }
 
-bool is_truth_value(std::string word) {
-  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
-  constexpr std::array<std::string_view, 8> values{"true", "false", "1", "0", "yes", "no", "on", "off"};
-  return std::ranges::find(values, word) != values.end();
-}
-
 }  // namespace
 
 bool has_lost_rank(int exit_code) {
@@ -84,19 +76,17 @@ std::string option_value(const Words& words, const std::string& name) {
   const char* const default_config = std::getenv("CARILLON_CONFIG");
   const std::string config = in_words("config").value_or(default_config == nullptr ? "" : default_config);
   if (const auto value = value_in_file(config, name)) return *value;
-  std::string variable = "CARILLON_" + name;
-  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
-  const char* const value = std::getenv(variable.c_str());
+  const char* const value = std::getenv(variable_of(name).c_str());
   return value == nullptr ? "" : value;
 }
 
 fs::path train_directory(const fs::path& program, const Words& options) {
   const std::string given = option_value(options, "train-dir");
   if (!given.empty()) return given;
-  constexpr std::array<std::pair<std::string_view, const char*>, 3> defaults{
-      {{"mnist_train", "runs/mnist"}, {"cifar10_train", "runs/cifar10"}, {"image_train", "runs/images"}}};
-  for (const auto& [name, directory] : defaults) {
-    if (program.filename() == name) return directory;
+  constexpr std::pair<std::string_view, ProgramSpec (*)()> specs[] = {
+      {"mnist_train", mnist_program}, {"cifar10_train", cifar10_program}, {"image_train", image_program}};
+  for (const auto& [name, spec] : specs) {
+    if (program.filename() == name) return spec().defaults.checkpoint.train_dir;
   }
   return {};
 }
@@ -107,7 +97,7 @@ Words resuming(const Words& options) {
     const std::string& word = options[i];
     const std::string next = i + 1 < options.size() ? options[i + 1] : "";
     if (word == "--fresh") {
-      if (is_truth_value(next)) ++i;
+      if (is_bool(next)) ++i;
     } else if (word == "--resume" && next == "never") {
       ++i;
     } else if (!word.starts_with("--fresh=") && word != "--resume=never") {

@@ -23,8 +23,8 @@ std::string option_value(const std::vector<std::string>& words, const std::strin
 /// The train directory of a training program with these options. Empty if it is unknown.
 std::filesystem::path train_directory(const std::filesystem::path& program, const std::vector<std::string>& options);
 
-/// `options` without --fresh and --resume never, which would start the training from the beginning. If another source
-/// sets them, the result overrides it.
+/// `options` without --fresh and --resume never, which would start the training from the beginning. If the environment
+/// or a configuration file sets one of these options, the result contains an option that overrides it.
 std::vector<std::string> resuming(const std::vector<std::string>& options);
 
 /// A training that is started again after a lost rank.
@@ -40,7 +40,7 @@ struct RestartedTraining {
 /// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true, at
 /// most `restarts` times in a row without a newer checkpoint in the train directory. A restart omits
 /// --fresh, unless a checkpoint from before the first start still exists. If no restart is
-/// left, the exit code is 70. With 0 restarts, it is the exit code of the training. If a rank was lost after a stop
+/// left, the exit code is 70. With `restarts` 0, the exit code is that of the training. If a rank was lost after a stop
 /// signal, the exit code is 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 

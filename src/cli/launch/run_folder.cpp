@@ -11,7 +11,6 @@
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/option_set.h"
-#include "src/cli/options/option_values.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -21,6 +20,27 @@ constexpr std::int64_t format_version = 1;
 constexpr std::size_t max_bytes = std::size_t{1} << 20;
 
 std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / "plan.json"; }
+
+constexpr std::string_view contents_name = "contents";
+
+/// Calls `visit_one(name, value)` for each value of the plan.
+template <typename Plan, typename VisitOne>
+void visit(Plan& plan, const VisitOne& visit_one) {
+  visit_one("pictures", plan.pictures);
+  visit_one("fingerprint", plan.fingerprint);
+  visit_one(contents_name.data(), plan.contents);
+  visit_one("data", plan.data);
+  visit_one("conversion", plan.conversion);
+  visit_one("from", plan.from);
+  visit_one("network", plan.network);
+  visit_one("image_size", plan.image_size);
+  visit_one("eval_image_size", plan.eval_image_size);
+  visit_one("steps", plan.steps);
+  visit_one("watched", plan.watched);
+  visit_one("evaluated", plan.evaluated);
+  visit_one("ranks", plan.ranks);
+  visit_one("minutes", plan.minutes);
+}
 
 void write_text(const std::filesystem::path& path, const std::string& text, std::size_t limit) {
   write_file_atomically(path, std::as_bytes(std::span(text)), limit);
@@ -45,7 +65,7 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
 
 double time_budget_of(const std::filesystem::path& train_dir) {
   for (const ConfigValue& setting : config_values(settings_path(train_dir).string())) {
-    if (setting.name == "time-budget") return parse_number(setting.values.front(), OptionSet::Interval::not_negative);
+    if (setting.name == "time-budget") return parse_number(setting.values.front(), NumberRange::not_negative);
   }
   return 0.0;
 }
@@ -63,21 +83,8 @@ void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan
 }
 
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan) {
-  nlohmann::json json{{"format_version", format_version},
-                      {"pictures", plan.pictures},
-                      {"fingerprint", plan.fingerprint},
-                      {"contents", plan.contents},
-                      {"data", plan.data},
-                      {"watched", plan.watched},
-                      {"evaluated", plan.evaluated},
-                      {"ranks", plan.ranks},
-                      {"minutes", plan.minutes},
-                      {"conversion", plan.conversion},
-                      {"from", plan.from},
-                      {"network", plan.network},
-                      {"image_size", plan.image_size},
-                      {"eval_image_size", plan.eval_image_size},
-                      {"steps", plan.steps}};
+  nlohmann::json json{{"format_version", format_version}};
+  visit(plan, [&](const char* name, const auto& value) { json[name] = value; });
   write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
              max_bytes);
 }
@@ -91,20 +98,11 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     if (json.at("format_version") != format_version) {
       fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
     }
-    return TrainingPlan{.pictures = json.at("pictures"),
-                        .fingerprint = json.at("fingerprint"),
-                        .contents = json.value("contents", ""),
-                        .data = json.at("data"),
-                        .conversion = json.at("conversion").get<std::vector<std::string>>(),
-                        .from = json.at("from"),
-                        .network = json.at("network"),
-                        .image_size = json.at("image_size"),
-                        .eval_image_size = json.at("eval_image_size"),
-                        .steps = json.at("steps"),
-                        .watched = json.at("watched"),
-                        .evaluated = json.at("evaluated"),
-                        .ranks = json.at("ranks"),
-                        .minutes = json.at("minutes")};
+    TrainingPlan plan;
+    visit(plan, [&](const char* name, auto& value) {
+      if (name != contents_name || json.contains(name)) json.at(name).get_to(value);  // older plans have no contents
+    });
+    return plan;
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::data, "{}: is not a plan of carillon train: {}", path.string(), error.what());
   }
@@ -131,8 +129,8 @@ std::vector<std::string> runs_in(const fs::path& folder) {
   return runs;
 }
 
-/// Up to ten train directories in the folder that would hold `missing` or, if it holds none, in `runs`. Empty if there
-/// are none.
+/// Lists up to ten existing train directories, for a message that `missing` does not exist: directories in the parent
+/// folder of `missing` or, if there are none, in `runs`. Empty if there are none there either.
 std::string runs_near(const fs::path& missing) {
   constexpr std::size_t most = 10;
   std::vector<std::string> runs = runs_in(missing.parent_path());

@@ -22,7 +22,7 @@ struct TrainingPlan {
   std::int64_t eval_image_size = 0;  ///< in pixels; 0: image_size
   std::int64_t steps = 0;            ///< steps of the whole training
   std::string watched;               ///< the split that the training evaluates on: "validation", "test", or "" for none
-  std::string evaluated;             ///< the split of the last evaluation, in the same way
+  std::string evaluated;             ///< the split of the last evaluation, as one of the values of `watched`
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };
@@ -63,7 +63,7 @@ struct Place {
 /// file or folder has this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
-/// The page that describes the evaluated network.
+/// The path of the HTML page that describes the evaluated network.
 std::filesystem::path report_page(const std::filesystem::path& train_dir);
 
 /// The checkpoint for evaluations and predictions: the best checkpoint of the train directory. If there is none,

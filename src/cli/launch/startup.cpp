@@ -1,29 +1,27 @@
 #include "src/cli/launch/startup.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <set>
+#include <new>
+#include <optional>
 #include <utility>
 
-#include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/device/device.h"
-#include "kernels/conv2d/conv2d.h"
-#include "kernels/shared/bf16_tiles.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/cli/launch/mpi_main.h"
-#include "src/cli/options/option_groups.h"
-#include "src/comm/mpi/mpi.h"
+#include "src/cli/launch/ranks.h"
 #include "src/core/file_tools.h"
-#include "src/data/records/record_files.h"
-#include "src/device/cpu_device.h"
-#include "src/device/cuda_backend.h"
+#include "src/core/manual.h"
+#include "src/core/process.h"
+#include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/control/agreement.h"
 #include "src/train/control/stop_signal.h"
@@ -72,70 +70,6 @@ void check_default_data(const OptionSet& set, const std::vector<std::string>& pa
   }
 }
 
-void check_no_folders(const std::vector<std::string>& patterns, std::span<const std::string_view> splits) {
-  for (const std::string& pattern : patterns) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(pattern, error)) continue;
-    fail(ExitCode::data, "{}: is a directory; {}", pattern, record_files_hint(pattern, splits));
-  }
-}
-
-void check_shards(const DataOptions& data, const std::vector<std::string>& patterns) {
-  if (data.allow_missing_shards || is_synthetic(patterns) || patterns.empty()) return;
-  check_shards_exist(expand_file_patterns(patterns));
-}
-
-void warn_of_shared_files(const DataOptions& data) {
-  if (data.eval_files.empty() || is_synthetic(data.files) || is_synthetic(data.eval_files)) return;
-  std::set<std::pair<dev_t, ino_t>> trained;
-  const auto identity = [](const std::string& path) {
-    struct stat status {};
-    return ::stat(path.c_str(), &status) == 0 ? std::optional(std::pair(status.st_dev, status.st_ino)) : std::nullopt;
-  };
-  for (const std::string& path : expand_file_patterns(data.files)) {
-    if (const auto file = identity(path)) trained.insert(*file);
-  }
-  std::vector<std::string> shared;
-  for (const std::string& path : expand_file_patterns(data.eval_files)) {
-    if (const auto file = identity(path); file && trained.contains(*file)) shared.push_back(path);
-  }
-  if (shared.empty()) return;
-  print_warning(
-      fmt::format("--data and --eval-data both contain {}{}: the evaluations measure records that the training "
-                  "uses",
-                  shared.front(), shared.size() > 1 ? fmt::format(" and {} more", shared.size() - 1) : ""));
-}
-
-void check_files_exist(const std::vector<std::string>& patterns) {
-  if (is_synthetic(patterns)) return;
-  for (const std::string& path : expand_file_patterns(patterns)) {
-    if (!stamp_of(std::filesystem::path(path))) fail(ExitCode::no_input, "{}: no such file", path);
-  }
-}
-
-void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available) {
-  if (!requested || std::ranges::count(available, *requested) == 1) return;
-  fail(ExitCode::usage, "--isa {}: this processor supports {} at most", text_of(isa_choices, requested),
-       text_of(isa_choices, std::optional(available.back())));
-}
-
-std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share) {
-  check_isa(options.cpu.isa, available_isas());
-  std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, options.device),
-                                                .local_rank = mpi.local_rank(),
-                                                .thread_count = share.thread_count,
-                                                .cpu = options.cpu});
-  const bool is_cpu = device->kind() == DeviceKind::cpu;
-  if (!is_cpu && options.cpu.convolution == ConvolutionMethod::winograd) {
-    fail(ExitCode::usage, "--convolution winograd requires a CPU; the device is {}", device->name());
-  }
-  if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
-  if (!is_cpu && options.wire != Wire::fp32) {
-    fail(ExitCode::usage, "--wire bf16 requires a CPU; the device is {}", device->name());
-  }
-  return device;
-}
-
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program) {
   StallDetectorSettings settings;
@@ -150,91 +84,133 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
   return settings;
 }
 
-std::string isa_text(Device& device, Arithmetic arithmetic) {
-  if (device.kind() != DeviceKind::cpu) return {};
-  return text_of(isa_choices, std::optional(rounding_isa(as_cpu(device).isa(), arithmetic)));
-}
-
-std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi) {
-  std::vector<std::string> distinct;
-  for (std::string& isa : mpi.all_gather(isa_text(device, arithmetic))) {
-    if (!isa.empty() && std::ranges::count(distinct, isa) == 0) distinct.push_back(std::move(isa));
-  }
-  return fmt::format("{}", fmt::join(distinct, ", "));
+std::string version_text(const std::string& program) {
+  std::vector<std::string> libraries = comm_libraries();
+  for (std::string& library : device_libraries()) libraries.push_back(std::move(library));
+  libraries.push_back(checkpoint_library());
+  const bool uses_cuda =
+      std::ranges::any_of(libraries, [](std::string_view name) { return name.starts_with("CUDA "); });
+  return fmt::format("{}\n{}{}\n", version_line(program), fmt::join(libraries, ", "),
+                     uses_cuda ? "" : "; without CUDA");
 }
 
 namespace {
 
-bool all_have(Isa isa, const std::vector<Isa>& isas) {
-  return std::ranges::all_of(isas, [isa](Isa has) { return has >= isa; });
+/// Appends the line to the file that the environment variable names, with a line end. Returns false if the file does
+/// not exist, for example on another host, or cannot be written.
+bool append_for_launcher(const char* variable, std::string line) {
+  line += '\n';
+  const char* const path = std::getenv(variable);
+  const int file = path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file < 0) return false;
+  const bool done = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  close(file);
+  return done;
 }
 
-/// Winograd's share of the multiply-adds in float32.
-double winograd_share(const Graph& graph) {
-  const std::vector<std::string> names = winograd_convolutions(graph, ConvolutionMethod::automatic);
-  std::int64_t count = 0;
-  for (const Graph::Node& node : graph.nodes()) {
-    if (std::ranges::count(names, node.name) > 0) count += multiply_adds(graph, node);
+bool report_to_launcher(ExitCode code) {
+  return append_for_launcher(code_file_variable, std::to_string(static_cast<int>(code)));
+}
+
+/// Ends this rank without MPI_Finalize, which would not return.
+[[noreturn]] void end_without_mpirun(const std::string& program, const Mpi* mpi, ExitCode code) {
+  if (code == ExitCode::stopped) {  // USR1 of watch_launcher
+    code = ExitCode::lost_rank;
+    if (mpi != nullptr && mpi->rank() == 0) {
+      print_error(program, mpi, "mpirun has ended; the last step is saved: the same command resumes", code);
+    }
   }
-  return static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(1, multiply_adds(graph)));
+  std::_Exit(static_cast<int>(code));
 }
 
 }  // namespace
 
-std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi) {
-  const Isa own = std::min(options.cpu.isa.value_or(Isa::amx), available_isas().back());
-  std::vector<Isa> isas;
-  for (const std::string& text : mpi.all_gather(std::to_string(static_cast<int>(own)))) {
-    isas.push_back(static_cast<Isa>(std::stoi(text)));
-  }
-  return isas;
+void print_error(std::string_view program, const Mpi* mpi, std::string_view message, ExitCode code) {
+  const std::string shown = printable(message);
+  const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}", program, mpi->rank(), mpi->host(), shown)
+                               : fmt::format("{}: {}", program, shown);
+  print_text(STDERR_FILENO, line + '\n');
+  append_for_launcher(error_file_variable, line);
+  report_to_launcher(code);
 }
 
-bool suits_avx512_bf16(const Network& network, std::int64_t samples) {
-  constexpr double most_winograd = 0.6;
-  if (samples < tile_rows) return false;
-  const BuildSettings build{.batch_size = samples, .purpose = Purpose::evaluation};
-  return winograd_share(build_network(network, build).graph) <= most_winograd;
+namespace {
+
+/// Prints the line for an exception that ends the program, and returns the exit code.
+ExitCode print_exception(std::string_view program, const Mpi* mpi, const std::exception& exception) {
+  const auto* const error = dynamic_cast<const Error*>(&exception);
+  const ExitCode code = error != nullptr ? error->code() : ExitCode::failed;
+  const bool lacks_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+  print_error(program, mpi, lacks_memory ? "out of memory" : exception.what(), code);
+  return code;
 }
 
-Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
-                               std::int64_t samples) {
-  if (device != DeviceKind::cpu) return Arithmetic::tf32;
-  const bool is_faster =
-      all_have(Isa::amx, isas) || (all_have(Isa::avx512_bf16, isas) && suits_avx512_bf16(network, samples));
-  return is_faster ? Arithmetic::bf16 : Arithmetic::fp32;
-}
+}  // namespace
 
-Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16) {
-  if (device != DeviceKind::cpu) return Arithmetic::tf32;
-  return all_have(trained_in_bf16 ? Isa::avx512_bf16 : Isa::amx, isas) ? Arithmetic::bf16 : Arithmetic::fp32;
-}
-
-void set_precision(DeviceOptions& options, Arithmetic precision, const Device& device, const std::vector<Isa>& isas,
-                   const Mpi& mpi) {
-  options.precision = options.arithmetic = precision;
-  if (device.kind() != DeviceKind::cpu) return;
-  if (precision == Arithmetic::tf32) {
-    fail(ExitCode::no_device, "--precision tf32 requires a GPU; the device is {}: use --precision fp32", device.name());
-  }
-  const auto emulating = std::ranges::count_if(isas, [](Isa isa) { return isa < Isa::avx512_bf16; });
-  if (precision == Arithmetic::bf16 && emulating > 0 && mpi.rank() == 0) {
-    print_warning(
-        fmt::format("--precision bf16: {} of {} ranks use neither AMX nor AVX512-BF16; they emulate AMX's products, "
-                    "many times slower than fp32 (use --precision fp32)",
-                    emulating, isas.size()));
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body) {
+  if (mpi.size() == 1) return body();
+  try {
+    return body();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const SharedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const ExitCode code = print_exception(program, &mpi, error);
+    mpi.abort(code);
+    return code;
   }
 }
 
-std::string version_text(const std::string& program) {
-  std::vector<LibraryVersion> libraries = comm_libraries();
-  for (LibraryVersion& library : device_libraries()) libraries.push_back(std::move(library));
-  libraries.push_back(checkpoint_library());
-  std::string text = version_line(program);
-  for (std::size_t i = 0; i < libraries.size(); ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "\n" : ", ", libraries[i].name, libraries[i].version);
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
+                            const std::function<ExitCode()>& body) {
+  return abort_on_own_error(mpi, program, [&] {
+    try {
+      return body();
+    } catch (const PeerFailed& peer) {
+      stall_detector.mark_failure(peer.code());
+      throw;
+    } catch (const Error& error) {
+      stall_detector.mark_failure(error.code());
+      throw;
+    } catch (...) {
+      stall_detector.mark_failure(ExitCode::failed);
+      throw;
+    }
+  });
+}
+
+int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
+  flush_denormals();              // before other threads start: they inherit the mode
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
+  ignore_file_size_signal();
+  open_standard_descriptors();
+  catch_end_of_run();
+  watch_launcher();
+  std::optional<Mpi> mpi;
+  ExitCode code = ExitCode::failed;
+  try {
+    mpi.emplace(&argc, &argv);
+    keep_signals_from_computation();
+    // Other programs make other collective calls, and other builds may round differently.
+    require_equal_on_all_ranks(*mpi, {{"the program and its build", version_line(program)}});
+    code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
+  } catch (const PeerFailed& peer) {
+    code = peer.code();
+  } catch (const std::exception& error) {
+    code = print_exception(program, mpi ? &*mpi : nullptr, error);
   }
-  return text + (cuda_libraries().empty() ? "; without CUDA\n" : "\n");
+  finish_watch();
+  std::fflush(stdout);
+  if (mpirun_has_ended()) end_without_mpirun(program, mpi ? &*mpi : nullptr, code);
+  // mpirun would treat any exit code other than 0 as a failure and print ten lines about it.
+  const bool is_reported = code == ExitCode::stopped && report_to_launcher(code);
+  const int exit_code = is_reported ? 0 : static_cast<int>(code);
+  // MPI_Finalize does not return if another rank has ended.
+  constexpr double after_stop_seconds = 20.0, after_error_seconds = 3.0;
+  if (code != ExitCode::done)
+    exit_after(code == ExitCode::stopped ? after_stop_seconds : after_error_seconds, exit_code);
+  return exit_code;
 }
 
 }  // namespace carillon

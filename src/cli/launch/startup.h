@@ -1,18 +1,13 @@
-// Startup: the first steps of training and evaluation programs: options, cores, device, number format.
+// Startup: the first and the last steps of programs with ranks: options, the stall detector, errors and exit codes.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <span>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "carillon/cli/options/train_options.h"
 #include "carillon/device/device.h"
-#include "carillon/models/network.h"
 #include "src/cli/options/option_set.h"
-#include "src/comm/mpi/cpu_share.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/stall_detector.h"
 
@@ -30,63 +25,32 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 /// makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
-/// Checks that no item of `patterns` is a folder. `splits`: prefixes of the names of suitable files. Errors: data, with
-/// files of the folder that the user can name.
-void check_no_folders(const std::vector<std::string>& patterns, std::span<const std::string_view> splits);
-
-/// Checks that no shard of the records is missing (check_shards_exist), unless --allow-missing-shards is set. Errors:
-/// no_input.
-void check_shards(const DataOptions& data, const std::vector<std::string>& patterns);
-
-/// Warns if the training and the evaluations read the same file.
-void warn_of_shared_files(const DataOptions& data);
-
-/// Checks that the files of `patterns` exist, and opens none. Also accepts "synthetic". Errors: no_input.
-void check_files_exist(const std::vector<std::string>& patterns);
-
-/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested instruction set is not
-/// among them).
-void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
-
-/// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa or
-/// --convolution winograd on a GPU).
-std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
-
 /// `stall_timeout`: seconds; 0: unlimited. `program`: name for the message that ends the run. `mpi` must outlive the
 /// detector.
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-/// The instruction set that determines how this rank's CPU rounds (rounding_isa). It is "avx512" also on CPUs with AMX,
-/// because both give equal bits. Empty on a GPU.
-std::string isa_text(Device& device, Arithmetic arithmetic);
-/// The instruction sets of the CPU kernels of all ranks, for example "avx512, avx2". Each set is listed once, in the
-/// order of the ranks. Empty on GPUs. Collective.
-std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
+// The end: the first error becomes one line and an exit code.
 
-/// The highest instruction set of each rank's processor that --isa permits. Collective.
-std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
+/// Prints "<program>: rank R on HOST: <message>" to stderr, without rank and host if `mpi` is null. Reports the line
+/// and the exit code `code` of this rank to the launcher (ranks.h).
+void print_error(std::string_view program, const Mpi* mpi, std::string_view message, ExitCode code);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. There are two
-/// conditions. In float32, Winograd's method would compute at most 60 % of the multiply-adds. The samples that a rank
-/// processes at once (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
-bool suits_avx512_bf16(const Network& network, std::int64_t samples);
+/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
+/// "<program>: rank R on HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes
+/// MPI and returns the exit code of the error. Any other error ends all ranks with MPI_Abort(code): the other ranks may
+/// be waiting for this one, and srun loses the exit code of a single rank.
+int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
-/// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
-/// On CPUs, bf16 if all ranks have Isa::amx. Also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx, and the network
-/// is faster in bf16 with AVX512-BF16. Otherwise fp32. `isas`: the result of possible_isas.
-Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
-                               std::int64_t samples);
-/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, bf16 if all ranks have
-/// Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16; otherwise fp32. `trained_in_bf16`:
-/// whether the training used bf16, from the checkpoint.
-Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
+/// Runs a `body` in which the ranks depend on each other. If an error occurs on this rank only, the rank prints the
+/// error and ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know
+/// are rethrown.
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
+/// As above, and marks the failure in the stall detector, so that other ranks do not report the end of this one.
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
+                            const std::function<ExitCode()>& body);
 
-/// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).
-void set_precision(DeviceOptions& options, Arithmetic precision, const Device& device, const std::vector<Isa>& isas,
-                   const Mpi& mpi);
-
-/// The output of --version: a line with the version of the program and one with the versions of its libraries.
+/// The output of --version: a line with the version of the program, and a line with the versions of its libraries.
 std::string version_text(const std::string& program);
 
 }  // namespace carillon

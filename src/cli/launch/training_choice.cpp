@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
-#include "carillon/models/network.h"
 #include "kernels/attention/attention.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/launch/resolve_training.h"
-#include "src/cli/launch/saved_network.h"
 #include "src/cli/options/picture_options.h"
-#include "src/onnx/onnx_import.h"
+#include "src/onnx/onnx.h"
 #include "src/report/console.h"
+#include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
 
 namespace carillon {
@@ -42,23 +42,22 @@ bool has_only_shifts(const Candidate& candidate) {
 }
 
 std::vector<Candidate> permitted(const FixedChoices& fixed, bool fine_tunes) {
-  std::vector<Candidate> candidates = training_candidates();
+  std::vector<Candidate> candidates;
   if (fine_tunes) {
-    candidates.clear();
     for (const std::int64_t size : fine_tuning_sizes()) candidates.push_back({fixed.network.value(), size});
-  } else if (fixed.network) {
-    const auto has_name = [&](const Candidate& candidate) { return candidate.network == *fixed.network; };
-    std::vector<Candidate> sizes;
-    std::ranges::copy_if(candidates, std::back_inserter(sizes), has_name);
-    if (sizes.empty()) sizes = {{*fixed.network, 64}};
-    candidates = sizes;
+  } else {
+    candidates = training_candidates();
   }
-  if (!fixed.image_size) return candidates;
-  const auto has_size = [&](const Candidate& candidate) { return candidate.image_size == *fixed.image_size; };
-  std::vector<Candidate> of_size;
-  std::ranges::copy_if(candidates, std::back_inserter(of_size), has_size);
-  if (of_size.empty()) of_size = {{candidates.front().network, *fixed.image_size}};
-  return of_size;
+  if (fixed.network) {
+    std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.network != *fixed.network; });
+    if (candidates.empty()) candidates = {{*fixed.network, 64}};
+  }
+  if (fixed.image_size) {
+    const std::string network = candidates.front().network;
+    std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.image_size != *fixed.image_size; });
+    if (candidates.empty()) candidates = {{network, *fixed.image_size}};
+  }
+  return candidates;
 }
 
 }  // namespace
@@ -212,10 +211,7 @@ namespace {
 
 std::string preprocessing_of(const LoadedCheckpoint& loaded) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  if (!pictures) return "";
-  const auto* const found =
-      std::ranges::find(preprocessing_choices, pictures->preprocessing, &Choice<Preprocessing>::value);
-  return std::string(found->text);
+  return pictures ? text_of(preprocessing_choices, pictures->preprocessing) : "";
 }
 
 /// The networks with PyTorch's names.

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "carillon/core/sample.h"
@@ -56,7 +55,7 @@ struct UsualShape {
   double elongation = 1.0;  ///< ratio of the longer side to the shorter
 };
 
-/// Above this elongation, pictures are squashed: a centre crop would remove more than a third of them.
+/// Above this elongation, pictures are squashed: a centre crop would remove more than a third of each picture.
 inline constexpr double longest_cropped = 1.5;
 
 struct ChoiceInput {
@@ -69,7 +68,7 @@ struct ChoiceInput {
   FixedChoices fixed;
   bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`: fewer epochs are useful
   TargetKind target = TargetKind::class_index;
-  std::string preprocessing = {};  ///< expected by the given weights; empty: the network's usual one
+  std::string preprocessing = {};  ///< --preprocessing that the given weights expect; empty: the network's default
 };
 
 struct TrainingChoice {
@@ -79,7 +78,7 @@ struct TrainingChoice {
   bool fine_tunes = false;
   Fit fit = Fit::crop;
   TargetKind target = TargetKind::class_index;
-  std::string preprocessing = {};    ///< empty: the usual one of the network
+  std::string preprocessing = {};    ///< --preprocessing; empty: the network's default
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
 };
 
@@ -89,7 +88,7 @@ struct TrainingChoice {
 /// within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The number of steps of the largest useful number of epochs.
+/// The number of steps in the largest useful number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// The default number of pictures per step for a training on this many pictures.

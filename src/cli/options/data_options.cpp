@@ -2,15 +2,12 @@
 
 #include "carillon/core/error.h"
 #include "src/cli/options/option_groups.h"
-#include "src/cli/options/option_values.h"
 #include "src/data/records/record_files.h"
 
 namespace carillon {
 namespace {
 
-using Interval = OptionSet::Interval;
-
-// Larger values can only be mistakes.
+// Limits of options: larger values can only be mistakes.
 constexpr std::int64_t max_samples = std::int64_t{1} << 24;
 constexpr std::int64_t max_records = (std::int64_t{1} << 32) - 1;
 constexpr std::int64_t max_prefetch_bytes = std::int64_t{1} << 44;
@@ -37,65 +34,63 @@ void declare_records(OptionSet& set, DataOptions& o) {
   set.add("eval-every", o.eval_every, 0, max_option_steps, "steps between evaluations; 0: at the end only");
   declare_keys(set, o);
   declare_missing_shards(set, o);
-  set.add("shuffle", o.shuffle, "new random order of the records in each epoch", Scope::result);
+  set.add("shuffle", o.shuffle, "new random order of the records in each epoch").scope = Scope::result;
   set.add(
-      "shuffle-window", o.shuffle_window, 0, max_records,
-      "records that are shuffled at a time; each host reads whole windows ahead, from all files or, with --sharding "
-      "file, from its own; 0: all records",
-      Scope::result);
+         "shuffle-window", o.shuffle_window, 0, max_records,
+         "records that are shuffled at a time; each host reads whole windows ahead, from all files or, with --sharding "
+         "file, from its own; 0: all records")
+      .scope = Scope::result;
   set.add("sampling", o.sampling, sampling_choices,
           "how training samples are drawn: uniform: each record once per epoch; balanced: each class equally often, so "
-          "that records of rare classes repeat",
-          Scope::result);
+          "that records of rare classes repeat")
+      .scope = Scope::result;
   set.add("sharding", o.sharding, sharding_choices,
-          "how ranks share the records: by record within each step, or by file", Scope::result);
+          "how ranks share the records: by record within each step, or by file")
+      .scope = Scope::result;
   set.add("stage", o.stage, "directory on a local disk of each host, to which the data files are copied first");
   set.add("cache", o.cache, cache_choices,
           "when records are decoded: at the start, into memory, or ahead of use (none); auto: by size");
   set.add("skip-damaged", o.skip_damaged,
-          "replace a damaged training record by the next one, with a warning; otherwise it ends the run",
-          Scope::result);
+          "replace a damaged training record by the next one, with a warning; otherwise it ends the run")
+      .scope = Scope::result;
   set.add("decode-threads", o.decode_threads, 0, max_option_threads,
-          "decoding threads per rank; 0: 2 (CPUs) or the rank's share of the cores (GPUs)", Scope::rank);
+          "decoding threads per rank; 0: 2 (CPUs) or the rank's share of the cores (GPUs)")
+      .scope = Scope::rank;
   set.add("prefetch-bytes", o.prefetch_bytes, 0, max_prefetch_bytes,
           "bytes of images per rank that are decoded ahead, in training and in evaluations each; 0: one batch per "
-          "decoding thread plus three",
-          Scope::rank);
+          "decoding thread plus three")
+      .scope = Scope::rank;
 }
 
 void declare_batches(OptionSet& set, DataOptions& o) {
-  set.begin_group("Training");
-  set.add("batch-size", o.batch_size, 1, max_samples, "samples per rank and step", Scope::result);
+  set.begin_group("Training", Scope::result);
+  set.add("batch-size", o.batch_size, 1, max_samples, "samples per rank and step");
   set.add("global-batch", o.global_batch, 0, max_samples,
-          "samples per step over all ranks, in place of --batch-size; 0: --batch-size per rank", Scope::result);
+          "samples per step over all ranks, in place of --batch-size; 0: --batch-size per rank");
   set.add("micro-batch", o.micro_batch, 0, max_samples,
           "samples per forward and backward pass (--global-batch), which runs on one thread of a CPU; gives equal bits "
-          "at any number of ranks; 0: the rank's whole part",
-          Scope::result);
+          "at any number of ranks; 0: the rank's whole part");
 }
 
 void declare_augmentation(OptionSet& set, DataOptions& o) {
-  set.begin_group("Training");
-  set.add("rotate", o.rotate, Interval::not_negative, "largest random rotation of a training image, in degrees",
-          Scope::result);
-  set.add("zoom", o.zoom, Interval::below_one,
-          "largest random change of scale of a training image: factors from 1 - X to 1 + X, e.g. 0.1", Scope::result);
-  set.add("shift", o.shift, Interval::unit,
-          "largest random shift of a training image, as a fraction of its height and width, e.g. 0.1", Scope::result);
-  set.add("mixup", o.mixup, Interval::not_negative,
+  set.begin_group("Training", Scope::result);
+  set.add("rotate", o.rotate, NumberRange::not_negative, "largest random rotation of a training image, in degrees");
+  set.add("zoom", o.zoom, NumberRange::below_one,
+          "largest random change of scale of a training image: factors from 1 - X to 1 + X, e.g. 0.1");
+  set.add("shift", o.shift, NumberRange::unit,
+          "largest random shift of a training image, as a fraction of its height and width, e.g. 0.1");
+  set.add("mixup", o.mixup, NumberRange::not_negative,
           "parameter of mixup, which blends each image and label with another of its batch: weight from Beta(X, X), "
-          "one draw per batch; 0: disabled",
-          Scope::result);
-  set.add("cutmix", o.cutmix, Interval::not_negative,
+          "one draw per batch; 0: disabled");
+  set.add("cutmix", o.cutmix, NumberRange::not_negative,
           "parameter of cutmix, which puts a box of another image of its batch into each image, and blends the labels "
-          "by area: area from Beta(X, X); half of the batches each with --mixup; 0: disabled",
-          Scope::result);
+          "by area: area from Beta(X, X); half of the batches each with --mixup; 0: disabled");
 }
 
 void check_batches(const OptionSet& set, const DataOptions& o) {
   // --global-batch on the command line overrides --batch-size of a recipe. --batch-size does not override
-  // --global-batch of a recipe: such a recipe may have --micro-batch, and promises results that do not depend on the
-  // number of ranks.
+  // --global-batch of a recipe: such a recipe may have --micro-batch, and its results must not depend on the number of
+  // ranks.
   if (o.global_batch > 0 && set.given_with("batch-size", "global-batch")) {
     const bool overrides = set.given_by("batch-size") > set.given_by("global-batch");
     fail(ExitCode::usage, "--batch-size counts the samples of each rank, --global-batch those of all ranks: {}",
@@ -141,7 +136,7 @@ std::vector<std::string_view> options_without_effect(const DataOptions& o) {
   std::vector<std::string_view> names;
   if (!o.shuffle) names.emplace_back("shuffle-window");
   if (o.global_batch > 0) names.emplace_back("batch-size");
-  if (!o.distort) {  // of pictures
+  if (!o.distort) {  // picture options without effect
     for (const char* const name : {"min-crop-area", "mirror", "flip-vertical", "quarter-turns", "color-jitter",
                                    "rand-augment", "random-erasing"}) {
       names.emplace_back(name);
@@ -158,29 +153,7 @@ void declare_for_evaluation(OptionSet& set, DataOptions& o) {
   set.add("batch-size", o.batch_size, 1, max_samples, "samples per forward pass");
   set.add("cache", o.cache, cache_choices,
           "when records are decoded: at the start, into memory, or as they are read (none); auto: by size");
-  set.add("decode-threads", o.decode_threads, 1, max_option_threads, "decoding threads per rank", Scope::rank);
-}
-
-void declare_distortion(OptionSet& set, DataOptions& o) {
-  set.begin_group("Data");
-  set.add("distort", o.distort, "random distortion of the training images", Scope::result);
-  declare_test_time_augmentation(set, o);
-}
-
-void declare_test_time_augmentation(OptionSet& set, DataOptions& o) {
-  set.begin_group("Data");
-  set.add("test-time-augmentation", o.test_time_augmentation,
-          "evaluate the mean over six views of each image, mirrored and shifted");
-}
-
-void declare_pixel_scale(OptionSet& set, DataOptions& o) {
-  set.begin_group("Data");
-  set.add("pixel-scale", o.pixel_scale, Interval::positive, "factor for the pixels 0..255", Scope::result);
-}
-
-void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& o) {
-  set.begin_group("Data");
-  set.add("pixel-scale", o.pixel_scale, Interval::not_negative, "factor for the pixels 0..255; 0: as in training");
+  set.add("decode-threads", o.decode_threads, 1, max_option_threads, "decoding threads per rank").scope = Scope::rank;
 }
 
 }  // namespace carillon

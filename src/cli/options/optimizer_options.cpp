@@ -6,103 +6,175 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <set>
 
 #include "carillon/core/error.h"
 #include "src/cli/options/option_groups.h"
-#include "src/cli/options/option_values.h"
 #include "src/core/text.h"
 
 namespace carillon {
 namespace {
 
-using Interval = OptionSet::Interval;
+// Texts of parameter groups, such as "*/biases: rate=64, decay=0, frozen-until=10, frozen-after=300". Each has at least
+// one setting. texts_of writes texts that parse to the same groups.
+
+/// Whether the pattern can be written in a line of a --config file.
+bool is_pattern(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '#'; });
+}
+
+void set_value(const std::string& name, const std::string& value, ParameterGroup& group) {
+  if (name == "rate") {
+    group.rate = parse_number(value, NumberRange::not_negative);
+  } else if (name == "decay") {
+    group.decay = parse_number(value, NumberRange::not_negative);
+  } else if (name == "muon") {
+    group.muon = parse_integer(value, 0, 1) == 1;
+  } else if (name == "frozen-until") {
+    group.frozen_until = parse_integer(value, 0, max_option_steps);
+  } else if (name == "frozen-after") {
+    group.frozen_after = parse_integer(value, 0, max_option_steps);
+  } else {
+    throw ValueExpected{"a setting of a group (rate, decay, muon, frozen-until, frozen-after)", name};
+  }
+}
+
+void add_setting(const std::string& text, ParameterGroup& group) {
+  const std::vector<std::string> sides = parts_of(text, '=');
+  if (sides.size() != 2) throw ValueExpected{};
+  const std::string &name = sides[0], &value = sides[1];
+  try {
+    set_value(name, value, group);
+  } catch (const ValueExpected& expected) {
+    if (expected.text) throw;
+    throw ValueExpected{fmt::format("{} ({} of {})", expected.what, name, group.pattern), value};
+  }
+}
+
+ParameterGroup group_of(const std::string& text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  ParameterGroup group{.pattern = parts_of(text, ':').front()};
+  if (!is_pattern(group.pattern) || colon == text.size()) throw ValueExpected{};
+  std::set<std::string> names;
+  for (const std::string& setting : parts_of(text.substr(colon + 1), ',')) {
+    add_setting(setting, group);
+    if (!names.insert(parts_of(setting, '=').front()).second) {
+      throw ValueExpected{"PATTERN: SETTING=X, ... with each setting once", text};
+    }
+  }
+  if (group.frozen_until > 0 && group.frozen_after <= group.frozen_until) {
+    throw ValueExpected{fmt::format("later than frozen-until={}", group.frozen_until),
+                        fmt::format("frozen-after={}", group.frozen_after)};
+  }
+  return group;
+}
+
+std::vector<ParameterGroup> parse_groups(const std::vector<std::string>& texts) {
+  std::vector<ParameterGroup> groups;
+  for (const std::string& text : texts) {
+    try {
+      groups.push_back(group_of(text));
+    } catch (const ValueExpected& expected) {
+      if (expected.text) throw;
+      throw ValueExpected{"PATTERN: SETTING=X, ... with settings rate, decay, muon, frozen-until, frozen-after", text};
+    }
+  }
+  return groups;
+}
+
+std::vector<std::string> texts_of(const std::vector<ParameterGroup>& groups) {
+  std::vector<std::string> texts;
+  for (const ParameterGroup& group : groups) {
+    std::string text = fmt::format("{}: rate={}", group.pattern, group.rate);
+    if (group.decay) text += fmt::format(", decay={}", *group.decay);
+    if (group.muon) text += fmt::format(", muon={}", *group.muon ? 1 : 0);
+    if (group.frozen_until > 0) text += fmt::format(", frozen-until={}", group.frozen_until);
+    if (group.frozen_after != ParameterGroup::never) text += fmt::format(", frozen-after={}", group.frozen_after);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
 
 void declare_update(OptionSet& set, OptimizerOptions& o) {
   OptimizerSettings& update = o.update;
   std::vector<std::string> rules;
   for (const RuleName& rule : update_rules()) rules.emplace_back(rule.name);
-  set.begin_group("Optimiser");
-  set.add("optimizer", update.rule, rules, "update rule", Scope::result);
-  set.add("momentum", update.momentum, Interval::unit, "momentum coefficient (momentum, nesterov, lars, muon-nesterov)",
-          Scope::result);
-  set.add("dampening", update.dampening, Interval::unit,
-          "part of the gradient, 0 to 1, that does not enter the momentum (momentum)", Scope::result);
-  set.add("adam-beta1", update.adam_beta1, Interval::below_one, "decay of the mean gradient (adamw, lamb, muon)",
-          Scope::result);
-  set.add("adam-beta2", update.adam_beta2, Interval::below_one,
-          "decay of the mean squared gradient (adamw, lamb, muon)", Scope::result);
-  set.add("adam-epsilon", update.adam_epsilon, Interval::positive,
-          "term added to the root of the mean squared gradient (adamw, lamb, muon)", Scope::result);
-  set.add("lars-coefficient", update.lars_coefficient, Interval::positive,
-          "norm of a step at learning rate 1, relative to the variable's norm (lars)", Scope::result);
-  set.add("muon-momentum", update.muon_momentum, Interval::below_one,
-          "momentum coefficient of hidden matrices (muon, muon-nesterov)", Scope::result);
+  set.begin_group("Optimiser", Scope::result);
+  set.add("optimizer", update.rule, rules, "update rule");
+  set.add("momentum", update.momentum, NumberRange::unit,
+          "momentum coefficient (momentum, nesterov, lars, muon-nesterov)");
+  set.add("dampening", update.dampening, NumberRange::unit,
+          "part of the gradient, 0 to 1, that does not enter the momentum (momentum)");
+  set.add("adam-beta1", update.adam_beta1, NumberRange::below_one, "decay of the mean gradient (adamw, lamb, muon)");
+  set.add("adam-beta2", update.adam_beta2, NumberRange::below_one,
+          "decay of the mean squared gradient (adamw, lamb, muon)");
+  set.add("adam-epsilon", update.adam_epsilon, NumberRange::positive,
+          "term added to the root of the mean squared gradient (adamw, lamb, muon)");
+  set.add("lars-coefficient", update.lars_coefficient, NumberRange::positive,
+          "norm of a step at learning rate 1, relative to the variable's norm (lars)");
+  set.add("muon-momentum", update.muon_momentum, NumberRange::below_one,
+          "momentum coefficient of hidden matrices (muon, muon-nesterov)");
   set.add("muon-steps", update.muon_steps, 1, 100,
-          "iterations of the orthogonalisation of hidden matrices (muon, muon-nesterov)", Scope::result);
+          "iterations of the orthogonalisation of hidden matrices (muon, muon-nesterov)");
   set.add("muon-normalize", update.muon_normalizes,
           "scale each hidden matrix to norm sqrt(outputs) before its step, in place of weight decay (muon, "
-          "muon-nesterov)",
-          Scope::result);
-  set.add("weight-decay", update.weight_decay, Interval::not_negative,
+          "muon-nesterov)");
+  set.add("weight-decay", update.weight_decay, NumberRange::not_negative,
           "factor of the variable that is added to its gradient, in addition to --regularization; decoupled from the "
-          "gradient (adamw, lamb, muon); see --decay-exclude",
-          Scope::result);
+          "gradient (adamw, lamb, muon); see --decay-exclude");
   set.add(
       "decay-exclude", update.decay_exclude,
       "patterns of variables without weight decay and L2, in addition to all vectors, such as biases and scales and "
-      "shifts of norms (adamw, lars, lamb); none: do not exclude the vectors",
-      Scope::result);
-  set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices in the loss",
-          Scope::result);
-  set.add("clip-norm", update.clip_norm, Interval::not_negative,
+      "shifts of norms (adamw, lars, lamb); none: do not exclude the vectors");
+  set.add("regularization", o.regularization, NumberRange::not_negative,
+          "L2 factor of the weight matrices in the loss");
+  set.add("clip-norm", update.clip_norm, NumberRange::not_negative,
           "largest norm of the mean gradient, over all trained variables and with the gradient of --regularization; a "
-          "larger gradient is scaled down to it; 0: disabled; default for a regression of image_train: 1",
-          Scope::result);
-  set.add("moving-average-decay", update.moving_average_decay, Interval::unit,
-          "decay of the variables' moving averages", Scope::result);
-  set.add("layer-decay", update.layer_decay, Interval::unit,
+          "larger gradient is scaled down to it; 0: disabled; default for a regression of image_train: 1");
+  set.add("moving-average-decay", update.moving_average_decay, NumberRange::unit,
+          "decay of the variables' moving averages");
+  set.add("layer-decay", update.layer_decay, NumberRange::unit,
           "factor of the learning rate per block, from the logits towards the input, for fine-tuning, e.g. 0.75; 1: "
-          "disabled",
-          Scope::result);
-  set.add("group",
-          {.set = [&update](const auto& texts) { update.groups = parse_groups(texts); },
-           .get = [&update] { return texts_of(update.groups); },
-           .takes_many = true},
-          "variables with their own settings: 'PATTERN: rate=X, decay=X, muon=0|1, frozen-until=N, frozen-after=N'; "
-          "rate multiplies the learning rate, muon=1 makes a variable a hidden matrix; the first pattern that matches "
-          "a variable applies",
-          Scope::result);
+          "disabled");
+  set.add(
+      {.name = "group",
+       .help =
+           "variables with their own settings: 'PATTERN: rate=X, decay=X, muon=0|1, frozen-until=N, frozen-after=N'; "
+           "rate multiplies the learning rate, muon=1 makes a variable a hidden matrix; the first pattern that matches "
+           "a variable applies",
+       .set = [&update](const auto& texts) { update.groups = parse_groups(texts); },
+       .get = [&update] { return texts_of(update.groups); },
+       .takes_many = true});
 }
 
 void declare_lookahead(OptionSet& set, LookaheadSettings& lookahead) {
-  set.begin_group("Lookahead");
+  set.begin_group("Lookahead", Scope::result);
   set.add("lookahead-every", lookahead.every, 0, max_option_steps,
-          "steps between updates of the slow copies, which then replace all variables; 0: disabled", Scope::result);
-  set.add("lookahead-decay", lookahead.decay, Interval::unit, "part of the slow copies, 0 to 1, that an update keeps",
-          Scope::result);
-  set.add("lookahead-power", lookahead.power, Interval::not_negative,
-          "exponent of (step / lookahead-steps) that scales --lookahead-decay; 0: constant", Scope::result);
+          "steps between updates of the slow copies, which then replace all variables; 0: disabled");
+  set.add("lookahead-decay", lookahead.decay, NumberRange::unit,
+          "part of the slow copies, 0 to 1, that an update keeps");
+  set.add("lookahead-power", lookahead.power, NumberRange::not_negative,
+          "exponent of (step / lookahead-steps) that scales --lookahead-decay; 0: constant");
   set.add("lookahead-steps", lookahead.steps, 0, max_option_steps,
           "global step at which the scale reaches 1, and the slow copies replace all variables a last time "
-          "(--lookahead-power); 0: --max-steps",
-          Scope::result);
+          "(--lookahead-power); 0: --max-steps");
 }
 
 void declare_length(OptionSet& set, OptimizerOptions& o) {
   set.begin_group("Training");
   set.add("max-steps", o.max_steps, 0, max_option_steps,
           "global step at which the training ends; 0: only write the initial checkpoint");
-  set.add("epochs", o.epochs, Interval::not_negative,
+  set.add("epochs", o.epochs, NumberRange::not_negative,
           "passes over the training records, also fractions such as 0.5; sets --max-steps; 0: not used");
   set.add(
-      "time-budget", o.time_budget, Interval::not_negative,
+      "time-budget", o.time_budget, NumberRange::not_negative,
       "seconds for the whole run, also over several starts: it ends at the step that the speed allows, at --max-steps "
       "at the latest, and its schedule is fitted into these steps; 0: unlimited");
   set.add(
-      "freeze", o.freeze,
-      "patterns of variables that are not trained, e.g. 'stem/*'; a batch norm whose variables all match also keeps "
-      "and uses its running statistics",
-      Scope::result);
+         "freeze", o.freeze,
+         "patterns of variables that are not trained, e.g. 'stem/*'; a batch norm whose variables all match also keeps "
+         "and uses its running statistics")
+      .scope = Scope::result;
 }
 
 bool uses(const RuleName& rule, std::string_view option) {
@@ -165,7 +237,7 @@ void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules
   for (const RuleName& rule : rules) {
     for (const std::string_view option : rule.options) {
       if (!set.has(option)) {
-        fail(ExitCode::failed, "the update rule {} (src/optim/rules) names the option '{}', which no program has",
+        fail(ExitCode::failed, "the update rule {} (src/optim/rules.h) names the option '{}', which no program has",
              rule.name, option);
       }
     }
@@ -204,7 +276,7 @@ std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) 
                          [&](std::string_view option) { return !uses(own, option); });
   }
   if (o.update.lookahead.every == 0) names.insert(names.end(), lookahead_options.begin(), lookahead_options.end());
-  // With a time, the run moves through its schedule at another speed anyway.
+  // With --time-budget, the elapsed time decides how fast the run moves through its schedule.
   if (o.time_budget > 0.0 && o.schedule.steps == o.max_steps) names.push_back("schedule-steps");
   return names;
 }
@@ -225,7 +297,7 @@ void resolve_ends(OptimizerOptions& o) {
 void resolve_epochs(OptimizerOptions& o, std::uint64_t record_count, std::uint64_t global_batch,
                     RunDescription& description) {
   const double exact = o.epochs * static_cast<double>(record_count) / static_cast<double>(global_batch);
-  constexpr double rounding = 1e-9;  // 1.1 * 1000 is above 1100
+  constexpr double rounding = 1e-9;  // in floating point, 1.1 * 1000 is above 1100
   const double steps = std::max(1.0, std::ceil(exact * (1.0 - rounding)));
   if (!(steps <= static_cast<double>(max_option_steps))) fail(ExitCode::usage, "--epochs {}: too many steps", o.epochs);
   o.max_steps = static_cast<std::int64_t>(steps);

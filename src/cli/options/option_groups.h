@@ -1,6 +1,6 @@
-// Declares the groups of options on an OptionSet, and checks the parsed values. Each group is in <group>_options.cpp.
+// Declares the groups of options on an OptionSet, and checks the parsed values (*_options.cpp).
 //
-// The values of a group at the time of the declaration are the defaults. Every check has the error usage; the message
+// The values of a group at the time of the declaration are the defaults. All checks report usage errors. The message
 // names an option that cannot work or that contradicts another option.
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace carillon {
 
-/// Options that every training program has, in the order in which --help lists them.
+/// Declares the options of all training programs, in the order in which --help lists them.
 void declare(OptionSet& set, TrainOptions& options);
 /// Checks each group and the groups against each other, after `set` has parsed the options.
 void check_combinations(const OptionSet& set, const TrainOptions& options);
 
 /// The options that have no effect on a run with these options: options of another schedule or update rule, and options
-/// of disabled features. Their values may differ between a run and its resumption.
+/// of disabled features. Their values may differ between a run and its resumption. The records must be resolved.
 std::vector<std::string_view> options_without_effect(const TrainOptions& options);
 std::vector<std::string_view> options_without_effect(const DataOptions& options);
 std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
@@ -30,27 +30,22 @@ std::vector<std::string_view> options_without_effect(const ScheduleOptions& opti
 
 void declare(OptionSet& set, DataOptions& options);
 void check(const OptionSet& set, const DataOptions& options);
-/// The subset that evaluation programs have.
+/// Declares only the options of evaluation programs.
 void declare_for_evaluation(OptionSet& set, DataOptions& options);
 
-// The first function declares options of programs for colour images, the second declares options of all other programs.
-void declare_distortion(OptionSet& set, DataOptions& options);
-void declare_pixel_scale(OptionSet& set, DataOptions& options);
-// The same for evaluation programs:
-void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
-void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
+inline constexpr const char* test_time_augmentation_help =
+    "evaluate the mean over six views of each image, mirrored and shifted";
 
 void declare(OptionSet& set, ModelOptions& options);
-/// --model. `names`: its values.
+/// Declares --model. `names`: the values that it accepts.
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 
 void declare(OptionSet& set, TaskOptions& options);
 void check(const TaskOptions& options, const DataOptions& data);
-/// The options of programs whose records may hold numbers.
+/// Declares the options of programs that also train on records with numbers.
 void declare_regression(OptionSet& set, TaskOptions& options);
 /// Checks that the options suit records with targets of this kind.
 void check_for_target(const OptionSet& set, const TaskOptions& options, TargetKind target);
-std::vector<std::string_view> options_without_effect(const TaskOptions& options, TargetKind target);
 
 void declare(OptionSet& set, OptimizerOptions& options);
 /// Every program calls this when it declares the options. Errors: failed (a rule names an option that is not declared:
@@ -59,25 +54,25 @@ void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
 void check(const OptionSet& set, const ScheduleOptions& options);
-/// `length`: as of length_text. Errors: usage (the schedule ends within its warm-up).
+/// `length`: result of length_text. Errors: usage (the schedule ends within its warm-up).
 void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std::string& length);
 /// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
 /// both).
 void choose_length(const OptionSet& set, OptimizerOptions& options);
 /// The length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
 std::string length_text(const OptimizerOptions& options);
-/// Sets the end of a schedule, and the end of a lookahead with a power, to max_steps if the user did not set them.
-/// Checkpoints then store it, and a resumed run reports a change. Errors: usage (an end that is too early).
+/// If the user did not set the end of a schedule or of a lookahead with a power, sets it to max_steps. Checkpoints
+/// store the end, so a resumed run can report a change. Errors: usage (an end that is too early).
 void resolve_ends(OptimizerOptions& options);
 /// If `epochs` is set, sets max_steps to the number of steps of that many passes over the records, rounded up. Then
-/// sets the ends that depend on max_steps, and changes all of these values in `description`. Errors: usage (too many
-/// steps, or an end that is too early).
+/// calls resolve_ends, and changes all these values in `description`. Errors: usage (too many steps, or an end that is
+/// too early).
 void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::uint64_t global_batch,
                     RunDescription& description);
 
 void declare(OptionSet& set, DeviceOptions& options);
 void check(const DeviceOptions& options);
-/// The subset that evaluation programs have.
+/// Declares only the options of evaluation programs.
 void declare_for_evaluation(OptionSet& set, DeviceOptions& options);
 
 void declare(OptionSet& set, CheckpointOptions& options);
@@ -86,10 +81,10 @@ void check(const CheckpointOptions& options);
 void declare(OptionSet& set, LoggingOptions& options);
 
 void declare(OptionSet& set, FaultOptions& options);
-/// The subset that evaluation programs have.
+/// Declares only the options of evaluation programs.
 void declare_for_evaluation(OptionSet& set, FaultOptions& options);
 
-// The texts of the values of DeviceOptions that other parts print or pass on.
+// Texts of DeviceOptions values. Other parts print these texts or pass them on.
 
 inline constexpr std::array device_choices{Choice{DeviceChoice::automatic, "auto"}, Choice{DeviceChoice::cpu, "cpu"},
                                            Choice{DeviceChoice::cuda, "cuda"}};
@@ -109,9 +104,9 @@ inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::auto
 
 // Time limit: when a run must save and exit before the job ends.
 
-/// When a run that starts now must stop: --time-margin before its --time-limit, which counts from now or, for `slurm`,
-/// is the end of the job (SLURM_JOB_END_TIME, seconds since 1970). Nothing without a limit. Errors: usage (a bad limit,
-/// no Slurm job, or no time before the margin).
+/// Returns when a run that starts now must stop: --time-margin before the limit. --time-limit counts from now; with
+/// `slurm`, the limit is the end of the job (SLURM_JOB_END_TIME, seconds since 1970). Returns nothing without a limit.
+/// Errors: usage (a bad limit, no Slurm job, or no time before the margin).
 std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointOptions& options);
 
 }  // namespace carillon

@@ -4,36 +4,38 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 #include <variant>
 
 #include "carillon/core/error.h"
-#include "src/cli/options/option_values.h"
 
 namespace carillon {
 
-void OptionSet::begin_group(const std::string& heading) {
+namespace {
+
+/// Returns an option that has one value. `parse` converts its text.
+template <typename Value, typename Parse>
+OptionSet::Option value_option(const std::string& name, const std::string& help, Value& target,
+                               const std::string& value_name, const Parse& parse) {
+  return {.name = name,
+          .help = help,
+          .set = [&target, parse](const auto& texts) { target = parse(texts.front()); },
+          .get = [&target] { return target; },
+          .value_name = value_name};
+}
+
+}  // namespace
+
+void OptionSet::begin_group(const std::string& heading, Scope scope) {
   const auto found = std::find(group_headings_.begin(), group_headings_.end(), heading);
   group_ = static_cast<std::size_t>(found - group_headings_.begin());
   if (found == group_headings_.end()) group_headings_.push_back(heading);
+  scope_ = scope;
 }
 
 void OptionSet::arrange(const std::vector<std::string>& names) {
   std::ranges::stable_sort(options_, {}, [&](const Option& option) {
     return std::pair(option.group, std::ranges::find(names, option.name) - names.begin());
   });
-}
-
-OptionSet::Option& OptionSet::declared(const std::string& name) {
-  const auto found = std::ranges::find(options_, name, &Option::name);
-  check(found != options_.end(), "an option that is not declared has an alias or a value name");
-  return *found;
-}
-
-void OptionSet::add_alias(const std::string& name, const std::string& alias) { declared(name).alias = alias; }
-
-void OptionSet::set_value_name(const std::string& name, const std::string& value_name) {
-  declared(name).value_name = value_name;
 }
 
 void OptionSet::pass_on(Manual about, const std::vector<std::string>& replaced) {
@@ -43,86 +45,51 @@ void OptionSet::pass_on(Manual about, const std::vector<std::string>& replaced) 
   begin_group("");
 }
 
-void OptionSet::add_option(Option option) {
+OptionSet::Option& OptionSet::add(Option option) {
   option.group = group_;
-  options_.push_back(std::move(option));
+  option.scope = scope_;
+  return options_.emplace_back(std::move(option));
 }
 
-void OptionSet::add(const std::string& name, bool& target, const std::string& help, Scope scope) {
-  add_option({.name = name,
-              .help = help,
-              .scope = scope,
-              .set = [&target](const auto& texts) { target = parse_bool(texts.front()); },
-              .get = [&target] { return target; },
-              .is_flag = true});
+OptionSet::Option& OptionSet::add(const std::string& name, bool& target, const std::string& help) {
+  Option option = value_option(name, help, target, "", parse_bool);
+  option.is_flag = true;
+  return add(std::move(option));
 }
 
-void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
-                    const std::string& help, Scope scope) {
-  const auto set = [&target, lowest, highest](const auto& texts) {
-    target = parse_integer(texts.front(), lowest, highest);
+OptionSet::Option& OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest,
+                                  std::int64_t highest, const std::string& help) {
+  return add(value_option(name, help, target, "N",
+                          [=](const std::string& text) { return parse_integer(text, lowest, highest); }));
+}
+
+OptionSet::Option& OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help) {
+  return add(value_option(name, help, target, "N", parse_unsigned));
+}
+
+OptionSet::Option& OptionSet::add(const std::string& name, double& target, NumberRange range, const std::string& help) {
+  return add(
+      value_option(name, help, target, "X", [range](const std::string& text) { return parse_number(text, range); }));
+}
+
+OptionSet::Option& OptionSet::add(const std::string& name, std::string& target, const std::string& help) {
+  return add(value_option(name, help, target, "VALUE", parse_text));
+}
+
+OptionSet::Option& OptionSet::add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                                  const std::string& help) {
+  Option option = value_option(name, help, target, "VALUE",
+                               [choices](const std::string& text) { return choices[parse_choice(text, choices)]; });
+  option.choices = choices;
+  return add(std::move(option));
+}
+
+OptionSet::Option& OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help) {
+  const auto set = [&target](const std::vector<std::string>& texts) {
+    if (std::ranges::count(texts, "") > 0) throw ValueExpected{"a pattern", ""};
+    target = texts;
   };
-  add_option(
-      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "N"});
-}
-
-void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope) {
-  const auto set = [&target](const auto& texts) { target = parse_unsigned(texts.front()); };
-  add_option(
-      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "N"});
-}
-
-void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help, Scope scope) {
-  const auto set = [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); };
-  add_option(
-      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "X"});
-}
-
-void OptionSet::add(const std::string& name, std::string& target, const std::string& help, Scope scope) {
-  const auto set = [&target](const auto& texts) { target = parse_text(texts.front()); };
-  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
-}
-
-void OptionSet::add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                    const std::string& help, Scope scope) {
-  add_choice(
-      name, choices, [&target, choices](std::size_t chosen) { target = choices[chosen]; }, [&target] { return target; },
-      help, scope);
-}
-
-void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help, Scope scope) {
-  add(name,
-      {.set =
-           [&target](const auto& texts) {
-             for (const std::string& text : texts) {
-               if (text.empty()) throw ValueExpected{"a pattern", text};
-             }
-             target = texts;
-           },
-       .get = [&target] { return target; },
-       .takes_many = true},
-      help, scope);
-}
-
-void OptionSet::add(const std::string& name, Form form, const std::string& help, Scope scope) {
-  add_option({.name = name,
-              .help = help,
-              .scope = scope,
-              .set = std::move(form.set),
-              .get = std::move(form.get),
-              .choices = std::move(form.choices),
-              .takes_many = form.takes_many});
-}
-
-void OptionSet::add_choice(const std::string& name, const std::vector<std::string>& choices,
-                           const std::function<void(std::size_t)>& set, std::function<std::string()> get,
-                           const std::string& help, Scope scope) {
-  add_option({.name = name,
-              .help = help,
-              .scope = scope,
-              .set = [set, choices](const auto& texts) { set(parse_choice(texts.front(), choices)); },
-              .get = std::move(get),
-              .choices = choices});
+  return add({.name = name, .help = help, .set = set, .get = [&target] { return target; }, .takes_many = true});
 }
 
 const OptionSet::Option* OptionSet::find(std::string_view name) const {
@@ -166,20 +133,6 @@ RunDescription OptionSet::values() const {
 
 namespace {
 
-const std::vector<ExitStatus>& exit_statuses() {
-  static const std::vector<ExitStatus> all{
-      {0, "done"},
-      {64, "bad usage, or ranks that disagree"},
-      {65, "damaged or unsuitable record or checkpoint"},
-      {66, "input file missing"},
-      {69, "requested device absent"},
-      {70, "the run failed, e.g. the loss is not finite"},
-      {71, "the process of a rank has ended, or a rank hangs: the same command resumes the run"},
-      {74, "I/O error"},
-      {75, "stopped by a signal or time limit, with a checkpoint: the same command resumes the run"}};
-  return all;
-}
-
 std::string shown(const FieldValue& value) {
   if (const auto* plain = std::get_if<std::string>(&value)) return *plain;
   if (const auto* many = std::get_if<std::vector<std::string>>(&value)) return fmt::format("{}", fmt::join(*many, " "));
@@ -199,7 +152,7 @@ std::vector<ManualGroup> OptionSet::groups() const {
     if (option.is_passed_on) continue;
     groups[option.group].options.push_back(
         {.name = option.name,
-         .value = option.is_flag ? "" : option.value_name,
+         .value = option.value_name,
          .text = option.help,
          .default_value = option.is_flag && only_command_line_ ? "" : shown(option.get()),
          .choices = option.choices});
@@ -215,7 +168,17 @@ std::vector<ManualGroup> OptionSet::groups() const {
 Manual OptionSet::manual() const {
   Manual manual = about_;
   manual.groups = groups();
-  if (manual.exit_statuses.empty()) manual.exit_statuses = exit_statuses();
+  if (!manual.exit_statuses.empty()) return manual;
+  manual.exit_statuses = {
+      {0, "done"},
+      {64, "bad usage, or ranks that disagree"},
+      {65, "damaged or unsuitable record or checkpoint"},
+      {66, "input file missing"},
+      {69, "requested device absent"},
+      {70, "the run failed, e.g. the loss is not finite"},
+      {71, "the process of a rank has ended, or a rank hangs: the same command resumes the run"},
+      {74, "I/O error"},
+      {75, "stopped by a signal or time limit, with a checkpoint: the same command resumes the run"}};
   return manual;
 }
 

@@ -1,4 +1,4 @@
-// OptionSet: named, typed options from the command line, a file and the environment, through Boost.Program_options.
+// OptionSet: reads named, typed options from the command line, a file and the environment with Boost.Program_options.
 //
 // The command line overrides `--config FILE` (lines `name = value`), which overrides the environment (CARILLON_<NAME>,
 // upper case, `_` for `-`). In names, `-` and `_` are the same. A bool option without a value is true.
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,33 @@ struct Choice {
 template <typename Enum>
 Choice(Enum, const char*) -> Choice<Enum>;  // clang 16 does not deduce the arguments of an aggregate
 
+// Functions that parse the text of an option value. The whole text must be one value within the option's range.
+
+/// Exception for a text that is not a value of the option.
+struct ValueExpected {
+  std::string what;                      ///< the expected value: "a whole number of at least 1"
+  std::optional<std::string> text = {};  ///< the wrong text if the option has several; nothing: the first
+};
+
+/// Ranges that a number must have after its conversion to float. unit: 0 <= x <= 1; below_one: 0 <= x < 1.
+enum class NumberRange { positive, not_negative, unit, below_one };
+
+// Upper limits of options; larger values can only be mistakes.
+inline constexpr std::int64_t max_option_steps = std::int64_t{1} << 53;
+inline constexpr std::int64_t max_option_threads = 4096;
+
+bool is_bool(const std::string& text);
+bool parse_bool(const std::string& text);
+std::uint64_t parse_unsigned(const std::string& text);
+/// Returns the text, which must have at least one character.
+std::string parse_text(const std::string& text);
+std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest);
+double parse_number(const std::string& text, NumberRange range);
+/// The index of `text` in `choices`.
+std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);
+/// Splits a list at each `separator`. Removes the spaces around the parts.
+std::vector<std::string> parts_of(const std::string& text, char separator);
+
 template <typename Enum, std::size_t n>
 std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
   for (const Choice<Enum>& choice : choices) {
@@ -38,82 +66,89 @@ std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
 
 class OptionSet {
  public:
-  enum class GivenBy { nobody, environment, file, command_line };   ///< ascending precedence
-  enum class Interval { positive, not_negative, unit, below_one };  ///< as floats; unit: 0 <= x <= 1; below_one: < 1
+  enum class GivenBy { nobody, environment, file, command_line };  ///< ascending precedence
 
-  /// A value with its own text format.
-  struct Form {
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (option_values.h)
+  struct Option {
+    std::string name, help;
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
     std::function<FieldValue()> get;        ///< calling `set` with the text of the returned value restores the value
+    std::vector<std::string> choices = {};  ///< for --help and completions; empty: any value is allowed
+    std::string value_name = "VALUE";       ///< placeholder of the value in --help
     bool takes_many = false;                ///< the option takes any number of texts; false: one text
-    std::vector<std::string> choices = {};  ///< for --help and completions; none: any
+    bool is_flag = false, is_passed_on = false;
+    Scope scope = Scope::run;
+    std::string alias = {};  ///< another name, which --help does not list
+    GivenBy given_by = GivenBy::nobody;
+    std::size_t group = 0;  ///< index in group_headings_
   };
 
   /// `about`: text of --help and the man page in addition to options and exit codes.
   explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
-  /// --help lists the options that are added from now on under this heading, after the options that the heading already
-  /// has.
-  void begin_group(const std::string& heading);
+  /// Starts a group: --help lists the options that are added from now on under this heading, after earlier options of
+  /// the heading. `scope`: the scope of these options.
+  void begin_group(const std::string& heading, Scope scope = Scope::run);
 
-  // The targets must outlive the set. A target keeps its value if its option is not given. `scope`: see Scope.
-  void add(const std::string& name, bool& target, const std::string& help, Scope scope = Scope::run);
-  void add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
-           const std::string& help, Scope scope = Scope::run);
-  void add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope = Scope::run);
-  void add(const std::string& name, double& target, Interval interval, const std::string& help,
-           Scope scope = Scope::run);
-  void add(const std::string& name, std::string& target, const std::string& help, Scope scope = Scope::run);
-  /// One of `choices`.
-  void add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-           const std::string& help, Scope scope = Scope::run);
-  void add(const std::string& name, std::vector<std::string>& target, const std::string& help,
-           Scope scope = Scope::run);
-  void add(const std::string& name, Form form, const std::string& help, Scope scope = Scope::run);
+  // Each `add` returns the option. Its scope, alias and value_name may be changed until the next option is added. The
+  // targets must outlive the set. A target keeps its value if its option is not given.
+  Option& add(const std::string& name, bool& target, const std::string& help);
+  Option& add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
+              const std::string& help);
+  Option& add(const std::string& name, std::uint64_t& target, const std::string& help);
+  Option& add(const std::string& name, double& target, NumberRange range, const std::string& help);
+  Option& add(const std::string& name, std::string& target, const std::string& help);
+  /// The value must be one of `choices`.
+  Option& add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+              const std::string& help);
+  /// The values are patterns.
+  Option& add(const std::string& name, std::vector<std::string>& target, const std::string& help);
   template <typename Enum, std::size_t n>
-  void add(const std::string& name, Enum& target, const std::array<Choice<Enum>, n>& choices, const std::string& help,
-           Scope scope = Scope::run) {
+  Option& add(const std::string& name, Enum& target, const std::array<Choice<Enum>, n>& choices,
+              const std::string& help) {
     std::vector<std::string> texts;
     for (const Choice<Enum>& choice : choices) texts.emplace_back(choice.text);
-    add_choice(
-        name, texts, [&target, choices](std::size_t chosen) { target = choices[chosen].value; },
-        [&target, choices] { return text_of(choices, target); }, help, scope);
+    return add({.name = name,
+                .help = help,
+                .set = [&target, choices,
+                        texts](const auto& given) { target = choices[parse_choice(given.front(), texts)].value; },
+                .get = [&target, choices] { return text_of(choices, target); },
+                .choices = texts});
   }
+  /// For values with their own text format.
+  Option& add(Option option);
 
   /// Sorts all options by their headings. Under each heading, the options in `names` come first, in this order.
   void arrange(const std::vector<std::string>& names);
 
-  /// Another name of the option `name`, which --help does not list.
-  void add_alias(const std::string& name, const std::string& alias);
-  /// The placeholder of the option's value in --help, in place of VALUE, N or X.
-  void set_value_name(const std::string& name, const std::string& value_name);
-
-  /// Called by programs that do not train or evaluate: removes --config, and the environment then sets no option.
-  /// --help shows no defaults of flags.
+  /// For programs that neither train nor evaluate. Removes --config, ignores the environment, and hides the defaults of
+  /// flags in --help.
   void use_command_line_only() { only_command_line_ = true; }
 
-  /// Appends arguments that belong to no option to `target`. Without this call, such arguments are refused. Arguments
+  /// Appends arguments that belong to no option to `target`. Without this call, such arguments are errors. Arguments
   /// after `--` belong to no option.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
-  /// Marks all options so far as options of another program, to which words_given passes them on. --help does not list
-  /// these options, and options named in `replaced` are removed. `about`: as in the constructor.
+  /// Marks all present options as options of another program. words_given can then pass them on, and --help does not
+  /// list them. Removes the options in `replaced`. `about`: as in the constructor.
   void pass_on(Manual about, const std::vector<std::string>& replaced);
 
-  /// What --version prints.
+  /// Sets the text that --version prints.
   void set_version(std::string text) { version_ = std::move(text); }
-  /// Sets the answer to `name`, an option that other programs have and this program does not.
+  /// Sets the error text for `name`, an option that other programs have but this program does not have.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
 
   static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< limit for a --config file
 
-  /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
+  /// Sets the targets. If --help, -h or --version was given, sets no target and returns false; the caller then prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
   /// As the overload above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
+  /// For programs without ranks: calls take_rest(rest) and `parse`, and also answers --help, --version and --document
+  /// (print_document).
+  bool parse_or_answer(int argc, const char* const* argv, std::vector<std::string>& rest);
 
-  /// Returns a line per environment variable CARILLON_... with a name that is almost the variable of an option.
+  /// Returns a line for each environment variable CARILLON_... that has almost the name of an option's variable.
   std::vector<std::string> misspelt_variables() const;
 
   /// Whether an option of this name is declared.
@@ -121,6 +156,8 @@ class OptionSet {
   /// Where `parse` found the value of the option. Errors: failed (no option has this name).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
+  /// Whether the option is declared and the command line gave it. A recipe may set options that do not apply.
+  bool is_on_command_line(std::string_view name) const { return has(name) && given_by(name) == GivenBy::command_line; }
   /// Whether `name` was given by a source that `other` does not override. If a recipe gives `name` and the command line
   /// gives `other`, the result is false: `other` wins and `name` is ignored.
   bool given_with(std::string_view name, std::string_view other) const {
@@ -128,41 +165,23 @@ class OptionSet {
   }
   /// Whether `pass_on` has marked the option.
   bool is_passed_on(std::string_view name) const;
-  /// The options of the command line for which `is_wanted(name)` is true, as words in the order of the command line:
-  /// "--seed", "3".
+  /// Returns the options of the command line for which `is_wanted(name)` is true. The words keep their order: "--seed",
+  /// "3".
   std::vector<std::string> words_given(const std::function<bool(const std::string&)>& is_wanted) const;
   Manual manual() const;
   std::string help() const { return help_text(manual()); }
   std::string answer() const { return asks_version_ ? version_ : help(); }
-  /// The present values of all options except options with Scope::rank.
+  /// Returns the present values of all options, except options with Scope::rank.
   RunDescription values() const;
 
  private:
-  struct Option {
-    std::string name, help;
-    Scope scope = Scope::run;
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
-    std::function<FieldValue()> get;
-    std::vector<std::string> choices = {};  ///< none: any
-    std::string value_name = "VALUE";
-    bool is_flag = false, takes_many = false, is_passed_on = false;
-    GivenBy given_by = GivenBy::nobody;
-    std::size_t group = 0;  ///< index in group_headings_
-    std::string alias = {};
-  };
   struct Source;
-  void add_choice(const std::string& name, const std::vector<std::string>& choices,
-                  const std::function<void(std::size_t)>& set, std::function<std::string()> get,
-                  const std::string& help, Scope scope);
-  void add_option(Option option);
-  /// The option of this name. Errors: failed (no option has this name).
-  Option& declared(const std::string& name);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
   Source command_line(int argc, const char* const* argv);
   Source config_file(const std::string& path) const;
   Source environment() const;
-  /// The option of this name or alias; null if there is none.
+  /// Returns the option with this name or alias; null if there is none.
   const Option* find(std::string_view name) const;
   std::string unknown(std::string name, const std::string& where) const;
   std::vector<ManualGroup> groups() const;
@@ -172,19 +191,39 @@ class OptionSet {
   bool asks_version_ = false, only_command_line_ = false;
   std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< command line: names and texts
+  std::vector<std::pair<std::string, std::vector<std::string>>> words_;  ///< names and texts on the command line
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< index of the present heading
+  Scope scope_ = Scope::run;
 };
 
-/// A line of a --config file: `name`, with `-` for `_`, and its values.
+/// A line of a --config file: the name, written with `-` instead of `_`, and the values.
 struct ConfigValue {
   std::string name;
   std::vector<std::string> values;
 };
 
-/// The lines of a --config file. Errors: usage (not `name = value`; larger than OptionSet::max_config_bytes), no_input.
+/// Reads the lines of a --config file. Errors: usage (not `name = value`; larger than OptionSet::max_config_bytes),
+/// no_input.
 std::vector<ConfigValue> config_values(const std::string& path);
+
+/// The environment variable that sets the option: "CARILLON_MAX_STEPS".
+std::string variable_of(const std::string& option);
+
+/// The name in `names` that is most similar to the misspelt `text`; empty if no name is similar.
+std::string nearest(const std::string& text, const std::vector<std::string>& names);
+
+// Functions for the words of a command line that `carillon` passes on to another program. In names, `-` and `_` are
+// equal. The values of an option end before the next word that begins with `--`.
+
+/// Whether the option is among `words`, with or without a value.
+bool has_option(const std::vector<std::string>& words, std::string_view name);
+/// Returns `words` without the options that have these names, and without their values.
+std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names);
+/// Returns only the options in `words` that have these names, with their values.
+std::vector<std::string> only(const std::vector<std::string>& words, const std::vector<std::string>& names);
+/// Returns `words`, followed by `more`.
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
 
 }  // namespace carillon

@@ -1,6 +1,5 @@
 // The sources of options: the command line, configuration files and the environment.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -10,7 +9,6 @@
 
 #include "carillon/core/error.h"
 #include "src/cli/options/option_set.h"
-#include "src/cli/options/option_values.h"
 #include "src/core/text_file.h"
 
 namespace carillon {
@@ -22,16 +20,16 @@ namespace {
 
 constexpr std::string_view variable_prefix = "CARILLON_";
 
-/// The environment variable that sets the option: "CARILLON_MAX_STEPS".
+}  // namespace
+
 std::string variable_of(const std::string& option) {
   std::string variable = std::string(variable_prefix) + option;
   std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
   return variable;
 }
 
-}  // namespace
-
-/// The options of one source, by name, and a phrase for messages: "", " (in mnist.cfg)", " (in the environment)".
+/// The options of one source, by name, and the source as a phrase for messages: "", " (in mnist.cfg)", " (in the
+/// environment)".
 struct OptionSet::Source {
   GivenBy kind;
   std::string where;
@@ -218,6 +216,14 @@ bool OptionSet::parse(const std::vector<std::string>& words) {
   std::vector<const char*> arguments;
   for (const std::string& word : words) arguments.push_back(word.c_str());
   return parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
+bool OptionSet::parse_or_answer(int argc, const char* const* argv, std::vector<std::string>& rest) {
+  if (print_document(argc, argv, [&] { return manual(); })) return false;
+  take_rest(rest);
+  if (parse(argc, argv)) return true;
+  fmt::print("{}", answer());
+  return false;
 }
 
 bool OptionSet::parse(int argc, const char* const* argv) {

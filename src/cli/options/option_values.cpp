@@ -1,14 +1,14 @@
-#include "src/cli/options/option_values.h"
-
+// Parses texts of option values, finds similar option names, and selects the words of a command line that are passed
+// on.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <tuple>
 
+#include "src/cli/options/option_set.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -28,6 +28,11 @@ std::optional<bool> as_bool(std::string text) {
   if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
   if (text == "false" || text == "0" || text == "no" || text == "off") return false;
   return std::nullopt;
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 }  // namespace
@@ -56,16 +61,16 @@ std::uint64_t parse_unsigned(const std::string& text) {
   return *value;
 }
 
-double parse_number(const std::string& text, OptionSet::Interval interval) {
+double parse_number(const std::string& text, NumberRange range) {
   const std::optional<double> value = number_of(text);
-  using enum OptionSet::Interval;
+  using enum NumberRange;
   if (!value || std::isnan(*value)) throw ValueExpected{"a number"};
   if (!std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a number from -3.4e38 to 3.4e38 (float32)"};
-  if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
-  if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
-  if (interval == below_one && !(*value >= 0.0 && static_cast<float>(*value) < 1.0f))
+  if (range == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
+  if (range == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
+  if (range == below_one && !(*value >= 0.0 && static_cast<float>(*value) < 1.0f))
     throw ValueExpected{"a number from 0 to below 1"};
-  if (interval == unit && !(*value >= 0.0 && *value <= 1.0)) throw ValueExpected{"a number from 0 to 1"};
+  if (range == unit && !(*value >= 0.0 && *value <= 1.0)) throw ValueExpected{"a number from 0 to 1"};
   return *value;
 }
 
@@ -80,9 +85,20 @@ std::size_t parse_choice(const std::string& text, const std::vector<std::string>
   return static_cast<std::size_t>(found - choices.begin());
 }
 
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 namespace {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
+/// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
+/// alignment).
 std::size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -112,144 +128,58 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
   return near;
 }
 
-// Option values that are lists: milestones, schedule points, parameter groups.
+// The words of a command line that are passed on.
 
 namespace {
 
-using Interval = OptionSet::Interval;
-
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+/// The name in `--name` or `--name=value`, written with `-` instead of `_`; empty if the word is not an option.
+std::string name_in(std::string_view word) {
+  if (!word.starts_with("--") || word.size() == 2) return {};
+  std::string name(word.substr(2, word.find('=') - 2));
+  std::ranges::replace(name, '_', '-');
+  return name;
 }
 
-/// The parts between `separator`s, trimmed.
-std::vector<std::string> parts_of(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(trimmed(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return parts;
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-std::int64_t step_of(const std::string& text) { return parse_integer(text, 0, max_option_steps); }
-
-/// Whether a line of a --config file can hold the pattern.
-bool is_pattern(const std::string& text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '#'; });
+/// The end of the option that begins at `words[begin]`: the index after its last value.
+std::size_t end_of_option(const std::vector<std::string>& words, std::size_t begin) {
+  std::size_t end = begin + 1;
+  while (end < words.size() && name_in(words[end]).empty()) ++end;
+  return end;
 }
 
-void set_value(const std::string& name, const std::string& value, ParameterGroup& group) {
-  if (name == "rate") {
-    group.rate = parse_number(value, Interval::not_negative);
-  } else if (name == "decay") {
-    group.decay = parse_number(value, Interval::not_negative);
-  } else if (name == "muon") {
-    group.muon = parse_integer(value, 0, 1) == 1;
-  } else if (name == "frozen-until") {
-    group.frozen_until = step_of(value);
-  } else if (name == "frozen-after") {
-    group.frozen_after = step_of(value);
-  } else {
-    throw ValueExpected{"a setting of a group (rate, decay, muon, frozen-until, frozen-after)", name};
+/// Returns the options in `words` that have names that `is_wanted` accepts, with their values.
+template <typename Predicate>
+std::vector<std::string> selected(const std::vector<std::string>& words, const Predicate& is_wanted) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < words.size();) {
+    const std::size_t end = end_of_option(words, i);
+    if (is_wanted(name_in(words[i]))) rest.insert(rest.end(), words.begin() + i, words.begin() + end);
+    i = end;
   }
-}
-
-void add_setting(const std::string& text, ParameterGroup& group) {
-  const std::vector<std::string> sides = parts_of(text, '=');
-  if (sides.size() != 2) throw ValueExpected{};
-  const std::string &name = sides[0], &value = sides[1];
-  try {
-    set_value(name, value, group);
-  } catch (const ValueExpected& expected) {
-    if (expected.text) throw;
-    throw ValueExpected{fmt::format("{} ({} of {})", expected.what, name, group.pattern), value};
-  }
-}
-
-ParameterGroup group_of(const std::string& text) {
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  ParameterGroup group{.pattern = trimmed(text.substr(0, colon))};
-  if (!is_pattern(group.pattern) || colon == text.size()) throw ValueExpected{};
-  std::set<std::string> names;
-  for (const std::string& setting : parts_of(text.substr(colon + 1), ',')) {
-    add_setting(setting, group);
-    if (!names.insert(parts_of(setting, '=').front()).second) {
-      throw ValueExpected{"PATTERN: SETTING=X, ... with each setting once", text};
-    }
-  }
-  if (group.frozen_until > 0 && group.frozen_after <= group.frozen_until) {
-    throw ValueExpected{fmt::format("later than frozen-until={}", group.frozen_until),
-                        fmt::format("frozen-after={}", group.frozen_after)};
-  }
-  return group;
+  return rest;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> parse_milestones(const std::string& text) {
-  std::vector<std::int64_t> steps;
-  try {
-    for (const std::string& part : parts_of(text, ',')) steps.push_back(step_of(part));
-  } catch (const ValueExpected&) {
-    steps.clear();
-  }
-  if (steps.empty() || std::ranges::adjacent_find(steps, std::greater_equal{}) != steps.end()) {
-    throw ValueExpected{"a list of ascending steps N,N,..."};
-  }
-  return steps;
+bool has_option(const std::vector<std::string>& words, std::string_view name) {
+  return std::ranges::any_of(words, [&](const std::string& word) { return name_in(word) == name; });
 }
 
-std::vector<SchedulePoint> parse_schedule_points(const std::string& text) {
-  std::vector<SchedulePoint> points;
-  try {
-    for (const std::string& part : parts_of(text, ',')) {
-      const std::vector<std::string> sides = parts_of(part, ':');
-      if (sides.size() != 2) throw ValueExpected{};
-      points.push_back({.step = step_of(sides[0]), .rate = parse_number(sides[1], Interval::not_negative)});
-    }
-  } catch (const ValueExpected&) {
-    points.clear();
-  }
-  if (points.empty() ||
-      std::ranges::adjacent_find(points, std::greater_equal{}, &SchedulePoint::step) != points.end()) {
-    throw ValueExpected{"a list of ascending steps with learning rates, N:X,N:X,..."};
-  }
-  return points;
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
-std::string text_of(const std::vector<SchedulePoint>& points) {
-  std::vector<std::string> texts;
-  for (const SchedulePoint& point : points) texts.push_back(fmt::format("{}:{}", point.step, point.rate));
-  return fmt::format("{}", fmt::join(texts, ","));
+std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names) {
+  return selected(words, [&](const std::string& name) { return !contains(names, name); });
 }
 
-std::vector<ParameterGroup> parse_groups(const std::vector<std::string>& texts) {
-  std::vector<ParameterGroup> groups;
-  for (const std::string& text : texts) {
-    try {
-      groups.push_back(group_of(text));
-    } catch (const ValueExpected& expected) {
-      if (expected.text) throw;
-      throw ValueExpected{"PATTERN: SETTING=X, ... with settings rate, decay, muon, frozen-until, frozen-after", text};
-    }
-  }
-  return groups;
-}
-
-std::vector<std::string> texts_of(const std::vector<ParameterGroup>& groups) {
-  std::vector<std::string> texts;
-  for (const ParameterGroup& group : groups) {
-    std::string text = fmt::format("{}: rate={}", group.pattern, group.rate);
-    if (group.decay) text += fmt::format(", decay={}", *group.decay);
-    if (group.muon) text += fmt::format(", muon={}", *group.muon ? 1 : 0);
-    if (group.frozen_until > 0) text += fmt::format(", frozen-until={}", group.frozen_until);
-    if (group.frozen_after != ParameterGroup::never) text += fmt::format(", frozen-after={}", group.frozen_after);
-    texts.push_back(std::move(text));
-  }
-  return texts;
+std::vector<std::string> only(const std::vector<std::string>& words, const std::vector<std::string>& names) {
+  return selected(words, [&](const std::string& name) { return contains(names, name); });
 }
 
 }  // namespace carillon

@@ -6,7 +6,6 @@
 
 #include "carillon/core/error.h"
 #include "carillon/images/decode.h"
-#include "src/cli/options/option_values.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -14,11 +13,11 @@ namespace {
 
 constexpr std::int64_t min_image_size = 8, max_image_size = 4096;
 
-/// The name under which the options in a checkpoint store the scales of a regression.
+/// Names under which the options in a checkpoint store the scales of a regression.
 constexpr const char* means_name = "target means";
 constexpr const char* deviations_name = "target deviations";
 
-/// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
+/// Evaluations resize the shorter side of a picture to this length before they crop the centre: 256 for images of 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
 
 bool is_evaluation_size(std::int64_t size) { return size == 0 || (size >= min_image_size && size <= max_image_size); }
@@ -32,7 +31,7 @@ CropRule crop_rule(const PictureOptions& options) {
   return rule;
 }
 
-/// Compares the records.json at `place` with the known classes. Errors: data.
+/// Checks that the records.json at `place` has the known classes. Errors: data.
 void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
   if (found.target != known.target()) {
     fail(ExitCode::data, "{}: its task is {}, expected {}", place, task_name(found.target), task_name(known.target()));
@@ -53,7 +52,7 @@ std::string place_of(const std::vector<std::string>& patterns) {
   return fmt::format("{} of {}", dataset_info_name, printable(patterns.front()));
 }
 
-/// Refuses a --first-label that differs from records.json, because it would shift all classes. Errors: usage.
+/// Checks that --first-label agrees with records.json: another label would shift all classes. Errors: usage.
 void check_first_label(const PictureOptions& options, const DatasetInfo& form, const std::string& place) {
   const bool is_given = options.first_label >= 0 && form.target != TargetKind::numbers;
   if (!is_given || options.first_label == form.first_label) return;
@@ -74,7 +73,7 @@ RecordSchema schema_of(const PictureOptions& options, const std::optional<Datase
           .scales = options.scales};
 }
 
-/// The task that the option or records.json sets. Errors: usage (they contradict each other).
+/// Returns the task that --task or records.json sets. Errors: usage (they contradict each other).
 std::string resolved_task(const PictureOptions& pictures, const std::optional<DatasetInfo>& form,
                           const std::string& place) {
   const bool is_given = target_of_task(pictures.task).has_value();
@@ -93,7 +92,7 @@ std::vector<NumberScale> described_scales(const nlohmann::json& json, std::size_
   return scales_from(means, deviations, count);
 }
 
-/// "2,9", or "0".
+/// Parses "2,9" or "0".
 RandAugment parse_rand_augment(const std::string& text) {
   constexpr std::int64_t max_ops = 14;
   if (text == "0") return {};
@@ -104,7 +103,7 @@ RandAugment parse_rand_augment(const std::string& text) {
               .magnitude = parse_integer(text.substr(comma + 1), 0, max_augment_magnitude)};
     }
   } catch (const ValueExpected&) {
-    // the fault is reported below, with the whole text
+    // reported below, with the whole text
   }
   throw ValueExpected{fmt::format("0, or N,M with N from 1 to {} and M from 0 to {}", max_ops, max_augment_magnitude)};
 }
@@ -124,59 +123,50 @@ Colour mean_colour(const PixelNormalization& normalization) {
 }  // namespace
 
 void declare(OptionSet& set, PictureOptions& o) {
-  set.begin_group("Data");
+  set.begin_group("Data", Scope::result);
   set.add("image-size", o.image_size, min_image_size, max_image_size,
           "height and width of the training images, in pixels, 8 to 4096; also of evaluated images, unless "
-          "--eval-image-size is set",
-          Scope::result);
-  set.add(
-      "eval-image-size", o.eval_image_size, 0, max_image_size,
-      "height and width of evaluated and predicted images, in pixels, 8 to 4096; 8/7 of --image-size shows the whole "
-      "shorter side of a picture; 0: as --image-size",
-      Scope::run);
+          "--eval-image-size is set");
+  set.add("eval-image-size", o.eval_image_size, 0, max_image_size,
+          "height and width of evaluated and predicted images, in pixels, 8 to 4096; 8/7 of --image-size shows the "
+          "whole shorter side of a picture; 0: as --image-size")
+      .scope = Scope::run;
   set.add("preprocessing", o.preprocessing, preprocessing_choices,
           "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow; inception: as "
-          "torchvision, with pixels from -1 to 1 (timm's vision transformers)",
-          Scope::result);
+          "torchvision, with pixels from -1 to 1 (timm's vision transformers)");
   set.add(
       "fit", o.fit, fit_choices,
       "how pictures become square images: crop: a square part; pad: the whole picture with bars of the mean colour; "
-      "squash: the whole picture, stretched. Training images show random parts of the result (--distort)",
-      Scope::result);
-  set.add("min-crop-area", o.min_crop_area, OptionSet::Interval::below_one,
-          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)",
-          Scope::result);
-  set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)", Scope::result);
+      "squash: the whole picture, stretched. Training images show random parts of the result (--distort)");
+  set.add("min-crop-area", o.min_crop_area, NumberRange::below_one,
+          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)");
+  set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)");
   set.add("flip-vertical", o.flip_vertical,
-          "flip half of the training images top-bottom, for pictures without an upright position (--distort)",
-          Scope::result);
+          "flip half of the training images top-bottom, for pictures without an upright position (--distort)");
   set.add("quarter-turns", o.quarter_turns,
-          "turn training images by 0, 90, 180 or 270 degrees, for pictures without an upright position (--distort)",
-          Scope::result);
+          "turn training images by 0, 90, 180 or 270 degrees, for pictures without an upright position (--distort)");
   set.add(
-      "color-jitter", o.color_jitter, OptionSet::Interval::unit,
+      "color-jitter", o.color_jitter, NumberRange::unit,
       "X: multiply brightness, contrast and saturation of training images by random factors from 1 - X to 1 + X, as "
-      "torchvision's ColorJitter(X, X, X) (--distort); 0: disabled",
-      Scope::result);
+      "torchvision's ColorJitter(X, X, X) (--distort); 0: disabled");
   std::vector<std::string> tasks{"auto"};
   for (const NamedTask& named : named_tasks) tasks.emplace_back(named.task);
-  set.add(
-      "task", o.task, tasks,
-      "target of a picture: one class, any number of labels, or numbers; auto: as in records.json, else classification",
-      Scope::result);
-  set.add("rand-augment",
-          {.set = [&o](const auto& texts) { o.rand_augment = parse_rand_augment(texts.front()); },
-           .get = [&o] { return text_of(o.rand_augment); }},
-          "N,M: N random changes of each training image with strength M of 0 to 30, as torchvision's RandAugment, e.g. "
-          "2,9 (--distort); 0: disabled",
-          Scope::result);
-  set.add("random-erasing", o.random_erasing, OptionSet::Interval::unit,
+  set.add("task", o.task, tasks,
+          "target of a picture: one class, any number of labels, or numbers; auto: as in records.json, else "
+          "classification");
+  set.add({.name = "rand-augment",
+           .help = "N,M: N random changes of each training image with strength M of 0 to 30, as torchvision's "
+                   "RandAugment, e.g. 2,9 (--distort); 0: disabled",
+           .set = [&o](const auto& texts) { o.rand_augment = parse_rand_augment(texts.front()); },
+           .get = [&o] { return text_of(o.rand_augment); }});
+  set.add("random-erasing", o.random_erasing, NumberRange::unit,
           "probability that a box of a training image gets the mean colour, as in torchvision's RandomErasing "
-          "(--distort); 0: disabled",
-          Scope::result);
+          "(--distort); 0: disabled");
   set.add("classes", o.classes, 0, static_cast<std::int64_t>(max_classes),
-          "number of classes, labels or numbers; 0: as in records.json");
-  set.add("first-label", o.first_label, -1, 1, "label of the first class; -1: as in records.json, else 1");
+          "number of classes, labels or numbers; 0: as in records.json")
+      .scope = Scope::run;
+  set.add("first-label", o.first_label, -1, 1, "label of the first class; -1: as in records.json, else 1").scope =
+      Scope::run;
 }
 
 ImageShape training_shape(const PictureOptions& options) {

@@ -12,10 +12,10 @@
 
 namespace carillon {
 
-/// How pictures become images. Results on ImageNet are usually reported with one of these.
+/// How pictures become images. Published results on ImageNet usually use one of these ways.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
-  inception,    ///< crops as torchvision; pixels from -1 to 1, as in timm's vision transformers
+  inception,    ///< torchvision's crops; pixels from -1 to 1, as in timm's vision transformers
   tensorflow,   ///< distorted bounding boxes, resize_bilinear; ImageNet's means subtracted from pixels 0..255
 };
 
@@ -31,7 +31,7 @@ inline constexpr std::int64_t imagenet_classes = 1000;
 
 struct PictureOptions {
   std::int64_t image_size = 224;     ///< height and width of the images
-  std::int64_t eval_image_size = 0;  ///< the same in evaluations and predictions; 0: image_size
+  std::int64_t eval_image_size = 0;  ///< height and width in evaluations and predictions; 0: image_size
   Preprocessing preprocessing = Preprocessing::torchvision;
   Fit fit = Fit::crop;            ///< how pictures become square images
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
@@ -41,16 +41,16 @@ struct PictureOptions {
   double color_jitter = 0.0;      ///< largest relative change of brightness, contrast and saturation
   RandAugment rand_augment = {};  ///< random ops on training images
   double random_erasing = 0.0;    ///< probability that a box of a training image is erased
-  std::string task = "auto";  ///< name from named_tasks, or "auto": as records.json says, otherwise a classification
-  std::int64_t classes = 0;   ///< classes, labels or numbers; 0: as records.json says
+  std::string task = "auto";      ///< name from named_tasks; "auto": task in records.json, else a classification
+  std::int64_t classes = 0;       ///< number of classes, labels or numbers; 0: from records.json
   std::int64_t first_label = -1;  ///< label of the first class; -1: from records.json, or trained_first_label
   // Not options:
   std::int64_t trained_first_label = 1;
   std::vector<std::string> class_names = {};  ///< empty: unknown
-  Colour background = {};                     ///< colour behind transparent pixels, as records.json says
+  Colour background = {};                     ///< colour behind transparent pixels, from records.json
   std::vector<NumberScale> scales = {};       ///< scales of the numbers of a regression; empty: not standardised
 
-  /// Kind of the targets of resolved options.
+  /// The kind of the targets. The options must be resolved.
   TargetKind target() const { return target_of_task(task).value_or(TargetKind::class_index); }
 };
 
@@ -58,7 +58,7 @@ void declare(OptionSet& set, PictureOptions& options);
 ImageShape training_shape(const PictureOptions& options);
 ImageShape evaluation_shape(const PictureOptions& options);
 
-/// Errors: usage (no possible --eval-image-size).
+/// Checks the value of --eval-image-size. Errors: usage.
 void check_evaluation_size(std::int64_t size);
 
 /// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: seed
@@ -66,14 +66,15 @@ void check_evaluation_size(std::int64_t size);
 /// classes), usage (the number of classes is unknown); errors of check_evaluation_size.
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
 
-/// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.
+/// Adds the facts about resolved pictures that a checkpoint stores in addition to the options.
 void describe_pictures(const PictureOptions& pictures, const RecordSchema& schema, RunDescription& description);
 
-/// The picture options from the options of a checkpoint; nothing if another program trained it. Errors: data, without
-/// the name of the file.
+/// Reads the picture options from the options of a checkpoint. Returns nothing if the checkpoint is not from
+/// image_train. Errors: data, without the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: as resolve_pictures.
+/// The form of the records of an evaluation. `patterns`: patterns of the record files; may be empty. Errors: as
+/// resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 

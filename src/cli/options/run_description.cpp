@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// The consequence of a change of a setting that users may not expect.
+/// A consequence that users may not expect when they change this setting.
 std::string_view consequence(std::string_view name) {
   if (name == "tower count") {
     return " (sums may round differently; without --global-batch a step takes another number of samples)";
@@ -62,7 +62,7 @@ std::vector<std::string> RunDescription::changes_since(const std::string& json_b
 }
 
 std::string shown_name(std::string name) {
-  if (name == "tower count") return "number of ranks";  // the name in checkpoints is older
+  if (name == "tower count") return "number of ranks";  // checkpoints keep this older name
   if (name.find(' ') != std::string::npos) return name;
   std::replace(name.begin(), name.end(), '_', '-');
   return "--" + name;

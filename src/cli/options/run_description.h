@@ -1,5 +1,5 @@
-// RunDescription: the options of a run, and facts such as the number of records. The ranks compare the description at
-// the start, checkpoints store it as JSON, and a resumed run reports which settings have changed.
+// RunDescription: the options of a run, and facts such as the number of records. The ranks compare their descriptions
+// at the start. Checkpoints store the description as JSON. A resumed run reports which settings have changed.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace carillon {
 enum class Scope {
   result,  ///< the trained variables
   run,     ///< the course of the run; equal on all ranks
-  rank     ///< the work of one rank; may differ between ranks and is in no description
+  rank     ///< the work of one rank; may differ between ranks, and descriptions omit it
 };
 
 class RunDescription {
@@ -26,13 +26,13 @@ class RunDescription {
   /// Removes a setting if there is one of this name.
   void remove(const std::string& name);
 
-  /// The option has no effect on this run, so it cannot change the result. `option`: with `-`. Does nothing if it is
-  /// not in the description.
+  /// States that the option has no effect on this run, so it cannot change the result. `option`: the name with `-`.
+  /// Does nothing if the description lacks the option.
   void mark_without_effect(std::string_view option);
 
   /// All settings, in the order of the calls of `add`.
   std::vector<Field> fields() const;
-  /// One object, names in alphabetical order.
+  /// Returns one JSON object with the names in alphabetical order.
   std::string json() const;
   /// Returns a line for each setting that affects the result and has another value in `json_before`, the description of
   /// an earlier run. Settings that only one of the two descriptions has are ignored.

@@ -1,13 +1,69 @@
-#include <charconv>
+// Options of the course of a run: devices, checkpoints, time limit, logs and faults.
 #include <cstdlib>
-#include <string_view>
 
 #include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
 #include "src/cli/options/option_groups.h"
-#include "src/cli/options/option_values.h"
 
 namespace carillon {
+
+// Devices.
+
+namespace {
+
+constexpr std::array convolution_choices{Choice{ConvolutionMethod::automatic, "auto"},
+                                         Choice{ConvolutionMethod::direct, "direct"},
+                                         Choice{ConvolutionMethod::winograd, "winograd"}};
+constexpr std::int64_t max_ranks = 4096;
+constexpr std::array wire_choices{Choice{Wire::fp32, "fp32"}, Choice{Wire::bf16, "bf16"}};
+
+}  // namespace
+
+void declare(OptionSet& set, DeviceOptions& o) {
+  declare_for_evaluation(set, o);
+  set.add(
+         "ranks", o.ranks, 0, max_ranks,
+         "number of ranks on this machine, which the program starts under mpirun; 1: without mpirun; 0: the ranks that "
+         "mpirun or srun started")
+      .scope = Scope::rank;
+  set.add("comm", o.comm, communicator_choices, "library that averages the gradients (GPUs); auto: nccl if possible");
+  set.add("cuda-graph", o.cuda_graph,
+          "replay each step, and each batch of an evaluation, as one captured CUDA graph (GPUs)");
+  set.add(
+      "bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,
+      "KiB of gradients per all-reduce (GPUs, several hosts); 0: 8192 on GPUs (25600 if on several hosts), else 4096");
+  set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
+  set.add("wire", o.wire, wire_choices, "number format of gradients sent between hosts (CPUs); bf16 halves the traffic")
+      .scope = Scope::result;
+  set.add("preflight", o.preflight,
+          "check ranks, hosts, GPUs, train directory and all-reduce, print what was found, and exit")
+      .scope = Scope::rank;
+  set.add("share-gpus", o.share_gpus, "accept several ranks per GPU (--preflight)").scope = Scope::rank;
+}
+
+void check(const DeviceOptions& o) {
+  if (o.share_gpus && !o.preflight) fail(ExitCode::usage, "--share-gpus requires --preflight");
+}
+
+void declare_for_evaluation(OptionSet& set, DeviceOptions& o) {
+  set.begin_group("Devices");
+  set.add("device", o.device, device_choices, "device of each rank");
+  set.add("precision", o.precision, precision_choices,
+          "number format of convolutions, matrix products and activations; variables stay float32. tf32: GPUs only. "
+          "auto: tf32 on GPUs; on CPUs bf16 with AMX, or with AVX512-BF16 if the network gains from it; else fp32")
+      .scope = Scope::result;
+  // The resolved values of these two options influence the result. Therefore a run's description also stores the
+  // resolved values.
+  set.add("convolution", o.cpu.convolution, convolution_choices,
+          "convolution algorithm (CPUs); auto: winograd where it is faster");
+  set.add("isa", o.cpu.isa, isa_choices,
+          "highest instruction set for convolutions and matrix products (CPUs); auto: the processor's");
+  set.add("threads", o.threads, 0, max_option_threads, "CPU threads per rank; 0: the rank's share of the cores").scope =
+      Scope::rank;
+}
+
+// Start, stop and checkpoints.
+
 namespace {
 
 // Larger values can only be mistakes.
@@ -73,13 +129,13 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Seconds since 1970 or from now; none: not a whole number from 1 to 2^32.
-std::optional<seconds> seconds_in(std::string_view text) {
-  constexpr std::int64_t highest = std::int64_t{1} << 32;
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && count > 0 && count <= highest ? std::optional(seconds(count)) : std::nullopt;
+/// Parses a number of seconds. Nothing if the text is not a whole number from 1 to 2^32.
+std::optional<seconds> seconds_in(const std::string& text) {
+  try {
+    return seconds(parse_integer(text, 1, max_seconds));
+  } catch (const ValueExpected&) {
+    return std::nullopt;
+  }
 }
 
 std::chrono::steady_clock::duration until_job_ends() {
@@ -142,7 +198,7 @@ void declare(OptionSet& set, FaultOptions& o) {
 
 void declare_for_evaluation(OptionSet& set, FaultOptions& o) {
   set.begin_group("Faults");
-  set.add("stall-timeout", o.stall_timeout, OptionSet::Interval::not_negative,
+  set.add("stall-timeout", o.stall_timeout, NumberRange::not_negative,
           "seconds without progress of a rank after which the run ends; 0: unlimited");
 }
 

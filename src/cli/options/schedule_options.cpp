@@ -6,12 +6,10 @@
 
 #include "carillon/core/error.h"
 #include "src/cli/options/option_groups.h"
-#include "src/cli/options/option_values.h"
 
 namespace carillon {
 namespace {
 
-using Interval = OptionSet::Interval;
 using enum ScheduleKind;
 
 constexpr std::array schedule_choices{
@@ -34,6 +32,49 @@ std::vector<ScheduleOption> options_of_schedules() {
           {"milestones", {step}},
           {"milestone-factor", {step}},
           {"schedule-knots", {triangular}}};
+}
+
+// Texts of lists. text_of writes a text that parses to the same list.
+
+std::int64_t step_of(const std::string& text) { return parse_integer(text, 0, max_option_steps); }
+
+/// Parses ascending steps: "3,5,8".
+std::vector<std::int64_t> parse_milestones(const std::string& text) {
+  std::vector<std::int64_t> steps;
+  try {
+    for (const std::string& part : parts_of(text, ',')) steps.push_back(step_of(part));
+  } catch (const ValueExpected&) {
+    steps.clear();
+  }
+  if (steps.empty() || std::ranges::adjacent_find(steps, std::greater_equal{}) != steps.end()) {
+    throw ValueExpected{"a list of ascending steps N,N,..."};
+  }
+  return steps;
+}
+
+/// Parses ascending steps with their learning rates: "0:0.1,20:0.5".
+std::vector<SchedulePoint> parse_schedule_points(const std::string& text) {
+  std::vector<SchedulePoint> points;
+  try {
+    for (const std::string& part : parts_of(text, ',')) {
+      const std::vector<std::string> sides = parts_of(part, ':');
+      if (sides.size() != 2) throw ValueExpected{};
+      points.push_back({.step = step_of(sides[0]), .rate = parse_number(sides[1], NumberRange::not_negative)});
+    }
+  } catch (const ValueExpected&) {
+    points.clear();
+  }
+  if (points.empty() ||
+      std::ranges::adjacent_find(points, std::greater_equal{}, &SchedulePoint::step) != points.end()) {
+    throw ValueExpected{"a list of ascending steps with learning rates, N:X,N:X,..."};
+  }
+  return points;
+}
+
+std::string text_of(const std::vector<SchedulePoint>& points) {
+  std::vector<std::string> texts;
+  for (const SchedulePoint& point : points) texts.push_back(fmt::format("{}:{}", point.step, point.rate));
+  return fmt::format("{}", fmt::join(texts, ","));
 }
 
 /// The schedule after the warm-up. Step 0 is the end of the warm-up.
@@ -73,35 +114,30 @@ Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps) {
 }
 
 void declare(OptionSet& set, ScheduleOptions& o) {
-  set.begin_group("Schedule");
-  set.add("schedule", o.kind, schedule_choices, "learning rate schedule", Scope::result);
-  set.add("learning-rate", o.learning_rate, Interval::positive, "initial learning rate (all but triangular)",
-          Scope::result);
-  set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive,
-          "factor applied every --decay-steps steps (exponential)", Scope::result);
+  set.begin_group("Schedule", Scope::result);
+  set.add("schedule", o.kind, schedule_choices, "learning rate schedule");
+  set.add("learning-rate", o.learning_rate, NumberRange::positive, "initial learning rate (all but triangular)");
+  set.add("learning-rate-decay", o.learning_rate_decay, NumberRange::positive,
+          "factor applied every --decay-steps steps (exponential)");
   set.add("decay-steps", o.decay_steps, 0, max_option_steps,
-          "steps per decay (exponential); 0: computed from the batch size, as in the TensorFlow programs",
-          Scope::result);
+          "steps per decay (exponential); 0: computed from the batch size, as in the TensorFlow programs");
   set.add("warmup-steps", o.warm_up_steps, 0, max_option_steps,
-          "steps of linear warm-up to the schedule's first learning rate; 0: disabled", Scope::result);
-  set.add("warmup-from", o.warm_up_from, Interval::not_negative, "learning rate at the start of the warm-up",
-          Scope::result);
+          "steps of linear warm-up to the schedule's first learning rate; 0: disabled");
+  set.add("warmup-from", o.warm_up_from, NumberRange::not_negative, "learning rate at the start of the warm-up");
   set.add("schedule-steps", o.steps, 0, max_option_steps,
-          "global step at which the schedule ends (polynomial, cosine); 0: --max-steps", Scope::result);
-  set.add("final-learning-rate", o.final_rate, Interval::not_negative,
-          "learning rate from the end of the schedule on (polynomial, cosine)", Scope::result);
-  set.add("schedule-power", o.power, Interval::positive, "exponent of the decay (polynomial); 1: linear",
-          Scope::result);
-  set.add("milestones",
-          {.set = [&o](const auto& texts) { o.milestones = parse_milestones(texts.front()); },
-           .get = [&o] { return fmt::format("{}", fmt::join(o.milestones, ",")); }},
-          "global steps N,N,... at which --schedule step lowers the learning rate", Scope::result);
-  set.add("milestone-factor", o.milestone_factor, Interval::positive, "factor applied at each milestone (step)",
-          Scope::result);
-  set.add("schedule-knots",
-          {.set = [&o](const auto& texts) { o.points = parse_schedule_points(texts.front()); },
-           .get = [&o] { return text_of(o.points); }},
-          "global steps and learning rates N:X,N:X,..., which --schedule triangular joins by lines", Scope::result);
+          "global step at which the schedule ends (polynomial, cosine); 0: --max-steps");
+  set.add("final-learning-rate", o.final_rate, NumberRange::not_negative,
+          "learning rate from the end of the schedule on (polynomial, cosine)");
+  set.add("schedule-power", o.power, NumberRange::positive, "exponent of the decay (polynomial); 1: linear");
+  set.add({.name = "milestones",
+           .help = "global steps N,N,... at which --schedule step lowers the learning rate",
+           .set = [&o](const auto& texts) { o.milestones = parse_milestones(texts.front()); },
+           .get = [&o] { return fmt::format("{}", fmt::join(o.milestones, ",")); }});
+  set.add("milestone-factor", o.milestone_factor, NumberRange::positive, "factor applied at each milestone (step)");
+  set.add({.name = "schedule-knots",
+           .help = "global steps and learning rates N:X,N:X,..., which --schedule triangular joins by lines",
+           .set = [&o](const auto& texts) { o.points = parse_schedule_points(texts.front()); },
+           .get = [&o] { return text_of(o.points); }});
 }
 
 std::vector<std::string_view> options_without_effect(const ScheduleOptions& o) {

@@ -1,4 +1,4 @@
-#include "src/comm/allreduce/communicator.h"
+#include "src/comm/allreduce/communicators.h"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/comm/allreduce/communicators.h"
+#include "carillon/core/parallel.h"
 #include "src/core/has_cuda.h"
 
 namespace carillon {
@@ -28,7 +28,7 @@ void require_one_kind(const Mpi& mpi, Device& device) {
 
 /// Advice if ranks on one host see one GPU each; otherwise an empty text. Call it only if no two ranks share a GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
-  std::map<std::string, int> ranks;  // by host
+  std::map<std::string, int> ranks;  // ranks by host
   for (const GpuPlace& place : gpus) {
     if (place.visible_gpus != 1 || ++ranks[place.host] == 1) continue;
     return fmt::format(
@@ -38,6 +38,49 @@ std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
   }
   return {};
 }
+
+/// SharedHostMemory of a single rank. Its shard is the whole array.
+class SelfMemory final : public SharedHostMemory {
+ public:
+  explicit SelfMemory(Device& device) : device_(device) {}
+  Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
+  void meet() override {}
+  void meet_after_update(const std::function<void(int rank)>& /*finish*/) override {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::byte* on_rank(int /*rank*/, std::byte* own) const override { return own; }
+  void means_of(std::span<const float> values, const TakeMeans& take) const override {
+    parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
+      // Large ranges instead of blocks: nothing was summed, so no block is in the cache.
+      take(begin, values.subspan(begin, end - begin));
+    });
+  }
+  void gather(std::span<float> /*values*/) const override {}
+
+ private:
+  Device& device_;
+};
+
+class SelfCommunicator final : public Communicator {
+ public:
+  explicit SelfCommunicator(Device& device) : device_(device), memory_(device) {}
+  std::string_view name() const override { return "self"; }
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
+  void acquire(Stream& /*stream*/) override {}
+  void start_allreduce_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
+  void finish(Stream& /*stream*/) override {}
+  void broadcast(std::span<float> /*values*/, int /*root*/) override {}
+  void mean(std::span<float> /*values*/) override {}
+  void all_gather(std::span<float> /*values*/, Stream& /*stream*/) override {}
+  SharedHostMemory* shared_host_memory() override { return device_.kind() == DeviceKind::cpu ? &memory_ : nullptr; }
+  bool capturable() const override { return true; }
+
+ private:
+  Device& device_;
+  SelfMemory memory_;
+};
 
 }  // namespace
 
@@ -68,6 +111,10 @@ std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, 
   return make_host_communicator(mpi, mpi.hosts(), limit, averaging);
 }
 
+std::unique_ptr<Communicator> make_self_communicator(Device& device) {
+  return std::make_unique<SelfCommunicator>(device);
+}
+
 std::string shared_gpus(const Mpi& mpi, Device& device) {
   if constexpr (has_cuda) {
     if (device.kind() == DeviceKind::cuda) return shared_cuda_gpus(mpi, device);
@@ -78,7 +125,7 @@ std::string shared_gpus(const Mpi& mpi, Device& device) {
 std::string shared_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) ranks[{gpus[rank].host, gpus[rank].gpu}].push_back(rank);
-  constexpr std::size_t max_listed = 4;  // the line stays readable
+  constexpr std::size_t max_listed = 4;  // keeps the line readable
   std::vector<std::string> parts;
   std::size_t more = 0;
   for (const auto& [place, sharing] : ranks) {

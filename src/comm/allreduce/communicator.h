@@ -8,7 +8,7 @@
 // same GPUs.
 //
 // Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
-// on all ranks; finish(); read. Errors: lost_rank if a peer or link is lost or a wait exceeds its limit (wait_limit.h).
+// on all ranks; finish(); read. Errors: lost_rank if a peer or link is lost or a wait exceeds its WaitLimit.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,10 @@
 #include <string>
 #include <string_view>
 
-#include "carillon/comm/wire.h"
 #include "carillon/core/sum_in_order.h"
 #include "carillon/device/device.h"
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/comm/mpi/mpi.h"
-#include "src/comm/stall/wait_limit.h"
 
 namespace carillon {
 
@@ -41,8 +39,8 @@ class Communicator {
   /// call once. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
 
-  /// Allocates what start_allreduce_mean() needs for buckets of up to `largest_bucket` elements. Collective; call once,
-  /// before the first bucket.
+  /// Allocates the memory that start_allreduce_mean() needs for buckets of up to `largest_bucket` elements. Collective;
+  /// call once, before the first bucket.
   virtual void prepare(std::size_t /*largest_bucket*/) {}
 
   /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the
@@ -80,8 +78,8 @@ class Communicator {
   /// must have equal lengths. The copies are bitwise, so the values may be any bits.
   virtual void all_gather(std::span<float> values, Stream& stream);
 
-  /// Memory that the ranks share, or null (GPUs, several hosts). Lives as long as the communicator. A step that
-  /// averages through it needs neither acquire() nor finish().
+  /// The memory that the ranks share; null on GPUs and if there are several hosts. Lives as long as the communicator. A
+  /// step that averages through it needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
   /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
@@ -101,8 +99,9 @@ struct Averaging {
   Wire wire = Wire::fp32;
 };
 
-/// True if a tree over each host's ranks, then over the hosts, equals the tree over all ranks: each host has 2^k
-/// consecutive ranks; the last host may have fewer. `hosts`: [ranks], as Mpi::hosts.
+/// True if summing the ranks of each host as a tree, and then the hosts as a tree, has the same result as one tree over
+/// all ranks. Requires that each host has 2^k consecutive ranks; the last host may have fewer. `hosts`: [ranks], as
+/// Mpi::hosts.
 bool sums_as_one_tree(std::span<const int> hosts);
 
 /// Makes the communicator for these ranks and devices. `choice`: auto, nccl or mpi. Collective.

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "src/comm/allreduce/communicators.h"
-#include "src/comm/allreduce/side_work.h"
-#include "src/comm/allreduce/staged_communicator.h"
 #include "src/device/cpu_device.h"
+#include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -38,7 +37,7 @@ class PageLock {
     if (cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault) == cudaSuccess) {
       locked_ = memory.data();
     } else {
-      static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+      static_cast<void>(cudaGetLastError());  // clears the error, so that the next call does not report it
       print_text(STDERR_FILENO, "warning: cannot page-lock the gradient memory; averaging is slower\n");
     }
   }

@@ -13,7 +13,7 @@
 // backward pass. The counters of SharedArrays:
 //   started: buckets with complete gradients     reduced: buckets with the mean in this rank's own slice
 //   copied: steps in which this rank has read all slices of the others
-// A rank writes new gradients only after all ranks have copied the previous ones (acquire).
+// A rank writes new gradients only after all ranks have copied the previous gradients (acquire).
 //
 // In a run on one host, a rank need not read all means: see SharedHostMemory.
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 #include "carillon/core/sum_in_order.h"
 #include "src/comm/allreduce/communicators.h"
-#include "src/comm/transport/groups.h"
-#include "src/comm/transport/shared_arrays.h"
+#include "src/comm/transport/group.h"
+#include "src/comm/transport/shared_memory.h"
 
 namespace carillon {
 namespace {
@@ -52,7 +52,7 @@ class HostCommunicator final : public Communicator {
         host_(all_.split(own_host(), all_.rank())),
         several_hosts_(host_.size() < all_.size()),
         slices_(fewest_ranks(hosts)),
-        within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
+        within_(host_.size() > 1 ? make_shared_memory_group(host_.split(0, host_.rank())) : nullptr),
         between_(several_hosts_ ? group_between_hosts(Wire::fp32) : nullptr),
         rounding_(several_hosts_ && how.wire == Wire::bf16 ? group_between_hosts(Wire::bf16) : nullptr),
         ranks_(several_hosts_ ? make_message_group(all_.split(0, all_.rank())) : nullptr),
@@ -92,26 +92,26 @@ class HostCommunicator final : public Communicator {
 
   void broadcast(std::span<float> values, int root) override {
     const int root_host = hosts_[root];
-    if (own_host() == root_host) {
+    if (within_ && own_host() == root_host) {
       const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // root's rank on its host
       within_->broadcast(values, static_cast<int>(before));
     }
     if (!several_hosts_) return;
     if (host_.rank() == 0) between_->broadcast(values, root_host);
-    if (own_host() != root_host) within_->broadcast(values, 0);
+    if (within_ && own_host() != root_host) within_->broadcast(values, 0);
   }
 
   void mean(std::span<float> values) override {
-    within_->all_reduce(values);
+    if (within_) within_->all_reduce(values);
     if (several_hosts_) {
       if (host_.rank() == 0) between_->all_reduce(values);
-      within_->broadcast(values, 0);
+      if (within_) within_->broadcast(values, 0);
     }
     scale(values, 1.0f / static_cast<float>(size()));
   }
 
   void all_gather(std::span<float> values, Stream& /*stream*/) override {
-    (ranks_ ? ranks_ : within_)->all_gather(values);
+    if (Group* const all = ranks_ ? ranks_.get() : within_.get()) all->all_gather(values);
   }
 
   SharedHostMemory* shared_host_memory() override { return several_hosts_ ? nullptr : memory_.get(); }
@@ -120,7 +120,7 @@ class HostCommunicator final : public Communicator {
  private:
   struct Bucket {
     std::span<float> values;
-    Group* group;                             ///< between the hosts; null if this rank owns no slice, and on one host
+    Group* group;  ///< group between the hosts; null if this rank owns no slice, or on one host
     std::unique_ptr<Group::Pending> between;  ///< operation in progress between the hosts
   };
 
@@ -140,7 +140,7 @@ class HostCommunicator final : public Communicator {
     return make_message_group(std::move(members), order_, wire);
   }
 
-  /// The value of the bucket counters after bucket `i` of this step.
+  /// The value that the bucket counters have after bucket `i` of this step.
   std::uint64_t number(std::size_t i) const { return finished_ + i + 1; }
 
   std::span<float> slice(std::span<float> bucket, int owner) const {
@@ -202,20 +202,20 @@ class HostCommunicator final : public Communicator {
   SumOrder order_;
   Wire wire_;
   float factor_;            // multiplies the sums of start_allreduce_mean
-  std::vector<int> hosts_;  // by rank
+  std::vector<int> hosts_;  // host number of each rank
   Members host_;            // the ranks of this host
   bool several_hosts_;
   int slices_;                       // slices per bucket
-  std::unique_ptr<Group> within_;    // the ranks of this host
+  std::unique_ptr<Group> within_;    // the ranks of this host; null if there is only one
   std::unique_ptr<Group> between_;   // the owners of this rank's slice on all hosts
   std::unique_ptr<Group> rounding_;  // as between_, with bfloat16 messages; null unless requested
   std::unique_ptr<Group> ranks_;     // all ranks; null on one host
 
   std::unique_ptr<SharedArrays> arrays_;
   std::unique_ptr<SharedHostMemory> memory_;
-  std::vector<Bucket> buckets_;            // of this step, in order
+  std::vector<Bucket> buckets_;            // buckets of this step, in order
   std::size_t summed_ = 0;                 // buckets that are summed over the host
-  std::uint64_t finished_ = 0, step_ = 0;  // buckets and steps before this one
+  std::uint64_t finished_ = 0, step_ = 0;  // number of buckets, and of steps, before this step
 };
 
 }  // namespace

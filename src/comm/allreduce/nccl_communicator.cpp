@@ -22,9 +22,9 @@
 
 #include "kernels/shared/tree_sum.h"
 #include "src/comm/allreduce/communicators.h"
-#include "src/comm/allreduce/side_work.h"
-#include "src/comm/stall/bounded_wait.h"
+#include "src/comm/mpi/members.h"
 #include "src/comm/transport/group.h"
+#include "src/device/cuda_backend.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -66,7 +66,7 @@ ncclUniqueId shared_id(const Mpi& mpi) {
     if (mpi.rank() == 0) check_nccl(ncclGetUniqueId(&id));
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-  mpi.barrier();  // the broadcast has finished on all ranks: no rank waits inside MPI for another from here on
+  mpi.barrier();  // the broadcast is over on all ranks, so no rank waits inside MPI from here on
   return id;
 }
 
@@ -92,7 +92,7 @@ class NcclCommunicator final : public Communicator {
 
   ~NcclCommunicator() override {
     if (abort_.joinable()) {
-      abort_.join();  // it waited for captured graphs, which are gone now
+      abort_.join();  // ends soon, because the captured graphs are destroyed now
     } else if (std::uncaught_exceptions() > exceptions_before_) {
       static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
     } else {
@@ -114,14 +114,14 @@ class NcclCommunicator final : public Communicator {
     check(largest_bucket_ == 0, "buckets are prepared twice");
     largest_bucket_ = largest_bucket;
     if (!sums_as_tree_) return;
-    constexpr std::size_t unit = 16;  // of slices, which differ by at most one
+    constexpr std::size_t unit = 16;  // elements; the slices of a bucket differ by at most one unit
     parts_ = device_.allocate((largest_bucket + (static_cast<std::size_t>(size_) + 1) * unit) * sizeof(float));
   }
 
   /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
   void acquire(Stream& /*stream*/) override {}
 
-  /// Returns sums, because not all NCCL kernels can average. Sums as a tree are scaled to means.
+  /// Returns sums, because not all NCCL kernels can average. With SumOrder::tree, returns means.
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     if (sums_as_tree_) {
       average_as_tree(bucket, stream);
@@ -173,7 +173,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   /// Allocates memory that all ranks map, for NCCL's symmetric kernels (messages of a few MiB). If NCCL cannot register
-  /// it on a rank, no rank does, and NCCL uses it like any memory.
+  /// the memory on one rank, no rank registers it, and NCCL uses it like any other memory.
   Buffer allocate_with_window(std::size_t bytes) {
     void* data = nullptr;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
@@ -259,19 +259,19 @@ class NcclCommunicator final : public Communicator {
   int rank_, size_;
   bool uses_windows_ = false;
   bool sums_as_tree_;
-  float divisor_;  // of sums as a tree
+  float divisor_;  // divisor of the sums of SumOrder::tree
   std::size_t largest_bucket_ = 0;
-  Buffer parts_;  // the other ranks' parts of a slice, for sums as a tree
+  Buffer parts_;  // the other ranks' parts of a slice, for SumOrder::tree
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
-  std::string loss_;   ///< of a peer or a link; empty: none
-  std::thread abort_;  ///< after a loss
+  std::string loss_;   ///< message about a lost peer or link; empty: none
+  std::thread abort_;  ///< runs ncclCommAbort after a loss
   int exceptions_before_ = std::uncaught_exceptions();
 };
 
 }  // namespace
 
-LibraryVersion nccl_version() { return {"NCCL", dotted(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)}; }
+std::string nccl_version() { return fmt::format("NCCL {}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH); }
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging) {
   return std::make_unique<NcclCommunicator>(mpi, as_cuda(device), averaging);

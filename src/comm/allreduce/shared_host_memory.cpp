@@ -6,7 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "src/comm/transport/shared_arrays.h"
+#include "src/comm/transport/shared_memory.h"
 
 namespace carillon {
 namespace {
@@ -47,7 +47,7 @@ Buffer HostMemory::allocate(std::size_t bytes) {
 
 void HostMemory::meet() {
   shared_->reach(&SharedArrays::Progress::started, ++meetings_);
-  // A late rank may still compute gradients or, before an update, write a summary.
+  // The name in the error is general, because a late rank may compute gradients or write a summary.
   shared_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
 }
 

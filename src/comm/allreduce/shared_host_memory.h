@@ -38,9 +38,9 @@ class SharedHostMemory {
   /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
   /// Errors: lost_rank if the communicator's limit passes first.
   virtual void meet() = 0;
-  /// As meet(), but tolerates ranks whose process has ended since the previous meeting. The lowest live rank calls
-  /// finish(rank) for each of them and counts that rank as arrived. If the lowest rank ends in `finish`, the next rank
-  /// repeats the call.
+  /// Like meet(), but does not wait for ranks with a process that has ended since the previous meeting. The lowest live
+  /// rank calls finish(rank) for each ended rank and counts it as arrived. If the process of the lowest live rank ends
+  /// during `finish`, the next live rank repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
   /// The index of this rank among the ranks of the host; size() is the number of these ranks.
   virtual int rank() const = 0;
@@ -54,8 +54,8 @@ class SharedHostMemory {
   /// blocks that fit the level 1 cache, on all threads of this rank at once; `first` counts from the start of `values`.
   /// The means have the same bits as the communicator's means. No rank may write these elements during the call.
   virtual void means_of(std::span<const float> values, const TakeMeans& take) const = 0;
-  /// Copies the shards of `values` that the other ranks own from those ranks. `values` is an own array. No rank may
-  /// write its shard during the call.
+  /// Copies the other ranks' shards of `values` to this rank. `values` is an own array. No rank may write its shard
+  /// during the call.
   virtual void gather(std::span<float> values) const = 0;
 };
 

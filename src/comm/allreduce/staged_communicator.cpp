@@ -1,4 +1,4 @@
-#include "src/comm/allreduce/staged_communicator.h"
+#include "src/comm/allreduce/communicators.h"
 
 #include <thread>
 #include <vector>
@@ -30,8 +30,8 @@ class StagedCommunicator final : public Communicator {
     return memory;
   }
 
-  /// The host waits here for its peers while the device runs the forward pass. So no copy to the host is enqueued
-  /// before the peers have read the values of the previous step.
+  /// The host waits here for its peers while the device runs the forward pass. Therefore this rank enqueues no copy to
+  /// the host before its peers have read the values of the previous step.
   void acquire(Stream& stream) override { host_->acquire(stream); }
 
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
@@ -91,7 +91,7 @@ class StagedCommunicator final : public Communicator {
   Buffer host_memory_;
   std::unique_ptr<StagingCopies> copies_;  // destroyed before the memory that it copies to
   const float* device_array_ = nullptr;
-  std::vector<std::span<float>> buckets_;  // of this step, in order
+  std::vector<std::span<float>> buckets_;  // buckets of this step, in order
 };
 
 }  // namespace

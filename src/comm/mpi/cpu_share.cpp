@@ -12,7 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/handle.h"
-#include "src/core/control_groups.h"
+#include "src/core/resources.h"
 
 namespace carillon {
 namespace {
@@ -25,8 +25,8 @@ std::vector<int> numbers_in(const CpuSet& set) {
   return cpus;
 }
 
-/// True if mpirun 4.x bound this rank by default. It binds up to two ranks to one core each unless the user chooses a
-/// binding.
+/// True if mpirun 4.x bound this rank by default. If there are at most two ranks and the user chooses no binding,
+/// mpirun binds each rank to one core.
 bool bound_by_launcher_default() {
   const char* bound = std::getenv("OMPI_MCA_orte_bound_at_launch");
   return bound != nullptr && std::string_view(bound) == "1" &&

@@ -34,8 +34,8 @@ std::vector<int> divide_cpus(const std::vector<int>& cpus, int index, int count)
 /// The CPUs and cores of a host, and the CPUs that a thread may run on. Wraps hwloc.
 class CpuTopology {
  public:
-  /// The topology of this host, or the one that `description` states in hwloc's synthetic form ("pack:1 core:4 pu:2").
-  /// Errors: failed.
+  /// The topology of this host, or the topology that `description` states in hwloc's synthetic form ("pack:1 core:4
+  /// pu:2"). Errors: failed.
   explicit CpuTopology(const std::string& description = {});
 
   /// The CPUs on which the main thread of `process`, or the calling thread, may run, in ascending order. Empty if the

@@ -27,7 +27,7 @@ std::string first_set(std::initializer_list<const char*> names) {
 /// A shell of srun --pty has the variables of a Slurm step, although no MPI launcher started its programs.
 bool is_in_a_shell_of_slurm() { return is_set("SLURM_PTY_PORT"); }
 
-/// Whether a launcher sets the variable for each process that it starts. Settings of the user are kept.
+/// Whether a launcher sets the variable for each process that it starts. Variables of users are not in the list.
 bool belongs_to_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 17> names{
       "SLURM_STEP_ID", "SLURM_STEPID", slurm_tasks,
@@ -47,7 +47,7 @@ bool belongs_to_launcher(std::string_view name) {
 }
 
 [[noreturn]] void refuse_tasks(int count) {
-  // Each task would print the same line.
+  // Only one task prints the error, because all tasks find the same one.
   const char* const task = std::getenv("SLURM_PROCID");
   if (task != nullptr && std::string_view(task) != "0") throw PeerFailed(ExitCode::usage);
   fail(ExitCode::usage,
@@ -79,7 +79,7 @@ void leave_launcher() {
     if (belongs_to_launcher(name)) names.emplace_back(name);
   }
   for (const std::string& name : names) unsetenv(name.c_str());
-  // Without the job, Open MPI's MPI_Init would look for the nodes of a step.
+  // If only this variable were set, MPI_Init of Open MPI would search for the nodes of a Slurm step.
   if (!is_set("SLURM_JOBID") && !is_set("SLURM_JOB_ID")) unsetenv("SLURM_NODELIST");
 }
 

@@ -1,7 +1,7 @@
-// Launcher: what mpirun, srun or another launcher of MPI programs tells a process by environment variables.
+// Launcher: reads the environment variables that mpirun, srun or another launcher of MPI programs sets for a process.
 //
-// All descendants of a rank inherit these variables, also programs that are no ranks. MPI_Init of such a program would
-// try to join the ranks and end the program.
+// All descendants of a rank inherit these variables, even programs that are not ranks. In such a program, MPI_Init
+// would try to join the ranks and would then end the program.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ LaunchedProcesses launched_processes();
 /// it starts do not count as ranks. Call it before other threads run.
 void leave_launcher();
 
-/// Before MPI_Init. If the launcher started only this process, leaves the launcher. Errors: usage (Slurm started
-/// several tasks without a PMI, so that no task could find the others).
+/// Call it before MPI_Init. If the launcher started only this process, calls leave_launcher. Errors: usage (Slurm
+/// started several tasks without a PMI, so the tasks cannot find each other).
 void check_launcher();
 
-/// After MPI_Init. `size`: the number of processes that MPI states; `library`: the version of MPI. With a launcher of
-/// another MPI, every process is rank 0 of 1 and would train alone on the same files. Errors: usage (the launcher
-/// started several processes, and MPI sees one).
+/// Call it after MPI_Init. `size`: the number of processes that MPI states; `library`: the version of MPI. If the
+/// launcher belongs to another MPI, every process is rank 0 of 1 and would train alone on the same files. Errors: usage
+/// (the launcher started several processes, and MPI sees one).
 void check_that_ranks_are_connected(int size, const std::string& library);
 
 }  // namespace carillon

@@ -1,5 +1,7 @@
 #include "src/comm/mpi/members.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -57,6 +59,32 @@ void progress_mpi() {
   check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
 }
 
+std::string rank_list(std::vector<int> ranks) {
+  constexpr std::size_t max_listed = 8;
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks[0]);
+  if (ranks.size() > max_listed) {
+    return fmt::format("ranks {} and {} more", fmt::join(std::span(ranks).first(max_listed), ", "),
+                       ranks.size() - max_listed);
+  }
+  return fmt::format("ranks {} and {}", fmt::join(std::span(ranks).first(ranks.size() - 1), ", "), ranks.back());
+}
+
+void BoundedWait::give_up(std::string_view operation, const std::vector<int>& members) const {
+  if (members.empty()) return;
+  fail(ExitCode::lost_rank, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
+}
+
+void BoundedWait::observe(std::string_view operation, const std::vector<int>& members, double seconds) const {
+  if (!members.empty()) limit_.observer->still_waiting(operation, ranks_of(members), seconds);
+}
+
+std::vector<int> BoundedWait::ranks_of(const std::vector<int>& members) const {
+  std::vector<int> ranks;
+  for (const int member : members) ranks.push_back(ranks_[member]);
+  return ranks;
+}
+
 Members::Members(MPI_Comm comm, WaitLimit limit) : Members(copy_of(comm), BoundedWait(limit, own_ranks(comm))) {}
 
 Members::Members(MPI_Comm own, BoundedWait bounded_wait) : comm_(own), bounded_wait_(std::move(bounded_wait)) {
@@ -66,7 +94,7 @@ Members::Members(MPI_Comm own, BoundedWait bounded_wait) : comm_(own), bounded_w
 void Members::free(MPI_Comm comm) { MPI_Comm_free(&comm); }
 
 Members Members::split(int color, int key) const {
-  meet(*this, "a split");  // so that all ranks reach the next calls, which have no limit
+  meet(*this, "a split");  // waits with a limit; the next calls wait without one
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm(), color, key, &part), "MPI_Comm_split");
   std::vector<int> ranks = own_ranks(part);

@@ -68,10 +68,10 @@ Mpi::Mpi(int* argc, char*** argv) {
   check_that_ranks_are_connected(size_, library_text());
 }
 
-std::vector<LibraryVersion> comm_libraries() {
-  const std::string text = library_text();
-  const std::size_t at = std::min(text.find(" v"), text.size());
-  std::vector<LibraryVersion> libraries = {{text.substr(0, at), at < text.size() ? text.substr(at + 2) : ""}};
+std::vector<std::string> comm_libraries() {
+  std::string text = library_text();
+  if (const std::size_t at = text.find(" v"); at != text.npos) text.erase(at + 1, 1);
+  std::vector<std::string> libraries = {std::move(text)};
   if constexpr (has_cuda) libraries.push_back(nccl_version());
   return libraries;
 }

@@ -1,4 +1,5 @@
-// Mpi: the rank of this process, and collective calls for small control messages (options, errors, counts).
+// Mpi: the rank of this process, and collective calls for small control messages (options, errors, counts). WaitLimit:
+// how long a rank waits for other ranks before the run fails.
 //
 // A process has one Mpi object. `main` creates it first and destroys it last. Only the main thread calls MPI.
 #pragma once
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,10 +16,30 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/version.h"
-#include "src/comm/stall/wait_limit.h"
 
 namespace carillon {
+
+/// Observes the waits of a rank on its main thread. It may end a wait by throwing.
+class WaitObserver {
+ public:
+  virtual ~WaitObserver() = default;
+  /// Called about ten times a second while the rank waits for `ranks` (at least one) in `operation`. `seconds`: time
+  /// that the rank has waited so far.
+  virtual void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
+  /// Called after each wait, even if `still_waiting` was not called. `seconds`: duration of the wait.
+  virtual void waited(double seconds) = 0;
+  /// Whether the process of this rank has ended without reporting an error (it was killed or crashed). False if
+  /// unknown.
+  virtual bool has_ended(int /*rank*/) const { return false; }
+};
+
+/// The limit applies to every wait for other ranks, except waits inside NCCL, which have no limit. A longer wait throws
+/// Error(lost_rank) with the missing ranks: "waited 30 s for rank 2 in averaging". Shared memory and messages are
+/// unusable afterwards, so the run must end.
+struct WaitLimit {
+  double seconds = std::numeric_limits<double>::infinity();
+  WaitObserver* observer = nullptr;  ///< outlives the waits; may be null
+};
 
 /// An error that all ranks know about. The rank that found the error throws SharedError and prints the message.
 class SharedError : public Error {
@@ -87,7 +109,7 @@ class Mpi {
   std::unique_ptr<Ranks> ranks_;
 };
 
-/// Versions of MPI and, in builds with CUDA, NCCL.
-std::vector<LibraryVersion> comm_libraries();
+/// Names and versions of MPI, "Open MPI 4.1.4", and, in builds with CUDA, NCCL.
+std::vector<std::string> comm_libraries();
 
 }  // namespace carillon

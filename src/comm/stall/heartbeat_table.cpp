@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "src/comm/mpi/members.h"
-#include "src/comm/stall/main_thread.h"
 #include "src/core/process.h"
 
 namespace carillon {

@@ -9,7 +9,7 @@
 
 #include "src/comm/mpi/members.h"
 #include "src/comm/stall/stall_detector.h"
-#include "src/comm/transport/shared_arrays.h"
+#include "src/comm/transport/shared_memory.h"
 
 namespace carillon {
 
@@ -40,7 +40,7 @@ class HeartbeatTable {
     std::atomic<double> since{0.0};       ///< start of the phase (table_time)
     std::atomic<std::int64_t> step{0};
     std::atomic<int> phase{0};
-    std::atomic<int> waits_for{-1};               ///< a rank while this one waits, else -1
+    std::atomic<int> waits_for{-1};               ///< a rank for which this rank waits; -1: none
     std::atomic<double> worked{0.0};              ///< seconds in data and compute, without waits
     std::atomic<int> process{0};                  ///< process ID
     std::atomic<std::uint64_t> process_space{0};  ///< PID namespace of `process`
@@ -81,10 +81,10 @@ class HeartbeatTable {
 
   /// Whether the process of a member has ended. False if unknown, e.g. in another container.
   bool has_ended(int member) const;
-  /// Whether the process of a member has ended without an error of its own. Another rank may then complete the member's
-  /// update.
+  /// Whether the process of a member has ended without reporting an error (it was killed or crashed). Another rank may
+  /// then complete the member's update.
   bool was_killed(int member) const { return has_ended(member) && entry(member).failed_with == 0; }
-  /// The lowest member whose process has ended.
+  /// The lowest member with a process that has ended.
   std::optional<int> ended_member() const;
   /// The lowest member that ends because of an error. That member prints the error itself.
   std::optional<int> failed_member() const;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/comm/stall/bounded_wait.h"
+#include "src/comm/mpi/members.h"
 #include "src/comm/stall/heartbeat_table.h"
 #include "src/comm/stall/stall_detector.h"
 
@@ -19,8 +19,8 @@ namespace {
 /// Limits of the seconds in which a rank must save and end the run. Within these limits, the time is --stall-timeout.
 constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 
-/// A waiting main thread has ten heartbeats a second. If it has none for this many seconds, a call of MPI does not
-/// return.
+/// A waiting main thread has ten heartbeats a second. If it has no heartbeat for this many seconds, it hangs in a call
+/// of MPI.
 constexpr double hanging_seconds = 0.5;
 
 /// A rank gives each lower rank of its host this many seconds to end the run first.
@@ -44,7 +44,7 @@ void RunEnd::follow() const {
   if (!table_.is_lowest()) return;
   const std::string saved = save().value_or("");
   if (!saved.empty() && settings_.print) settings_.print("another rank ended the run" + saved);
-  table_.mark_saved();  // no further rank tries; after the line, because the second thread exits then
+  table_.mark_saved();  // stops other ranks from trying. Print first: the second thread now exits
   exit_process();
 }
 
@@ -54,7 +54,7 @@ void RunEnd::still_waiting(std::string_view operation, std::span<const int> rank
   const std::optional<int> ended = ended_among(ranks);
   if (!ended && !should_save_alone(seconds)) return;
   if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
-  // A lower rank may notice the end, too. It gets time to end the run first.
+  // A lower rank may also notice that the process has ended. That rank gets time to end the run first.
   if (ended && !table_.is_lowest() && seconds < seconds_per_lower_rank * table_.own_member()) return;
   if (!table_.is_first_to_end()) return;
   save_and_exit(ended ? ended_text(*ended)

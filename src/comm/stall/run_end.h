@@ -29,8 +29,9 @@ struct StallDetectorSettings;
 struct SaveBeforeExit {
   std::function<bool()>
       is_updating;  ///< whether this rank is in an update; an update can complete without an ended rank
-  std::function<bool()> stop_updates;  ///< another thread: prevents further updates; false: the main thread is in one
-  std::function<std::string()> save;   ///< returns text for the error line: "; saved step 812 in DIR"
+  /// Another thread calls it to prevent further updates. Returns false if the main thread is in an update.
+  std::function<bool()> stop_updates;
+  std::function<std::string()> save;  ///< returns text for the error line: "; saved step 812 in DIR"
 };
 
 class RunEnd {
@@ -41,24 +42,25 @@ class RunEnd {
   /// Sets how to save the last completed step. With empty functions the step is not saved.
   void save_before_exit(SaveBeforeExit save);
 
-  // Main thread, about ten times a second in each wait.
+  // The main thread calls these about ten times a second in each wait.
   /// Acts if another rank ends the run. While the process of that rank runs, returns. Once that process has ended,
   /// exits. If nothing is saved by then, the lowest rank saves and exits, and the others return.
   void follow() const;
-  /// Ends the run if a rank of this host that the wait is for has ended, or if the launcher ends the run. Errors:
-  /// lost_rank (only without StallDetectorSettings::print).
+  /// Ends the run if one of `ranks` is on this host and has ended, or if the launcher ends the run. Errors: lost_rank
+  /// (only without StallDetectorSettings::print).
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds);
-  // Main thread.
+  // The main thread calls this.
   /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: lost_rank (the line).
   [[noreturn]] void end(const std::string& line);
 
-  // Second thread, a few times per second.
-  /// Acts if another rank, or the main thread of this rank, ends the run. Exits after the rank that ends the run has
-  /// saved and exited. If look_on_second_thread has stopped the updates, does the same as `follow`. After a time limit,
-  /// exits in any case, for example if a file system hangs. If this rank ends the run, first prints its line.
+  // The second thread calls these a few times per second.
+  /// Ends this process if another rank, or the main thread of this rank, ends the run: it exits after the rank that
+  /// ends the run has saved and exited. If look_on_second_thread has stopped the updates, does the same as `follow`.
+  /// After a time limit, exits in any case, for example if a file system hangs. If this rank ends the run, first prints
+  /// its line.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does, for a main thread that cannot check by itself because it computes or because
-  /// its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
+  /// Ends the run as `still_waiting` does. It acts for a main thread that cannot check, because the main thread
+  /// computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"
@@ -69,7 +71,7 @@ class RunEnd {
   /// The first of the ranks that is a member of this host and has ended.
   std::optional<int> ended_among(std::span<const int> ranks) const;
   /// Whether this rank must save because the launcher ends the run: a rank of another host has probably ended.
-  /// `seconds`: duration of the wait, or since the last heartbeat.
+  /// `seconds`: duration of the wait, or time since the last heartbeat.
   bool should_save_alone(double seconds) const;
   /// If an error ends a rank of this host: exits with the error's code after that process has ended. Returns whether a
   /// rank has failed.
@@ -87,7 +89,7 @@ class RunEnd {
   const Mpi& mpi_;
   const HeartbeatTable& table_;
   const StallDetectorSettings& settings_;
-  std::vector<std::string> hosts_;  ///< by rank
+  std::vector<std::string> hosts_;  ///< host name of each rank
   mutable std::mutex save_mutex_;
   SaveBeforeExit save_before_exit_;
   std::mutex line_mutex_;

@@ -16,7 +16,7 @@
 #include "carillon/core/error.h"
 #include "src/comm/mpi/members.h"
 #include "src/comm/stall/heartbeat_table.h"
-#include "src/comm/stall/main_thread.h"
+#include "src/core/process.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -57,7 +57,8 @@ class StallDetector::OwnThread {
 
  private:
   void run() {
-    // The end of a rank's process is noticed soon; the limit for ranks that hang does not apply.
+    // The interval is short, so that this thread notices soon if the process of a rank ends. The limit for ranks that
+    // hang does not apply to this case.
     const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, table_.size() > 1 ? 0.2 : 1.0);
     Stillness stillness(2.0 * interval);
     std::unique_lock lock(mutex_);
@@ -76,7 +77,7 @@ class StallDetector::OwnThread {
     }
   }
 
-  /// This limit is longer than the limit of ranks that wait for this rank. So those ranks report first; only they can
+  /// This limit is longer than the limit of ranks that wait for this rank, so those ranks report first. Only they can
   /// report a stopped process. During a wait that is not observed, other ranks may be saving a checkpoint.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
@@ -114,7 +115,7 @@ class StallDetector::OwnThread {
 struct StallDetector::Looks {
   std::vector<Stillness> of_member;
   Stillness of_own_wait{1.0};
-  std::uint64_t waits = 0;  ///< finished waits
+  std::uint64_t waits = 0;  ///< number of finished waits
 };
 
 StallDetector::StallDetector(const Mpi& mpi, const StallDetectorSettings& settings)
@@ -170,7 +171,7 @@ std::string StallDetector::data_of(int member) const {
   if (!describe_data_ || entry.phase != static_cast<int>(Phase::data)) return {};
   try {
     return ", " + printable(describe_data_(table_->rank(member), entry.step));
-  } catch (const std::exception&) {  // the line is useful without it
+  } catch (const std::exception&) {  // the line is useful without this text
     return {};
   }
 }

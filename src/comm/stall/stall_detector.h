@@ -1,15 +1,15 @@
 // StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
 // Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
-// heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank has stalled if
-// it has had no heartbeat for longer than the limit and does not wait for other ranks itself. The wait then throws an
-// Error that names it. One rank per host prints the error and ends the run. The other ranks wait for this rank to end
-// the run, and exit on their own if it takes too long. If a rank hangs and does not wait for peers (file system, GPU),
-// the detector's thread in this rank ends it.
+// heartbeat; long phases call `heartbeat` as well. A rank that waits for other ranks reads the table. A rank has
+// stalled if it has had no heartbeat for longer than the limit and does not itself wait for other ranks. The wait then
+// throws an Error that names the stalled rank. One rank per host prints the error and ends the run. The other ranks
+// wait for this rank to end the run, and exit on their own if it takes too long. If a rank hangs and does not wait for
+// peers (for example, in the file system or on the GPU), the detector's thread ends that rank.
 //
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
-// suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
-// the limit. Ranks that all wait for each other are not detected.
+// suspended job) does not count. Heartbeats of other hosts are unknown: a wait only for ranks of other hosts fails
+// after 1.5 times the limit. Ranks that all wait for each other are not detected.
 //
 // RunEnd ends the run. It also does so if the process of a rank has ended.
 #pragma once
@@ -26,7 +26,6 @@
 
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/run_end.h"
-#include "src/comm/stall/wait_limit.h"
 
 namespace carillon {
 
@@ -42,18 +41,18 @@ struct RankActivity {
   Phase phase = Phase::start;
   std::int64_t step = 0;
   double seconds_in_phase = 0.0;
-  double worked_seconds = 0.0;  ///< in data and compute since the start, without waits for others
+  double worked_seconds = 0.0;  ///< time in data and compute since the start, without waits for other ranks
 };
 
 struct StallDetectorSettings {
-  /// Longest time without a heartbeat in data and compute. Other phases: 4 times that; start: 12 times. Infinity: no
-  /// limit.
+  /// Longest time without a heartbeat in the phases data and compute. The limit is 12 times as long in the phase start,
+  /// and 4 times as long in all other phases. Infinity: no limit.
   double stall_seconds = std::numeric_limits<double>::infinity();
   /// End this process if its main thread hangs, after 1.25 times the limit.
   bool ends_own_stall = true;
-  /// The main thread may wait for peers without calling the observer, e.g. for a GPU that waits in NCCL. Then the limit
-  /// in data and compute is 4 times as long, and the error also names the rank of this host that is stopped or furthest
-  /// behind.
+  /// The main thread may wait for peers without calling the observer, e.g. for a GPU that waits in NCCL. In this case,
+  /// the limit in data and compute is 4 times as long. The error also names the rank of this host that is stopped or
+  /// furthest behind.
   bool waits_unseen = false;
   std::string program = {};  ///< name in error lines
   /// Called with the error line before `still_waiting` throws. It may exit without waiting for the other threads of
@@ -85,7 +84,7 @@ class StallDetector final : public WaitObserver {
   /// Records that an error with this code ends this rank, and therefore the run. The other ranks of the host then
   /// neither save nor print. They exit with the same code after the process of this rank has ended.
   void mark_failure(ExitCode code);
-  /// Sets how to save the last completed step before the run ends. Not used if this rank itself hangs.
+  /// Sets how to save the last completed step before the run ends. If this rank itself hangs, nothing is saved.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;

@@ -3,14 +3,15 @@
 // Every call is collective: all members make the same calls in the same order, with the same number of values and the
 // same root. Every element is summed in rank order, ((v0 + v1) + v2) + ..., by every transport, so the bits are equal
 // everywhere. A message group can also sum as a binary tree (core/sum_in_order.h).
-// Errors: failed if MPI fails, lost_rank if a wait exceeds the group's limit (wait_limit.h).
+// Errors: failed if MPI fails, lost_rank if a wait exceeds the WaitLimit of the group's members.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
 
-#include "src/comm/stall/wait_limit.h"
+#include "carillon/core/sum_in_order.h"
 
 namespace carillon {
 
@@ -21,7 +22,14 @@ struct Slice {
 
 /// The part of `count` elements that `rank` of `size` ranks sums. Slices are contiguous and begin at multiples of 16
 /// elements. The last slices may be empty.
-Slice reduction_slice(std::size_t count, int rank, int size);
+inline Slice reduction_slice(std::size_t count, int rank, int size) {
+  constexpr std::size_t unit = 16;
+  const std::size_t units = (count + unit - 1) / unit;
+  const auto edge = [&](int part) { return std::min(units * part / size * unit, count); };
+  return {edge(rank), edge(rank + 1)};
+}
+
+class Members;
 
 class Group {
  public:
@@ -36,8 +44,6 @@ class Group {
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// A group of the members with the same `color` >= 0, ordered by key, then rank.
-  virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
   /// Copies the values of `root` to all members.
   virtual void broadcast(std::span<float> values, int root) = 0;
@@ -54,5 +60,14 @@ class Group {
     all_gather(values);
   }
 };
+
+// The kinds of groups, one file each. Construction is collective.
+
+/// A group of any ranks. `order`: summation order. `wire`: format of the messages of reduce-scatter and all-gather.
+std::unique_ptr<Group> make_message_group(Members members, SumOrder order = SumOrder::sequential,
+                                          Wire wire = Wire::fp32);
+
+/// A group of ranks of one host.
+std::unique_ptr<Group> make_shared_memory_group(Members members);
 
 }  // namespace carillon

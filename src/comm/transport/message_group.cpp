@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/transport/groups.h"
+#include "src/comm/mpi/members.h"
+#include "src/comm/transport/group.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -84,9 +85,6 @@ class MessageGroup final : public Group {
   int rank() const override { return members_.rank(); }
   int size() const override { return members_.size(); }
 
-  std::unique_ptr<Group> split(int color, int key) override {
-    return std::make_unique<MessageGroup>(members_.split(color, key), order_);
-  }
   void broadcast(std::span<float> values, int root) override {
     broadcast_bytes(members_, std::as_writable_bytes(values), root, "a broadcast");
   }
@@ -104,8 +102,16 @@ class MessageGroup final : public Group {
  private:
   static constexpr bool rounds = !std::is_same_v<Element, float>;
 
-  std::span<float> slice(std::span<float> values, int rank) const { return slice_of(values, rank, size()); }
-  std::vector<int> peers() const { return others_of(rank(), size()); }
+  std::span<float> slice(std::span<float> values, int rank) const {
+    const Slice part = reduction_slice(values.size(), rank, size());
+    return values.subspan(part.begin, part.end - part.begin);
+  }
+  /// All other members in cyclic order from rank() + 1, so that each rank starts with a different peer.
+  std::vector<int> peers() const {
+    std::vector<int> others;
+    for (int step = 1; step < size(); ++step) others.push_back((rank() + step) % size());
+    return others;
+  }
 
   /// Message memory: if messages are rounded, [values.size()] outgoing; then [ranks][slice] incoming.
   class ReduceScatter final : public Pending {

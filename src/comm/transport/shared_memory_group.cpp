@@ -1,19 +1,25 @@
 // A group of the ranks of one host, through memory that all of them map.
 //
-// Values pass through the memory in pieces. A rank copies its part of a piece in and increments `started`. The others
-// read it and increment `copied`. It is overwritten only after all ranks have copied it. Each call is synchronous.
+// Values pass through the memory in pieces. A rank copies its part of a piece in and increments `started`. The other
+// ranks read this part, and every rank then increments `copied`. A rank overwrites its part only after all ranks have
+// done this. Each call is synchronous.
 #include <algorithm>
 #include <vector>
 
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/transport/groups.h"
-#include "src/comm/transport/shared_arrays.h"
+#include "src/comm/transport/group.h"
+#include "src/comm/transport/shared_memory.h"
 
 namespace carillon {
 namespace {
 
 using Progress = SharedArrays::Progress;
 constexpr std::size_t piece_floats = std::size_t{1} << 16;
+
+/// An operation that has already finished.
+class NothingPending final : public Group::Pending {
+  void wait() override {}
+};
 
 class SharedMemoryGroup final : public Group {
  public:
@@ -22,9 +28,6 @@ class SharedMemoryGroup final : public Group {
 
   int rank() const override { return members_.rank(); }
   int size() const override { return members_.size(); }
-  std::unique_ptr<Group> split(int color, int key) override {
-    return std::make_unique<SharedMemoryGroup>(members_.split(color, key));
-  }
 
   void broadcast(std::span<float> values, int root) override {
     in_pieces(values, "a broadcast", [&](Slice piece) {
@@ -90,7 +93,7 @@ class SharedMemoryGroup final : public Group {
 
   Members members_;
   SharedArrays arrays_;
-  std::uint64_t pieces_ = 0;  // pieces that have passed
+  std::uint64_t pieces_ = 0;  // number of finished pieces
 };
 
 }  // namespace

@@ -1,13 +1,14 @@
 // BMP: bitmaps of Windows and OS/2. Format: https://learn.microsoft.com/en-us/windows/win32/gdi/bitmap-storage.
 //
-// Reads 1, 2, 4 and 8 bits a pixel with a palette, plain or run-length encoded, and 16, 24 and 32 bits with any masks.
+// Reads pixels of 1, 2, 4 and 8 bits with a palette, plain or run-length encoded, and pixels of 16, 24 and 32 bits with
+// any masks.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
 #include "src/data/convert/picture_file.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -92,7 +93,7 @@ class BmpReader {
     }
   }
 
-  /// The bits of `mask` as a number from 0 to 255.
+  /// The bits of `pixel` under `mask`, scaled to 0 to 255.
   static std::uint8_t part(std::uint32_t pixel, std::uint32_t mask) {
     if (mask == 0) return 0;
     const int shift = std::countr_zero(mask);
@@ -111,7 +112,7 @@ class BmpReader {
 
   std::size_t row_bytes() const { return (static_cast<std::size_t>(width_) * bits_ + 31) / 32 * 4; }
 
-  /// Errors: data (the file has not all rows). The padding of the last one may be missing.
+  /// Errors: data (the file does not contain all rows). The padding of the last row may be missing.
   void check_rows() const {
     const std::size_t last = (static_cast<std::size_t>(width_) * bits_ + 7) / 8;
     const std::size_t needed = static_cast<std::size_t>(height_ - 1) * row_bytes() + last;
@@ -138,8 +139,9 @@ class BmpReader {
     }
   }
 
-  /// Pairs of bytes: a count and a colour, or 0 and a command: 0 ends the row, 1 the picture, 2 moves, n starts n
-  /// single pixels. Pixels that no run sets have the first colour.
+  /// Reads pairs of bytes. A pair is a count and a colour, or 0 and a command. Command 0 ends the row, 1 ends the
+  /// picture, 2 moves to another pixel, and any other command n precedes n single pixels. Pixels that no run sets have
+  /// the first colour.
   void read_runs(DecodedPart& whole) const {
     const Rgba first = colour_of(0);
     for (std::int64_t i = 0; i < height_ * width_; ++i) std::ranges::copy(first, whole.pixels.begin() + i * 4);

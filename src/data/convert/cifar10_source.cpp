@@ -1,4 +1,8 @@
-#include "src/data/convert/image_sources.h"
+// CIFAR-10 source format: the binary version (https://www.cs.toronto.edu/~kriz/cifar.html), as a folder or a tar
+// archive. The files are data_batch_1.bin ... data_batch_5.bin (train) and test_batch.bin (test). A file is a sequence
+// of records:
+//   u8 label, 0 to 9 | 1024 x u8 red | 1024 x u8 green | 1024 x u8 blue, each plane row-major 32 x 32
+#include "src/data/convert/shard_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +11,7 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "src/data/convert/archive_reader.h"
+#include "src/data/convert/source_file.h"
 
 namespace carillon {
 namespace {
@@ -29,14 +33,14 @@ struct Batch {
   std::string title;
   std::vector<std::uint8_t> bytes;
 };
-using Batches = std::map<std::string, Batch>;  // by file name
+using Batches = std::map<std::string, Batch>;  // batches by file name
 
 bool is_wanted(const std::string& name) { return name == test_name || std::ranges::count(train_names, name) > 0; }
 
 bool is_python_version(const std::string& name) { return name == "data_batch_1" || name == "test_batch"; }
 
 Batches read_folder(const fs::path& input) {
-  std::error_code error;  // opening the files names it
+  std::error_code error;  // ignored: opening the files reports it
   const fs::path folder = fs::is_directory(input / folder_name, error) ? input / folder_name : input;
   if (!fs::exists(folder / test_name, error) && fs::exists(folder / "test_batch", error))
     fail(ExitCode::data, "{}: {}", folder.string(), python_version);

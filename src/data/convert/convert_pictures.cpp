@@ -108,7 +108,7 @@ void check_split_is_new(const std::string& split, const fs::path& output) {
 struct NamedSplit {
   std::string name;
   std::vector<ListedPicture> pictures;
-  bool is_share = false;  ///< selected from the first split
+  bool is_share = false;  ///< the pictures were selected from the first split
 };
 
 struct PictureSplits {
@@ -140,7 +140,7 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, name {} instead", text_of(folder)) : "");
 }
 
-/// The number of pictures of each class or label in the split.
+/// The number of pictures of each class or label among `pictures`.
 std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures, const PictureSplits& all) {
   std::vector<std::size_t> counts(all.classes.size());
   for (const ListedPicture& picture : pictures) {
@@ -150,7 +150,8 @@ std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures
   return counts;
 }
 
-/// The names_text of the classes or labels for which `holds(i)` is true, as `text(i)`. Empty if there are none.
+/// Lists the classes or labels i for which `holds(i)` is true (names_text). `text(i)`: the name to show. Empty if there
+/// are none.
 std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
                            const std::function<std::string(std::size_t)>& text) {
   std::vector<std::string> names;
@@ -177,8 +178,9 @@ void warn_of_small_classes(const PictureSplits& written, const ConversionReports
                            written.target == TargetKind::labels ? "label" : "class", names));
 }
 
-/// Checks that the skipped pictures of a split were not all pictures of a class or label. `before`: its class_counts
-/// before pictures were skipped. Errors: data (all pictures of a class to train on); a report for other splits.
+/// Checks that each class or label of a split still has a picture after damaged pictures were skipped. `before`: its
+/// class_counts before pictures were skipped. Errors: data (all training pictures of a class were skipped). For other
+/// splits, only reports this.
 void check_skipped(const NamedSplit& written, const std::vector<std::size_t>& before, const PictureSplits& all,
                    const fs::path& input, const ConversionReports& reports) {
   if (all.target == TargetKind::numbers || written.is_share) return;
@@ -275,7 +277,7 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};
 }
 
-/// The mean and the deviation of each number. The deviation of equal numbers counts as 1.
+/// The mean and the deviation of each number. If all numbers are equal, their deviation counts as 1.
 std::vector<NumberScale> scales_of(const std::vector<ListedPicture>& pictures, std::size_t count) {
   std::vector<NumberScale> scales(count);
   const auto pictures_count = static_cast<double>(pictures.size());
@@ -316,31 +318,6 @@ ClassFolders find_class_folders(const fs::path& input, FolderLayout layout) {
   return found;
 }
 
-std::string skipped_text(const std::map<Unusable, std::size_t>& skipped) {
-  std::string text;
-  for (const auto& [reason, count] : skipped) {
-    const auto pictures = [&, &count = count](const char* which) {
-      return fmt::format("{} {}", count_text(count, "picture"), which);
-    };
-    text += text.empty() ? "" : ", ";
-    switch (reason) {
-      case Unusable::damaged:
-        text += count_text(count, "damaged picture");
-        break;
-      case Unusable::unsupported:
-        text += pictures("in a format that is not read");
-        break;
-      case Unusable::too_large:
-        text += pictures(count == 1 ? "that is too large" : "that are too large");
-        break;
-      case Unusable::not_opened:
-        text += pictures("that cannot be opened");
-        break;
-    }
-  }
-  return text;
-}
-
 namespace {
 
 /// Writes one split, and removes the pictures that were skipped from `split`.
@@ -354,7 +331,7 @@ CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const Pict
                           fs::exists(converted_copy(split.pictures[i].path), error);
     if (!has_copy && !conversion.skip_damaged) return false;
     is_skipped[i] = true;
-    if (has_copy) return true;  // the copy is listed, too
+    if (has_copy) return true;  // the list also contains the copy
     ++skipped[unusable.reason()];
     reports.warn(std::string("skipped: ") + unusable.what());
     return true;

@@ -12,19 +12,19 @@
 
 #include "carillon/images/decode.h"
 #include "src/data/convert/picture_file.h"
+#include "src/data/convert/picture_folders.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
-#include "src/data/convert/split_folders.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {
 
 struct PictureConversion {
-  Colour background = {};           ///< behind transparent pixels
+  Colour background = {};           ///< colour behind transparent pixels
   std::int64_t resize_shorter = 0;  ///< larger pictures are reduced to this shorter side, in pixels; 0: disabled
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
-  bool reads_copies = false;  ///< read_picture_or_copy; false if the copies are listed, too
+  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list also contains the copies
   std::size_t shard_count = 1;
 };
 
@@ -35,8 +35,8 @@ using SkipPicture = std::function<bool(std::size_t i, const UnusablePicture& err
 /// names and kind of the targets. A record contains the image file without change, with two exceptions. Reduced
 /// pictures and CMYK pictures are re-encoded as JPEG (many programs treat CMYK as RGB). Pictures that as_jpeg_or_png
 /// converts, and transparent pictures with a background that is not white, are re-encoded as PNG. Every picture is
-/// decoded completely, to find damage. Calls `progress(done)` from time to time. Errors: those of the pictures that
-/// `skips` does not skip (UnusablePicture); as make_shards.
+/// decoded completely, to find damage. Calls `progress(done)` from time to time. Errors: UnusablePicture, for a picture
+/// that `skips` does not skip; as make_shards.
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
                                   const DatasetInfo& info, const PictureConversion& conversion,
                                   const std::filesystem::path& directory, const SkipPicture& skips,
@@ -46,8 +46,8 @@ struct PictureConversionOptions {
   PictureConversion conversion;
   std::optional<Colour> background;  ///< empty: background of the records in the output, or white
   std::string split = "train";
-  bool names_split = false;  ///< `split` was given by the user: other splits in the output stay
-  bool overwrites = false;   ///< a split that the user named may exist
+  bool names_split = false;  ///< the user gave `split`: other splits in the output stay
+  bool overwrites = false;   ///< if the user gave `split`, it may already exist
   double validation_share = 0.0;
   std::uint64_t seed = 1;
   FolderLayout layout = FolderLayout::automatic;
@@ -57,7 +57,7 @@ struct PictureConversionOptions {
 
 /// The functions that receive the reports of a conversion.
 struct ConversionReports {
-  std::function<void(const std::string&)> note, warn;  ///< a line about the input, a line about a problem
+  std::function<void(const std::string&)> note, warn;  ///< receive a line about the input, or about a problem
   /// Called once per split of `count` records. Returns the function that receives the number of records that are done.
   std::function<std::function<void(std::size_t)>(const std::string& split, std::size_t count)> progress;
 };
@@ -72,9 +72,6 @@ struct ConvertedPictures {
   std::vector<std::string> classes;  ///< names of classes, labels or numbers
   std::map<Unusable, std::size_t> skipped;
 };
-
-/// The numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
-std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
 
 /// A class with fewer training pictures than this is reported.
 inline constexpr std::size_t few_pictures = 10;

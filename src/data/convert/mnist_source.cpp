@@ -1,4 +1,10 @@
-#include "src/data/convert/image_sources.h"
+// MNIST source format: IDX files, plain or GZIP (http://yann.lecun.com/exdb/mnist/), big endian.
+// Image files (train-images-idx3-ubyte, t10k-images-idx3-ubyte):
+//   u32 0x00000803 | u32 count | u32 28 | u32 28 | count x 784 pixels.
+// Label files (train-labels-idx1-ubyte, t10k-labels-idx1-ubyte):
+//   u32 0x00000801 | u32 count | count x 1 label, 0 to 9.
+// Fashion-MNIST has the same format.
+#include "src/data/convert/shard_writer.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +14,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "src/data/convert/folder_scan.h"
+#include "src/data/convert/picture_folders.h"
 #include "src/data/convert/source_file.h"
 
 namespace carillon {
@@ -19,11 +25,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t side = 28, image_bytes = side * side;
 constexpr std::uint8_t class_count = 10;
 
-/// The role of a file: what it holds and of which split.
+/// The role of a file: its content and its split.
 struct Role {
   std::string_view content;  ///< "images" or "labels"
   std::string_view dimensions;
-  std::span<const std::string_view> splits;  ///< in names: "train", or "t10k" and "test"
+  std::span<const std::string_view> splits;  ///< the names of the split in file names: "train", or "t10k" and "test"
 };
 
 bool take_end(std::string_view& text, std::string_view end) {
@@ -32,8 +38,8 @@ bool take_end(std::string_view& text, std::string_view end) {
   return true;
 }
 
-/// A file name in one spelling: in lower case, with a hyphen in place of any dot or _, without the ending of a
-/// compression.
+/// A file name in a uniform spelling: lower case, hyphens instead of dots and underscores, no ending of a compression
+/// format.
 struct PlainName {
   std::string text;
   bool is_compressed = false;
@@ -54,7 +60,7 @@ PlainName plain_name(const fs::path& path) {
   return name;
 }
 
-/// Whether a file has the role: [PREFIX-]SPLIT-CONTENT-idxN-ubyte. PREFIX names a relative of MNIST (emnist-digits).
+/// Whether a file has the role: [PREFIX-]SPLIT-CONTENT-idxN-ubyte. PREFIX names a variant of MNIST (emnist-digits).
 bool has_role(const fs::path& path, const Role& role) {
   const PlainName name = plain_name(path);
   std::string_view left = name.text;
@@ -64,8 +70,8 @@ bool has_role(const fs::path& path, const Role& role) {
 }
 
 /// Finds the file of a role in the folder or, if there is none, in its folders, up to two levels deep. Some programs
-/// unpack a file into a folder of its name. If a folder has a file plain and compressed, the plain file is used.
-/// Errors: no_input; data (several files).
+/// unpack a file into a folder with the name of the file. If a folder contains a plain file and the same file
+/// compressed, the plain file is used. Errors: no_input; data (several files).
 fs::path find_file(const fs::path& directory, const Role& role) {
   constexpr int most_levels = 3;
   std::vector<fs::path> folders{directory};

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "carillon/core/file.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -25,7 +25,7 @@ using ReadPicture = int (*)(std::span<const std::uint8_t> file, const Colour& ba
 /// A kind of picture file: its decoder, and the command that converts a file to PNG.
 struct Kind {
   std::string_view name;
-  ReadPicture read;  ///< null: never read
+  ReadPicture read;  ///< null: files of this kind are not supported
   std::string_view command;
   bool names_output;  ///< the command expects the name of the PNG file
 };
@@ -61,10 +61,10 @@ std::string shrinking(const fs::path& path) {
   return fmt::format("shrink it: mogrify -resize '4096x4096>' {}", shell_word(path.string()));
 }
 
-/// The number of bits that samples up to `most` use: even, 8 to 16.
+/// The number of bits that samples up to `most` use, rounded up to an even number from 8 to 16.
 int used_bits(std::uint16_t most) { return std::max(8, (std::bit_width(most) + 1) / 2 * 2); }
 
-/// A PNG file of 8 bits, if the 16-bit samples of a PNG file use fewer bits.
+/// If `file` is a PNG file with 16-bit samples that use fewer bits, returns it as a PNG file with 8-bit samples.
 std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
   const std::optional<DeepPixels> deep = deep_png_pixels(file);
   if (!deep || used_bits(std::ranges::max(deep->samples)) == 16) return std::nullopt;
@@ -121,7 +121,7 @@ void read_picture(const fs::path& path, const Colour& background, const std::fun
   try {
     file = read_plain_file(path, name, max_file_bytes);
   } catch (const Error& unread) {
-    // An error of the disk or the network may concern all pictures.
+    // An error of the disk or the network may affect all pictures, so it must not skip a picture.
     const bool is_refused = access(path.c_str(), R_OK) != 0 && (errno == EACCES || errno == ELOOP);
     if (unread.code() == ExitCode::io && !is_refused) throw;
     throw UnusablePicture(unread.code(), Unusable::not_opened, unread.what());
@@ -149,6 +149,31 @@ void read_picture_or_copy(const fs::path& path, const Colour& background,
     if (!has_copy) throw;
   }
   read_picture(converted_copy(path), background, use);
+}
+
+std::string skipped_text(const std::map<Unusable, std::size_t>& skipped) {
+  std::string text;
+  for (const auto& [reason, count] : skipped) {
+    const auto pictures = [&, &count = count](const char* which) {
+      return fmt::format("{} {}", count_text(count, "picture"), which);
+    };
+    text += text.empty() ? "" : ", ";
+    switch (reason) {
+      case Unusable::damaged:
+        text += count_text(count, "damaged picture");
+        break;
+      case Unusable::unsupported:
+        text += pictures("in a format that is not read");
+        break;
+      case Unusable::too_large:
+        text += pictures(count == 1 ? "that is too large" : "that are too large");
+        break;
+      case Unusable::not_opened:
+        text += pictures("that cannot be opened");
+        break;
+    }
+  }
+  return text;
 }
 
 }  // namespace carillon

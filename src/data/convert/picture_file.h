@@ -1,10 +1,11 @@
 // Picture files: reads a file as JPEG or PNG, and converts other formats to PNG. An error states the reason, and the
-// command that mends the file if there is one.
+// command that mends the file, if such a command exists.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 
@@ -16,7 +17,7 @@ namespace carillon {
 /// Why a picture cannot be used.
 enum class Unusable {
   damaged,
-  unsupported,  ///< a format that this build does not read
+  unsupported,  ///< this build does not read the format
   too_large,    ///< too many pixels or bytes
   not_opened,   ///< the file is missing, or the system refuses to read it
 };
@@ -30,11 +31,14 @@ class UnusablePicture : public Error {
   Unusable reason_;
 };
 
+/// The numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
+std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
+
 /// The PNG file that the command in the error of an unsupported picture writes.
 std::filesystem::path converted_copy(const std::filesystem::path& path);
 
-/// Reads the picture at `path` and calls `use` with it as a JPEG or PNG file (as_jpeg_or_png). Errors: UnusablePicture,
-/// which names the file, also for errors `data` of `use`; no_input, data, io as its code.
+/// Reads the picture at `path` and passes it to `use` as a JPEG or PNG file (as_jpeg_or_png). Errors: UnusablePicture,
+/// which names the file, with the code no_input, data or io. Errors `data` of `use` also become an UnusablePicture.
 void read_picture(const std::filesystem::path& path, const Colour& background,
                   const std::function<void(std::string file)>& use);
 
@@ -42,12 +46,12 @@ void read_picture(const std::filesystem::path& path, const Colour& background,
 void read_picture_or_copy(const std::filesystem::path& path, const Colour& background,
                           const std::function<void(std::string file)>& use);
 
-/// Returns a JPEG or PNG file, and files of an unknown kind, without change. Two kinds of files become a PNG file:
-/// files of other formats, and PNG and TIFF files without transparency whose 16-bit values use 14 bits or fewer, such
-/// as 12-bit pictures of cameras and scanners. The first image of a TIFF, WebP or GIF file is used: rotated and
-/// mirrored as it is shown, and composited on `background`. `path` only completes the command in an error. Errors,
-/// without the name of the file: data (damage; too many pixels; UnusablePicture for a format that this build does not
-/// read, with a command that converts it).
+/// Returns `file` without change if it is a JPEG file, a PNG file or a file of an unknown kind. Files of other formats
+/// become a PNG file. PNG and TIFF files with 16-bit values become a PNG file, too, if they have no transparency and
+/// the values use 14 bits or fewer, as in 12-bit pictures of cameras and scanners. Uses the first image of a TIFF, WebP
+/// or GIF file, rotated and mirrored as it is shown, and composited on `background`. `path` only completes the command
+/// in an error. Errors, without the name of the file: data (damage; too many pixels; UnusablePicture for a format that
+/// this build does not read, with a command that converts it).
 std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, const Colour& background);
 
 // Decoders for as_jpeg_or_png.
@@ -60,16 +64,16 @@ struct UnsupportedPicture {
   std::string reason;
 };
 
-/// Each decodes the first image of a file to `whole`, composited on `background`, and returns the orientation of these
-/// pixels (PictureInfo). Errors: data, without the name of the file; UnsupportedPicture.
+/// These functions decode the first image of a file to `whole`, composited on `background`. They return the orientation
+/// of the decoded pixels (PictureInfo). Errors: data, without the name of the file; UnsupportedPicture.
 int read_tiff(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_webp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_gif(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_bmp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_pnm(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 
-/// Writes 16-bit samples, 1 (grey) or 3 (RGB) for a pixel, as 8-bit pixels to `whole`. The brightest sample determines
-/// how many bits the samples use: an even number from 8 to 16. The upper 8 of these bits are kept.
+/// Writes 16-bit samples as 8-bit pixels to `whole`. A pixel has 1 sample (grey) or 3 samples (RGB). The brightest
+/// sample determines how many bits the samples use: an even number from 8 to 16. The upper 8 of these bits are kept.
 void place_deep_pixels(std::span<const std::uint16_t> samples, std::int64_t height, std::int64_t width,
                        DecodedPart& whole);
 

@@ -20,12 +20,13 @@ namespace carillon {
 
 namespace {
 
-/// Whether Unicode's form NFC composes the character with the one before it: accents, Korean letters, Japanese marks.
+/// Whether Unicode's form NFC composes the character with the character before it: accents, Korean letters, Japanese
+/// marks.
 bool is_composed(char32_t c) {
   return (c >= 0x300 && c <= 0x36F) || (c >= 0x1100 && c <= 0x11FF) || c == 0x3099 || c == 0x309A;
 }
 
-/// As printable. Also escapes characters that form NFC composes, as in JSON.
+/// Like printable, but also escapes characters that form NFC composes, as in JSON.
 std::string visible(const std::string& name) {
   const std::string text = printable(name);
   std::string shown;

@@ -7,8 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/images/view.h"
-#include "src/core/control_groups.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"
 #include "src/images/picture.h"
@@ -17,7 +16,7 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t max_jpeg_side =
-    65500;  // libjpeg's limit; a picture that is longer after the reduction is not reduced
+    65500;  // limit of libjpeg; pictures that would be longer after the reduction are not reduced
 
 /// A picture as stored in a record.
 struct StoredPicture {
@@ -29,7 +28,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& file) {
   return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
 }
 
-/// Re-encodes the picture, with the shorter side `shorter`, or with its own size if `shorter` is 0.
+/// Re-encodes the picture. Resizes its shorter side to `shorter` pixels, unless `shorter` is 0.
 StoredPicture encoded_again(const std::string& file, const PictureInfo& info, std::int64_t shorter,
                             PictureFormat format, const PictureConversion& conversion) {
   thread_local ViewMemory memory;
@@ -42,7 +41,7 @@ StoredPicture encoded_again(const std::string& file, const PictureInfo& info, st
   view.background = conversion.background;
   Picture picture{.height = view.height, .width = view.width, .channels = 3, .pixels = {}};
   picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * 3));
-  render_pixels(bytes_of(file), view, Resampling::antialiased, memory, picture.pixels);
+  render_view(bytes_of(file), view, Resampling::antialiased, memory, picture.pixels);
   if (format == PictureFormat::png) return {encode_png(picture), {format, picture.height, picture.width, 3}};
   return {encode_jpeg(picture, conversion.quality), {format, picture.height, picture.width, 3}};
 }
@@ -75,7 +74,7 @@ void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Exa
   }
   std::vector<std::size_t> labels = listed.labels;
   if (info.target == TargetKind::class_index) labels = {listed.class_index};
-  proto::Int64List& list = *feature.mutable_int64_list();  // also if it stays empty
+  proto::Int64List& list = *feature.mutable_int64_list();  // creates the list, even if it stays empty
   proto::BytesList& names = *features["image/class/text"].mutable_bytes_list();
   for (const std::size_t label : labels) {
     list.add_value(info.first_label + static_cast<std::int64_t>(label));

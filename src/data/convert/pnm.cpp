@@ -1,10 +1,10 @@
-// PNM: Netpbm's bitmaps (P1, P4), grey pictures (P2, P5) and colour pictures (P3, P6), as numbers in text or as bytes.
-// Format: https://netpbm.sourceforge.net/doc/pnm.html.
+// PNM: Netpbm's bitmaps (P1, P4), grey pictures (P2, P5) and colour pictures (P3, P6), with samples as text or as
+// bytes. Format: https://netpbm.sourceforge.net/doc/pnm.html.
 #include <algorithm>
 #include <vector>
 
 #include "src/data/convert/picture_file.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -24,7 +24,7 @@ class PnmReader {
     most_ = is_bitmap ? 1 : number();
     check_size(height, width);
     if (most_ < 1 || most_ > 65535) fail(ExitCode::data, "is damaged: its largest value is {}", most_);
-    if (!is_text) ++at_;  // a single white character
+    if (!is_text) ++at_;  // skips exactly one white character
     const std::int64_t channels = kind == 3 || kind == 6 ? 3 : 1;
     const std::int64_t row_samples = width * channels;
     const std::int64_t row_bytes = kind == 4 ? (width + 7) / 8 : row_samples * (most_ > 255 && !is_text ? 2 : 1);
@@ -42,7 +42,7 @@ class PnmReader {
     for (std::size_t pixel = 0; pixel < static_cast<std::size_t>(height * width); ++pixel) {
       for (std::size_t c = 0; c < 3; ++c) {
         const std::int64_t value = std::min<std::int64_t>(samples[channels == 3 ? pixel * 3 + c : pixel], most_);
-        const std::int64_t light = is_bitmap ? 1 - value : value;  // 1 is black
+        const std::int64_t light = is_bitmap ? 1 - value : value;  // in a bitmap, 1 is black
         whole.pixels[pixel * 4 + c] = static_cast<std::uint8_t>((light * 255 + most_ / 2) / most_);
       }
     }
@@ -83,7 +83,7 @@ class PnmReader {
     return static_cast<std::uint16_t>(byte(at_ + static_cast<std::size_t>(column / 8)) >> (7 - column % 8) & 1);
   }
 
-  /// Two bytes, the higher one first, if the largest value needs them.
+  /// A sample has two bytes, the higher byte first, if the largest value requires two bytes.
   std::uint16_t byte_sample() {
     const std::uint16_t first = byte(at_++);
     return most_ < 256 ? first : static_cast<std::uint16_t>(first << 8 | byte(at_++));

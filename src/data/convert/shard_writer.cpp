@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_shard_count = 100'000;    // five digits
-constexpr std::string_view temporary_prefix = ".";  // hides files from patterns like train-*
+constexpr std::string_view temporary_prefix = ".";  // hides temporary files from patterns like train-*
 
 std::string shard_name(const std::string& split, std::size_t shard, std::size_t shard_count) {
   return fmt::format("{}-{:05}-of-{:05}.tfrecord", split, shard, shard_count);

@@ -1,5 +1,5 @@
-// Shard writer: writes a split (train, test) of a labelled image dataset as TFRecord files
-// <split>-00000-of-0000N.tfrecord.
+// Image splits: reads the splits (train, test) of a labelled image dataset from its published files, and writes splits
+// as TFRecord files <split>-00000-of-0000N.tfrecord.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ struct WrittenSplit {
 };
 
 /// Checks shard count and output directory before anything is written. Errors: usage (the shard count does not suit the
-/// splits; the directory contains shards of another shard count, whose records a pattern like train-* would read too).
+/// splits; the directory contains shards of another shard count, which a pattern like train-* would also match).
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
@@ -74,5 +74,26 @@ void publish(std::span<CompleteSplit> splits);
 /// make_shards and publish for one split of images.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
+
+// The published files of MNIST and CIFAR-10. mnist_source.cpp and cifar10_source.cpp describe their formats.
+
+/// Reads the splits "train" and "test" from the four files in `directory` or in folders up to two levels deep. The
+/// files have the names in mnist_source.cpp, or names of other programs and of variants of MNIST:
+/// train-images.idx3-ubyte, emnist-digits-test-images-idx3-ubyte. They may be compressed (SourceFile).
+/// Errors: no_input; data (two files for the same content; wrong magic number, dimensions or counts, missing or
+/// trailing bytes, a label above 9).
+std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
+
+/// Writes the features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the pixel count) and label (int64).
+void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& example);
+
+/// Reads the splits "train" and "test". `input` is the folder of the six files, the parent of this folder (the folder
+/// is then named cifar-10-batches-bin), or an archive with the files in any folder: .tar, .tar.gz, .tar.xz, .tar.bz2 or
+/// .tar.zst. Errors: no_input; data (not a tar archive; a zip file; damage; a missing or duplicate file; a file size
+/// that is not a multiple of the record size; a label above 9).
+std::vector<ImageSplit> read_cifar10(const std::filesystem::path& input);
+
+/// Writes the features image (bytes, 3072: planes red, green, blue, each row-major 32 x 32) and label (int64).
+void encode_cifar10(const ImageSplit& split, std::size_t i, proto::Example& example);
 
 }  // namespace carillon

@@ -1,4 +1,5 @@
-// SourceFile: sequential reader of a dataset's published file, plain or compressed.
+// Published files of a dataset: SourceFile reads a file, plain or compressed; ArchiveReader reads the members of a tar
+// archive.
 #pragma once
 
 #include <archive.h>
@@ -53,7 +54,7 @@ class ArchiveInput {
 //
 // GzipStream decompresses GZIP data, because libarchive does not verify GZIP's checksum.
 
-/// Compression format of `data` according to its first bytes: "xz", "bzip2" or "zstd", otherwise empty.
+/// The compression format of `data`, by its first bytes: "xz", "bzip2" or "zstd"; empty for other data.
 std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
@@ -61,8 +62,8 @@ class Decompressor {
   /// `name`: the compression_name of the data. Errors: as `read`.
   Decompressor(std::string_view name, ByteInput compressed);
 
-  /// Writes decompressed bytes to `out` and returns their number: less than requested only at the end, 0 after it.
-  /// Errors: data (truncated or damaged), without the file's name; errors of the input.
+  /// Writes decompressed bytes to `out` and returns their number: less than requested only at the end, and 0 after the
+  /// end. Errors: data (truncated or damaged), without the file's name; errors of the input.
   std::size_t read(std::span<std::byte> out);
 
  private:
@@ -73,6 +74,7 @@ class Decompressor {
   ArchiveHandle archive_;
 };
 
+/// Reads a file sequentially, plain or compressed.
 class SourceFile {
  public:
   /// Opens the file; GZIP, xz, bzip2 and zstd are decompressed. Errors: as open_plain_file; data (damage, or a zip
@@ -100,6 +102,48 @@ class SourceFile {
   std::span<const std::byte> unread_;  // unread part of first_
   std::optional<GzipStream> gzip_;
   std::optional<Decompressor> other_;
+};
+
+struct ArchiveMember {
+  std::string name;         ///< including folders
+  std::uint64_t bytes = 0;  ///< content size
+  bool is_file = false;     ///< true for a regular file, false for a directory or link
+};
+
+/// Reads the members of a tar archive in order, plain or compressed, with libarchive. Supports all tar variants of
+/// libarchive (ustar, GNU, pax) with long names, and the compressions of SourceFile.
+class ArchiveReader {
+ public:
+  /// Opens the archive. Archives of more than `max_bytes` (unpacked) are refused, so that they cannot fill the memory.
+  /// Errors: as SourceFile; data (not a tar archive).
+  ArchiveReader(const std::string& path, std::uint64_t max_bytes);
+  ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds its address
+  ArchiveReader& operator=(const ArchiveReader&) = delete;
+
+  const std::string& path() const { return file_.path(); }
+
+  /// Moves to the next member; returns false after the last member. When it returns false, it has read the whole
+  /// compressed file and verified the file's checksum. Errors: data, naming the file (not a tar archive, or a damaged,
+  /// truncated or too large archive).
+  bool next(ArchiveMember& member);
+
+  /// Returns the content of the member that `next` returned last. Call it once per member. Errors: data (the archive is
+  /// truncated or damaged).
+  std::vector<std::uint8_t> content();
+
+ private:
+  std::size_t read_file(std::span<std::byte> out);
+  [[noreturn]] void fail_with(const std::string& cause) const;
+  [[noreturn]] void fail_too_large(const std::string& what) const;
+
+  SourceFile file_;
+  std::uint64_t max_bytes_;
+  std::uint64_t arrived_bytes_ = 0;  // decompressed bytes of the archive that were read
+  std::uint64_t member_bytes_ = 0;   // total content size of the members up to now
+  ArchiveMember member_;
+  bool has_member_ = false;
+  ArchiveInput input_;
+  ArchiveHandle archive_;  // last member, because it reads from the members above
 };
 
 }  // namespace carillon

@@ -10,8 +10,8 @@
 #include <unordered_set>
 
 #include "carillon/core/error.h"
-#include "src/core/csv.h"
 #include "src/core/text.h"
+#include "src/core/text_file.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {
@@ -59,7 +59,7 @@ bool has_flag_columns(const CsvTable& table) {
   });
 }
 
-/// Columns of flags mean classes if each row has exactly one, otherwise labels.
+/// The targets are classes if exactly one flag applies in each row, otherwise labels.
 TargetKind kind_by_flags(const CsvTable& table) {
   const auto has_one = [](const CsvTable::Row& row) {
     return std::count_if(row.cells.begin() + 1, row.cells.end(), [](const std::string& c) { return *flag_in(c); }) == 1;
@@ -67,7 +67,7 @@ TargetKind kind_by_flags(const CsvTable& table) {
   return std::ranges::all_of(table.rows, has_one) ? TargetKind::class_index : TargetKind::labels;
 }
 
-/// Errors: data (the numbers may be the numbers of classes). The whole numbers of quantities rarely repeat as often.
+/// Errors: data (the numbers are whole and repeat often, so they may be class numbers instead of quantities).
 void check_are_quantities(const CsvTable& table, const std::string& path) {
   constexpr double small_span = 20.0;
   std::set<double> values;
@@ -171,7 +171,7 @@ class TargetLister {
     }
   }
 
-  /// The names of the columns after the path. Errors: data (two are equal).
+  /// The names of the columns after the path. Errors: data (two names are equal).
   std::vector<std::string> column_names() const {
     std::vector<std::string> names(table_.header.begin() + 1, table_.header.end());
     for (std::string& name : names) name = csv_trimmed(name);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "carillon/core/sample.h"
-#include "carillon/data/example.h"
+#include "carillon/data/record.h"
 #include "carillon/images/decode.h"
 
 namespace carillon {
@@ -21,8 +21,8 @@ struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
   std::int64_t first_label = 1;  ///< label of the first class (class_index, labels)
   std::vector<std::string>
-      classes;             ///< names of the classes or labels, in the order of their labels, or of the numbers
-  Colour background = {};  ///< behind pixels that were transparent before the conversion
+      classes;  ///< names of the classes, labels or numbers; classes and labels are in the order of their label numbers
+  Colour background = {};  ///< colour behind pixels that were transparent before the conversion
   TargetKind target = TargetKind::class_index;
   std::vector<NumberScale> scales = {};  ///< [number] scales of the training records (numbers); else empty
 
@@ -71,7 +71,7 @@ std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& direct
 /// Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
-/// Checks that read_dataset_info would accept what write_dataset_info writes. Errors: data.
+/// Checks that read_dataset_info would accept the file that write_dataset_info writes for `info`. Errors: data.
 void check_dataset_info(const DatasetInfo& info);
 /// Writes records.json, and labels.txt with one class per line. Errors: io; as check_dataset_info.
 void write_dataset_info(const std::filesystem::path& directory, const DatasetInfo& form);

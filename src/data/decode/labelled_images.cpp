@@ -1,15 +1,15 @@
+// The defaults of all decoders, and the targets of labelled images.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/data/decoder.h"
-#include "carillon/data/labelled_images.h"
-#include "carillon/data/record_form.h"
-#include "src/data/decode/pixel_decoders.h"
 
 namespace carillon {
 
@@ -41,6 +41,31 @@ void store(std::int64_t number, std::span<std::byte> target) {
 void store_number(double number, std::size_t i, std::span<std::byte> target) {
   const auto value = static_cast<float>(number);
   std::memcpy(target.data() + i * sizeof value, &value, sizeof value);
+}
+
+struct FileKind {
+  std::string_view magic, name;
+};
+constexpr FileKind file_kinds[] = {{"\x89PNG", "PNG"}, {"\xFF\xD8\xFF", "JPEG"}, {"GIF8", "GIF"}};
+
+constexpr std::size_t cifar10_source_record_bytes = 3073;
+
+/// Returns e.g. ": looks like 24x24x3" or ": looks like a PNG file", from the first bytes and the length; empty if the
+/// format is unknown.
+std::string describe_image_form(std::span<const std::uint8_t> image) {
+  const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
+  for (const FileKind& kind : file_kinds)
+    if (text.starts_with(kind.magic)) return fmt::format(": looks like a {} file, not like pixels", kind.name);
+  if (image.size() == cifar10_source_record_bytes)
+    return ": looks like a record of CIFAR-10's binary version, with its label";
+  for (const std::size_t value_bytes : {sizeof(std::uint8_t), sizeof(float)})
+    for (const std::size_t side : {24, 28, 32}) {
+      const std::string_view type = value_bytes == sizeof(float) ? " of float32" : "";
+      if (image.size() == side * side * value_bytes)
+        return fmt::format(": looks like a grey {}x{} image{}", side, side, type);
+      if (image.size() == side * side * 3 * value_bytes) return fmt::format(": looks like {}x{}x3{}", side, side, type);
+    }
+  return "";
 }
 
 }  // namespace
@@ -134,16 +159,16 @@ std::span<const std::uint8_t> LabelledImageDecoder::read(std::span<const std::ui
   return found.image;
 }
 
-void LabelledImageDecoder::copy_pixels(std::span<const std::uint8_t> record, std::span<std::uint8_t> image,
-                                       std::span<std::byte> target) const {
-  std::string scratch;
+std::span<const std::uint8_t> LabelledImageDecoder::read_values(std::span<const std::uint8_t> record,
+                                                                std::span<std::byte> target,
+                                                                std::string& scratch) const {
   const std::span<const std::uint8_t> found = read(record, target, scratch);
   const std::size_t bytes = schema_.image_shape.bytes();
   if (found.size() != bytes) {
     fail(ExitCode::data, "feature '{}' has {} bytes, not {}{}", schema_.keys.image, found.size(), bytes,
          describe_image_form(found));
   }
-  std::ranges::copy(found, image.begin());
+  return found;
 }
 
 std::unique_ptr<RecordDecoder> RecordForm::decoder(const RecordKeys& keys, RecordUse use) const {
@@ -151,14 +176,6 @@ std::unique_ptr<RecordDecoder> RecordForm::decoder(const RecordKeys& keys, Recor
   if (!keys.image.empty()) replaced.keys.image = keys.image;
   if (!keys.target.empty()) replaced.keys.label = keys.target;
   return make_decoder(std::move(replaced), use);
-}
-
-std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse /*use*/) {
-  return make_grey_decoder(std::move(schema));
-}
-
-std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse /*use*/) {
-  return make_planar_decoder(std::move(schema));
 }
 
 }  // namespace carillon

@@ -35,7 +35,7 @@ std::string name_in(const std::string& file, const Record& record) {
 std::vector<std::string> picture_names(std::span<const std::string> files, std::span<const std::size_t> records,
                                        const std::function<void()>& heartbeat) {
   std::vector<std::string> names;
-  std::size_t number = 0;  // of the next record, over all files
+  std::size_t number = 0;  // number of the next record, over all files
   for (const std::string& file : files) {
     RecordReader reader(file, RecordCheck::framing);
     while (names.size() < records.size()) {
@@ -89,7 +89,7 @@ SheetTile tile_of_file(std::span<const std::uint8_t> file, ViewMemory& memory) {
   view.width = view.resized_width;
   SheetTile tile{.height = view.height, .width = view.width, .pixels = {}, .text = {}};
   tile.pixels.resize(static_cast<std::size_t>(tile.height * tile.width * 3));
-  render_pixels(file, view, Resampling::antialiased, memory, tile.pixels);
+  render_view(file, view, Resampling::antialiased, memory, tile.pixels);
   return tile;
 }
 

@@ -1,4 +1,4 @@
-// Records for people: the names of the pictures that records were made from, and a sheet of their images.
+// Shows records to a user: the names of the pictures from which they were made, and one sheet with their images.
 #pragma once
 
 #include <cstddef>

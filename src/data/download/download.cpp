@@ -34,7 +34,8 @@ struct Interrupted {
   std::string cause;
 };
 
-/// The value of the header `name`, in lower case, in `line`, "Name: value\r\n"; nothing if it is another header.
+/// The value in the header line `line` ("Name: value\r\n") if the header is `name` (lower case); nullopt for any other
+/// header.
 std::optional<std::string> header_value(std::string_view line, std::string_view name) {
   if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
   const auto in_lower_case = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
@@ -49,7 +50,7 @@ struct Headers {
   std::string etag, last_modified, content_range;
 
   void add(std::string_view line) {
-    if (line.starts_with("HTTP/")) *this = {};  // of the response after a redirection
+    if (line.starts_with("HTTP/")) *this = {};  // starts again for each response, for example after a redirection
     if (const auto value = header_value(line, "etag")) etag = *value;
     if (const auto value = header_value(line, "last-modified")) last_modified = *value;
     if (const auto value = header_value(line, "content-range")) content_range = *value;
@@ -90,9 +91,9 @@ class Part {
     }
     bytes_ = stamp_of(file_, path_.string()).bytes;
   }
-  Part(const Part&) = delete;  // the first of two destructors would remove the file
+  Part(const Part&) = delete;  // the destructor of a copy would remove the file
   Part& operator=(const Part&) = delete;
-  /// The next attempt has no use for an empty part.
+  /// Removes an empty part, which the next attempt could not resume.
   ~Part() {
     std::error_code ignored;
     if (bytes_ == 0 && same_file(file_.get(), path_)) fs::remove(path_, ignored);
@@ -108,7 +109,7 @@ class Part {
     const Descriptor file = open_predictable(tag_path_, O_RDONLY);
     if (!file || read_all(file.get(), std::as_writable_bytes(std::span(text)), count) != 0) return {};
     text.resize(count);
-    return is_printable(text) ? text : std::string();  // it becomes a header
+    return is_printable(text) ? text : std::string();  // the tag becomes the value of a header
   }
 
   /// Removes the contents. Data that are written later belong to the version of the file with this validator.
@@ -170,7 +171,7 @@ class Request {
   Request(const Request&) = delete;  // libcurl holds its address
   Request& operator=(const Request&) = delete;
 
-  /// Returns when the part is complete. Errors: those of `download`; Interrupted.
+  /// Returns when the part is complete. Errors: as `download`; Interrupted.
   void perform();
 
  private:
@@ -191,7 +192,7 @@ class Request {
       return bytes;
     } catch (...) {
       exception_ = std::current_exception();
-      return bytes == 0 ? 1 : 0;  // any other number ends the transfer
+      return bytes == 0 ? 1 : 0;  // a number other than `bytes` ends the transfer
     }
   }
   void set_options();
@@ -219,8 +220,8 @@ class Request {
   std::array<char, CURL_ERROR_SIZE> error_{};
   std::uint64_t offset_ = 0;  // requested first byte
   Headers headers_;
-  bool has_begun_ = false;   // the body
-  bool is_stored_ = false;   // the body belongs to the part
+  bool has_begun_ = false;   // whether the body has begun
+  bool is_stored_ = false;   // whether the body is appended to the part
   std::uint64_t total_ = 0;  // size of the whole file; 0: unknown
   std::exception_ptr exception_;
 };
@@ -276,7 +277,7 @@ void Request::begin_body() {
 
 void Request::take(std::span<const std::byte> bytes) {
   if (!has_begun_) begin_body();
-  if (!is_stored_) return;  // the page of an error
+  if (!is_stored_) return;  // the body is an error page
   check_size(part_.bytes() + bytes.size());
   part_.append(bytes);
   settings_.progress(part_.bytes(), total_);
@@ -301,13 +302,13 @@ void Request::finish(CURLcode result) {
   }
   const long code = status();
   if (code == range_not_satisfiable && offset_ > 0) {
-    if (ContentRange(headers_.content_range).total == offset_) return;  // it was complete
+    if (ContentRange(headers_.content_range).total == offset_) return;  // the part was already complete
     part_.restart({});
     throw Interrupted{"the part is no part of the server's file"};
   }
   if (code == 408 || code == 429 || code >= 500) throw Interrupted{fmt::format("HTTP status {}", code)};
   if (code != ok && code != partial_content) refuse(code);
-  if (!has_begun_) begin_body();  // an empty file
+  if (!has_begun_) begin_body();  // the file is empty
   if (total_ > 0 && part_.bytes() != total_) {
     throw Interrupted{fmt::format("only {} of {} bytes arrived", part_.bytes(), total_)};
   }
@@ -319,7 +320,7 @@ void Request::perform() {
   finish(curl_easy_perform(curl_.get()));
 }
 
-/// Completes the part. Errors: those of `download`.
+/// Completes the part. Errors: as `download`.
 void fetch(const std::string& address, Part& part, const DownloadSettings& settings) {
   std::uint64_t most_bytes = part.bytes();
   std::chrono::milliseconds pause = settings.pause;

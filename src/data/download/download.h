@@ -1,24 +1,35 @@
+// Downloads: fetches a file over HTTP or HTTPS, and the published files of a dataset with the checksums of their
+// contents.
+#pragma once
+
+#include <openssl/evp.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/handle.h"
+
+namespace carillon {
+
 // Download: fetches a file over HTTP or HTTPS with libcurl. If an earlier attempt left a part of the file, resumes
 // after this part.
 //
 // The file has the name PATH.part until it is complete, checked and synced. PATH.part.tag holds the validator of the
 // part (RFC 9110, section 8.8): the server's ETag or Last-Modified. A resumed request has the headers Range and
-// If-Range, so the server sends the rest only if its file is still the same one, and the whole file otherwise.
-#pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <string>
-
-namespace carillon {
+// If-Range, so the server sends the rest if its file is still the same. Otherwise the server sends the whole file.
 
 struct DownloadSettings {
-  int tries = 5;                             ///< attempts in a row without a new byte; then the download fails
-  std::chrono::milliseconds pause{1000};     ///< before the second attempt; doubles with each further one
-  std::chrono::seconds connect_timeout{30};  ///< for each attempt
-  std::chrono::seconds stall_timeout{60};    ///< without any byte
+  int tries = 5;                          ///< the download fails after this many attempts in a row without a new byte
+  std::chrono::milliseconds pause{1000};  ///< pause before the second attempt; doubles with each further attempt
+  std::chrono::seconds connect_timeout{30};  ///< limit for the connection, in each attempt
+  std::chrono::seconds stall_timeout{60};    ///< longest time without a new byte
   std::uint64_t max_bytes = std::uint64_t{1} << 30;
   /// Called after each piece with the number of bytes on the disk and the size of the file (0 if the server does not
   /// state the size).
@@ -36,5 +47,60 @@ struct DownloadSettings {
 void download(const std::string& address, const std::filesystem::path& path,
               const std::function<void(const std::filesystem::path& part)>& check_contents,
               const DownloadSettings& settings = {});
+
+// Published set: the files of a dataset on its web server, with the checksums of their contents.
+
+/// The checksum SHA-256 (FIPS 180-4) of bytes that arrive in pieces, computed by OpenSSL's libcrypto.
+class Sha256 {
+ public:
+  Sha256();
+
+  void update(std::span<const std::byte> bytes);
+  /// The checksum as 64 hexadecimal digits. Call it once, after the last `update`.
+  std::string digits();
+
+ private:
+  Handle<EVP_MD_CTX*, EVP_MD_CTX_free> context_;
+};
+
+/// The checksum of the decompressed file, or of one member of an archive.
+struct PublishedContents {
+  std::string_view member;  ///< file name in the archive; empty: the file is not an archive
+  std::string_view sha256;  ///< 64 hexadecimal digits
+};
+
+struct PublishedFile {
+  std::string_view name;             ///< file name at the address and in the folder
+  std::string_view other_name = {};  ///< another file name in the folder, which the converter prefers; empty: none
+  std::vector<PublishedContents> contents;
+};
+
+struct PublishedSet {
+  std::string_view address;  ///< address of the folder, ends with "/"
+  std::vector<PublishedFile> files;
+};
+
+/// MNIST: four IDX files with GZIP.
+const PublishedSet& published_mnist();
+/// CIFAR-10, binary version: one archive.
+const PublishedSet& published_cifar10();
+
+/// Compares the checksums of the decompressed contents. The compressed bytes may differ, because a mirror may have
+/// compressed the files again. Errors: data (other contents, damage), io.
+void check_published_contents(const std::filesystem::path& path, const PublishedFile& file);
+
+struct SetDownload {
+  std::string mirror = {};         ///< address of another folder with the files; empty: the published one
+  DownloadSettings transfer = {};  ///< settings of each download; `progress` is not used
+  /// Like DownloadSettings::progress, but also receives the name of the file.
+  std::function<void(const std::string& name, std::uint64_t done, std::uint64_t total)> progress =
+      [](const std::string&, std::uint64_t, std::uint64_t) {};
+  std::function<void(const std::string& text)> note = [](const std::string&) {};  ///< receives a line per file
+};
+
+/// Downloads the files that are missing in `folder`, and checks the files that are already there. Errors: as
+/// `download`; the text also names the files and their address, so that the user can fetch them in another way; data (a
+/// file in `folder` has other contents).
+void download_set(const PublishedSet& set, const std::filesystem::path& folder, const SetDownload& settings);
 
 }  // namespace carillon

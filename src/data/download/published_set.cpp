@@ -1,4 +1,4 @@
-#include "src/data/download/published_set.h"
+#include "src/data/download/download.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 
 #include "carillon/core/error.h"
 #include "src/core/text.h"
-#include "src/data/convert/archive_reader.h"
 #include "src/data/convert/source_file.h"
 
 namespace carillon {
@@ -85,8 +84,8 @@ std::string names_of(const PublishedSet& set) {
 
 }  // namespace
 
-// The checksums were computed from verified copies of the decompressed files. For CIFAR-10, torchvision's port to Ruby
-// lists the same values.
+// The checksums were computed from verified copies of the decompressed files. The Ruby port of torchvision lists the
+// same values for CIFAR-10.
 const PublishedSet& published_mnist() {
   static const PublishedSet set{
       .address = "https://storage.googleapis.com/cvdf-datasets/mnist/",

@@ -6,11 +6,14 @@
 // copies. Otherwise threads decode batches ahead of use; the batches and errors are the same for any number of threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "carillon/core/sample.h"
 #include "carillon/data/dataset.h"
@@ -25,6 +28,39 @@ struct StreamSlice {
   std::uint64_t tower_offset = 0;  ///< offset of this rank's first sample in the global batch
   std::size_t batch_size = 1;      ///< samples of this rank per step
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< first stream position that is not read
+};
+
+/// The samples of the batches of a slice, in order.
+class BatchPlan {
+ public:
+  BatchPlan(SampleOrder order, const StreamSlice& slice)
+      : order_(std::move(order)),
+        first_(slice.start + slice.tower_offset),
+        step_(slice.global_batch),
+        end_(slice.end) {}
+
+  bool has_next() const { return first_ < end_; }
+  /// Stream position of the next batch's last sample. Requires has_next().
+  std::uint64_t last_position(std::size_t batch_size) const {
+    return std::min<std::uint64_t>(first_ + batch_size, end_) - 1;
+  }
+
+  struct Samples {
+    std::uint64_t first_position;
+    std::size_t valid_count;  ///< the remaining samples repeat the last valid sample
+  };
+  /// Fills `records` with the record numbers of the next batch's samples. Requires has_next().
+  Samples next(std::span<std::uint32_t> records) {
+    const Samples samples{first_, std::min<std::uint64_t>(records.size(), end_ - first_)};
+    order_.records_at(first_, records.first(samples.valid_count));
+    std::ranges::fill(records.subspan(samples.valid_count), records[samples.valid_count - 1]);
+    first_ += step_;
+    return samples;
+  }
+
+ private:
+  SampleOrder order_;
+  std::uint64_t first_, step_, end_;
 };
 
 /// The part of a window's records (SampleOrder) that this process reads from the files, if several processes of one
@@ -58,8 +94,8 @@ class BatchLoader {
   bool has_next() const { return next_first_ < end_; }
 
   /// Returns the next step's batch, valid until the next call. If the batch reaches beyond the slice's end, it repeats
-  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. The call that requests the
-  /// batch with the faulty record throws, and so does every later call.
+  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. If a batch contains a
+  /// faulty record, the call that requests this batch throws, and so does every later call.
   const Batch& next();
   /// Like `next`, but if the dataset is in memory, the batch has record numbers instead of images and targets.
   const Batch& next_by_records();

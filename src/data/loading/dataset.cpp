@@ -10,10 +10,11 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
+#include "carillon/data/decoder.h"
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
 #include "src/core/file_tools.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/data/records/mapped_file.h"
 #include "src/data/records/record_index.h"
 
@@ -44,9 +45,9 @@ struct Dataset::Storage {
   // If in memory: all images, consecutive, and their targets.
   PageArray images;
   std::vector<std::byte> targets;
-  std::vector<std::uint32_t> checksums;  // checksum_of each record, when it was decoded
+  std::vector<std::uint32_t> checksums;  // result of checksum_of for each record when it was decoded
 
-  std::optional<RecordIndex> index;              // if not in memory
+  std::optional<RecordIndex> index;              // exists only if the dataset is not in memory
   std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no skipping
   mutable std::mutex skipping;                   // guards `skipped`
   mutable std::set<std::size_t> skipped;
@@ -153,7 +154,8 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 
 namespace {
 
-/// Whether the decoded dataset takes at most `limit_bytes`, estimated from the mean length of its first records.
+/// Whether the decoded dataset needs at most `limit_bytes`. This is an estimate from the mean length of the first
+/// records.
 bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
   std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
@@ -239,13 +241,17 @@ Dataset Dataset::synthetic(std::shared_ptr<const RecordDecoder> decoder) {
   storage->in_memory = true;
   storage->files.push_back({"synthetic data", 0});
   const std::size_t count = std::clamp(most_bytes / storage->image_bytes, least_count, most_count);
+  // Draws the images plane by plane. The order must not change, because networks, recipes and stored results were
+  // measured on these images.
+  std::vector<std::uint8_t> planes(storage->image_bytes);
   for (std::size_t i = 0; i < count; ++i) {
     PhiloxDraws draws(0, RandomPurpose::synthetic, i);
     const auto [pixels, target] = storage->append();
-    for (std::size_t at = 0; at < pixels.size(); at += sizeof(std::uint32_t)) {
+    for (std::size_t at = 0; at < planes.size(); at += sizeof(std::uint32_t)) {
       const std::uint32_t word = draws.word();
-      std::memcpy(pixels.data() + at, &word, std::min(sizeof word, pixels.size() - at));
+      std::memcpy(planes.data() + at, &word, std::min(sizeof word, planes.size() - at));
     }
+    write_pixels(storage->decoder->image_shape(), planes, pixels);
     storage->decoder->write_synthetic_target(i, target);
     storage->seal_last();
     storage->count(storage->image_bytes, draws.word());

@@ -68,7 +68,7 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-/// Runs of neighbouring numbers in random order. Each group of `window` numbers is then shuffled.
+/// Puts runs of neighbouring numbers in random order, and then shuffles each group of `window` numbers.
 Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDraws& draws) {
   constexpr std::uint64_t runs_in_a_window = 16;
   const std::uint64_t length = std::max<std::uint64_t>(window / runs_in_a_window, 1);
@@ -177,7 +177,8 @@ std::uint64_t SampleOrder::key_of(std::uint64_t share, std::uint64_t number) con
   return number * settings_.shares.size() + share;
 }
 
-/// Returns the permutation. epochs_[0] is the epoch used last; epochs_[1] is the epoch used before it.
+/// Returns the permutation of an epoch. epochs_[0] is the epoch that was used last, and epochs_[1] is the epoch that
+/// was used before it.
 const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t number) {
   const std::uint64_t key = key_of(share, number);
   auto& [last, other] = epochs_;
@@ -200,7 +201,7 @@ void SampleOrder::prepare(std::uint64_t share, std::uint64_t number) {
   coming_.key = key;
   try {
     coming_.permutation = std::async(std::launch::async, permutation_of, count, settings_, key);
-  } catch (const std::system_error&) {  // no thread available: computed on demand
+  } catch (const std::system_error&) {  // no thread is available: the permutation is computed on demand
   }
 }
 

@@ -1,9 +1,9 @@
 // SampleOrder: maps a position of the endless sample stream to a record number.
 //
-// With M records, position p belongs to epoch e = p / M. Its record is permutation(seed, e)[p % M] if shuffled,
-// otherwise p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10 (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. Therefore the stream depends neither on the rank count
-// (except with shares) nor on earlier steps of the run.
+// With M records, position p belongs to epoch e = p / M. With shuffling, its record is permutation(seed, e)[p % M];
+// otherwise it is p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10 (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. Therefore the stream depends neither on the
+// rank count (except with shares) nor on earlier steps of the run.
 //
 // With a window of W records, the epoch is first cut into runs of W / 16 neighbouring records. The runs are shuffled.
 // Then each group of W consecutive records is shuffled. Therefore records that are read at the same time come from a
@@ -29,9 +29,9 @@ namespace carillon {
 // often.
 //
 // With G groups, position p belongs to block b = p / G. Each block contains each group once: position p takes group g =
-// permutation(seed, b)[p % G]. Therefore b is also the number of earlier draws from this group. If the group has n
-// records, position p takes its record number permutation(seed, b / n, g)[b % n], so n consecutive draws from a group
-// take each of its records once. As in SampleOrder, the record depends only on seed and position.
+// permutation(seed, b)[p % G]. Therefore b is also the number of earlier draws from group g. If the group has n
+// records, position p takes record permutation(seed, b / n, g)[b % n] of the group. Therefore n consecutive draws from
+// a group take each of its records once. As in SampleOrder, the record depends only on seed and position.
 //
 // Without shuffling, both permutations are 0, 1, 2, ...
 
@@ -49,7 +49,7 @@ class BalancedOrder {
 
  private:
   struct Permutation {
-    std::uint64_t number = 0;  ///< number of the block or the pass
+    std::uint64_t number = 0;  ///< number of the block or of the pass
     std::vector<std::uint32_t> values = {};
   };
   std::uint32_t group_at(std::uint64_t position);
@@ -57,18 +57,18 @@ class BalancedOrder {
   std::shared_ptr<const RecordGroups> groups_;
   std::uint64_t seed_;
   bool shuffle_;
-  Permutation block_;                ///< the last block's
-  std::vector<Permutation> passes_;  ///< the last pass of each group
+  Permutation block_;                ///< permutation of the last block
+  std::vector<Permutation> passes_;  ///< permutation of the last pass through each group
 };
 
 struct OrderSettings {
   std::uint64_t seed = 1;
   bool shuffle = true;
-  std::uint64_t window = 0;  ///< in records; 0: the whole epoch
+  std::uint64_t window = 0;  ///< records per window; 0: the whole epoch
   /// [rank] The first record of each rank's share; a share ends where the next share begins. Empty: there are no
   /// shares, and all ranks read all records.
   std::vector<std::uint64_t> shares = {};
-  std::uint64_t tower_batch = 0;  ///< with shares: samples of each rank per global batch
+  std::uint64_t tower_batch = 0;  ///< samples of each rank per global batch, if there are shares
   /// With shares: stream position of the start of a global batch; earlier positions are not allowed. If a run was
   /// resumed with another batch size, the origin may not be a multiple of the global batch.
   std::uint64_t origin = 0;
@@ -105,8 +105,8 @@ class SampleOrder {
 
  private:
   struct Place {
-    std::uint64_t share, sample;  ///< in samples of the share
-    std::uint64_t run;            ///< number of stream positions from here with consecutive samples
+    std::uint64_t share, sample;  ///< `sample` counts the samples of the share
+    std::uint64_t run;            ///< number of stream positions, from here on, with consecutive samples
   };
   struct Epoch {
     std::uint64_t key;
@@ -120,7 +120,7 @@ class SampleOrder {
     ComingEpoch() = default;
     ComingEpoch(ComingEpoch&&) = default;
     ComingEpoch& operator=(ComingEpoch&&) = default;
-    ComingEpoch(const ComingEpoch&) {}  // a copy of the order computes its own
+    ComingEpoch(const ComingEpoch&) {}  // a copy of the order computes its own epochs
     ComingEpoch& operator=(const ComingEpoch&) { return *this = ComingEpoch(); }
     ~ComingEpoch() = default;
   };
@@ -138,7 +138,7 @@ class SampleOrder {
   OrderSettings settings_;
   std::array<Epoch, 2> epochs_;
   ComingEpoch coming_;
-  std::optional<BalancedOrder> balanced_;  ///< with groups
+  std::optional<BalancedOrder> balanced_;  ///< the order, if there are groups
 };
 
 }  // namespace carillon

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/data/records/mapped_file.h"
 
 namespace carillon {
@@ -28,7 +28,7 @@ bool is_gzip(std::span<const std::byte> data) {
 struct GzipStream::State {
   explicit State(ByteInput compressed) : input(std::move(compressed)), piece(max_piece_bytes) {
     constexpr int gzip_window_bits =
-        15 + 16;  // largest window; + 16 selects the GZIP header and trailer instead of zlib's
+        15 + 16;  // 15 is the largest window; 16 selects the header and trailer of GZIP instead of zlib
     if (inflateInit2(&stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
   }
   State(const State&) = delete;
@@ -50,7 +50,7 @@ struct GzipStream::State {
   std::vector<std::byte> piece;                // compressed bytes
   std::size_t piece_begin = 0, piece_end = 0;  // unconsumed part of `piece`
   std::uint64_t consumed = 0;                  // number of compressed bytes
-  bool in_member = false;                      // after a member's first byte and before its trailer
+  bool in_member = false;                      // true after a member's first byte and before its trailer
   std::string damage;                          // thrown after all bytes before the damage are returned
   z_stream stream{};
 };

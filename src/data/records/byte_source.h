@@ -42,7 +42,7 @@ class GzipStream {
 class RecordSource {
  public:
   static constexpr std::size_t large_piece = 256 << 10;  // fits in the L2 cache
-  static constexpr std::size_t small_piece = 4 << 10;    // for readers that skip most bytes
+  static constexpr std::size_t small_piece = 4 << 10;    // piece size for readers that skip most bytes
 
   /// Errors: data, without the file's name.
   static std::unique_ptr<RecordSource> open(MappedFile file);

@@ -11,7 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "carillon/data/example.h"
+#include "carillon/data/record.h"
 #include "src/core/text.h"
 #include "src/data/records/example_proto.h"
 
@@ -45,8 +45,9 @@ bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
 /// Like `take`, but requires that `from` holds nothing else.
 bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
 
-/// Whether `packed` is certainly a sequence of complete varints of at most 10 bytes, protobuf's limit. A longer varint
-/// contains an aligned group of 4 continuation bytes, so any such group is refused. Pixel values never have one.
+/// Returns true only if `packed` is a sequence of complete varints of at most 10 bytes, which is protobuf's limit.
+/// Every longer varint contains an aligned group of 4 continuation bytes, so this function refuses such groups. Pixel
+/// values never have such a group.
 CARILLON_SIMD bool are_short_varints(const std::uint8_t* packed, std::size_t bytes) {
   if (bytes == 0) return true;
   if (packed[bytes - 1] & varint_continues) return false;
@@ -86,7 +87,7 @@ bool parse_label(Bytes feature, std::int64_t& label) {
   return take_all(list, field1_bytes, packed) && parse_varint(packed, label);
 }
 
-/// Whether `feature` is certainly valid, for any kind of list.
+/// Returns true only if `feature` is valid, for any kind of list.
 bool is_usual_feature(Bytes feature) {
   Bytes list, values;
   if (feature.empty()) return true;

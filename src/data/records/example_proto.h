@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "carillon/data/example.h"
+#include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 
 namespace carillon {

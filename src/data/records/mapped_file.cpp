@@ -103,7 +103,7 @@ struct sigaction earlier {};                 // SIGBUS action before the first c
 void leave_copy(int signal, siginfo_t* info, void* /*context*/) {
   if (way_out != nullptr) siglongjmp(*way_out, 1);
   sigaction(SIGBUS, &earlier, nullptr);
-  if (info->si_code <= 0) raise(signal);  // sent by a process: returning does not repeat it
+  if (info->si_code <= 0) raise(signal);  // a process sent the signal, so returning would not repeat it
 }
 
 bool catch_bus_errors() {
@@ -114,8 +114,8 @@ bool catch_bus_errors() {
   return sigaction(SIGBUS, &action, &earlier) == 0;
 }
 
-/// memcpy; returns false if the bytes no longer exist. It has no local objects with destructors, because the jump would
-/// skip them.
+/// Copies like memcpy; returns false if the bytes no longer exist. It has no local objects with destructors, because
+/// the jump would skip them.
 bool copied(const std::byte* from, std::byte* to, std::size_t count) {
   sigjmp_buf here;
   if (sigsetjmp(here, 0) != 0) {

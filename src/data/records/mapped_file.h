@@ -14,7 +14,8 @@
 
 namespace carillon {
 
-/// A file has changed since it was opened. The records may be undamaged, so skip_damaged must not skip any of them.
+/// A file has changed since it was opened. The records of such a file may be undamaged, so skip_damaged must not skip
+/// them.
 class FileChangedError : public Error {
  public:
   using Error::Error;
@@ -39,8 +40,9 @@ class MappedFile {
     return std::int64_t{origin_.changed.tv_sec} * 1'000'000'000 + origin_.changed.tv_nsec;
   }
 
-  /// Compares size and modification time with the values at opening. A file that was removed or replaced by another one
-  /// is unchanged: the mapping keeps the old file. Errors: FileChangedError (data), naming the file.
+  /// Compares size and modification time with the values at opening. A file that was removed or replaced by another
+  /// file counts as unchanged, because the mapping keeps the old file. Errors: FileChangedError (data), naming the
+  /// file.
   void check_unchanged() const;
 
   /// A hint: all bytes will be read in order. The kernel then reads missing parts in large pieces and uses large pages,

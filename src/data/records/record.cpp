@@ -133,7 +133,7 @@ std::string RecordReader::State::cut(std::string_view part, std::uint64_t found,
   return fmt::format("{}: only {} of {} bytes: the file is truncated, or has trailing bytes", part, found, wanted);
 }
 
-/// Returns the length in `header` after checking its checksum and limit.
+/// Checks the checksum and the limit of the length in `header`, and returns the length.
 std::uint64_t RecordReader::State::read_length(const Record& record, std::span<const std::byte> header) const {
   const bool is_text = record.offset == 0 && looks_like_text(header);
   if (header.size() < record_header_bytes)
@@ -160,8 +160,8 @@ std::span<const std::byte> RecordReader::State::peek(const Record& record, std::
   }
 }
 
-/// Sets number and offset of the next record and returns its data length, after checking that all its bytes exist;
-/// empty after the last record.
+/// Sets number and offset of the next record, checks that all its bytes exist, and returns the length of its data.
+/// Returns nullopt after the last record.
 std::optional<std::uint64_t> RecordReader::State::next_length(Record& record, std::size_t piece_bytes) {
   constexpr std::size_t max_hint_bytes = 64;  // enough to detect text files
   record = {.number = next_number, .offset = next_offset};

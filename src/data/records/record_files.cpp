@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 /// The parts of a name such as train-00002-of-00004.tfrecord.
 struct ShardName {
   std::string before, count, after;  ///< "train-", "00004", ".tfrecord"
-  std::size_t digits = 0;            ///< of the number
+  std::size_t digits = 0;            ///< digits of the number
   std::uint64_t number = 0;
 
   std::string with_number(std::uint64_t other) const {
@@ -75,7 +75,7 @@ std::string record_files_hint(const fs::path& directory, std::span<const std::st
 }
 
 void check_shards_exist(std::span<const std::string> paths) {
-  // By folder and name without the number.
+  // The shards by folder and by the parts of the name without the number.
   std::map<std::tuple<fs::path, std::string, std::string, std::string>, std::pair<ShardName, std::set<std::uint64_t>>>
       sets;
   for (const std::string& path : paths) {

@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// A hint for a user who named a folder, for the end of a message: the pattern of the first of `splits` that has files
-/// in it, such as 'data/train-*', or else one of its record files.
+/// A hint at the end of a message, for a user who named a folder. It shows a pattern such as 'data/train-*' for the
+/// first of `splits` with files in the folder. If no split has files there, it shows one of the record files.
 std::string record_files_hint(const std::filesystem::path& directory, std::span<const std::string_view> splits);
 
 /// The usual prefixes of the names of record files.
@@ -17,8 +17,8 @@ inline constexpr std::string_view training_splits[] = {"train"};
 inline constexpr std::string_view evaluation_splits[] = {"test", "validation", "val"};
 inline constexpr std::string_view all_splits[] = {"train", "validation", "test"};
 
-/// Checks that no shard is missing. A name such as train-00002-of-00004.tfrecord states the number of shards. Shards
-/// that exist may be left out. Errors: no_input, naming the first missing file.
+/// Checks that no shard is missing. A name such as train-00002-of-00004.tfrecord states the number of shards. `paths`
+/// need not contain all shards, but all of them must exist. Errors: no_input, naming the first missing file.
 void check_shards_exist(std::span<const std::string> paths);
 
 /// Describes --allow-missing-shards.

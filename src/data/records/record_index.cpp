@@ -8,10 +8,9 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/data/records/record_files.h"
 
 namespace carillon {

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 
 namespace carillon {
@@ -28,9 +27,8 @@ class RecordIndex {
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends the records of a file and calls `visit` for each. If the file has a known entry and is unchanged since
-  /// then, uses this entry; otherwise reads the file and checks its framing. Errors: as RecordReader; usage (a GZIP
-  /// file).
+  /// Appends the records of a file and calls `visit` for each. If the file has a known entry and has not changed since,
+  /// uses this entry. Otherwise reads the file and checks its framing. Errors: as RecordReader; usage (a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data
@@ -56,7 +54,7 @@ class RecordIndex {
   // Indexed by record. A record's length follows from the next record's offset or the end of its file.
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
-  mutable std::atomic<std::int64_t> next_check_{0};  // in nanoseconds of the steady clock
+  mutable std::atomic<std::int64_t> next_check_{0};  // time in nanoseconds of the steady clock
   mutable std::atomic<bool> announces_{false};       // whether read() announces each record first
 };
 

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/device/cuda_capture.h"
 #include "src/device/cuda_device.h"
-#include "src/step/drivers/queue.h"
-#include "src/step/input/cuda_input_stage.h"
+#include "src/step/drivers/driver.h"
 
 namespace carillon {
 namespace {
@@ -24,7 +22,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   CudaStepDriver(const DrivenTower& tower, const InputStageSpec& form, bool capture)
       : device_(as_cuda(tower.device)),
         communicator_(tower.communicator),
-        input_stage_(as_cuda(tower.input_stage)),
+        input_stage_(tower.input_stage),
         step_(tower.step),
         form_(ring_of(form.slots)),
         captures_(capture && tower.communicator.capturable()),
@@ -113,7 +111,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   CudaDevice& device_;
   Communicator& communicator_;
-  CudaInputStage& input_stage_;
+  InputStage& input_stage_;
   TrainingStep& step_;
   StepRingForm form_;
   bool captures_;

@@ -1,4 +1,5 @@
-// TrainingStep and StepDriver: the parts of a training step, and how a device runs them.
+// TrainingStep and StepDriver: the parts of a training step, and how a device runs them. StepQueue: tracks the steps
+// that the host enqueues ahead of a GPU.
 //
 // A CPU runs each step at once. For a GPU, the host enqueues steps ahead: it writes their inputs to a table in the
 // GPU's memory, replays a captured step, and reads the results some steps later.
@@ -9,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,7 +18,7 @@
 #include <vector>
 
 #include "src/comm/allreduce/communicator.h"
-#include "src/optim/lookahead.h"
+#include "src/optim/optimizer.h"
 #include "src/step/gradients/gradient_source.h"
 #include "src/step/input/input_stage.h"
 #include "src/step/update/update_strategy.h"
@@ -29,8 +31,8 @@ namespace carillon {
 ///   means       the wait until all gradients and step sums are averaged
 ///   update      the update of the variables, unless the mean loss is not finite
 ///
-/// With MeanGradients::readable, the variables are still old between the parts means and update, and the gradients are
-/// averaged on all ranks. Otherwise the update strategy may already update variables in the first two parts.
+/// With MeanGradients::readable, every rank has the mean gradients after the part `means`, and no variable changes
+/// before the part `update`. Otherwise the update strategy may already update variables in the first two parts.
 class TrainingStep {
  public:
   /// All arguments outlive the step.
@@ -74,13 +76,17 @@ struct StepResult {
   bool sync_requested = false;  ///< a rank requested a synchronisation
   /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
   double reduce_seconds = 0.0;
-  /// Estimated time at which the step ended. If the host learns of several steps at once, they get equal intervals.
+  /// Estimated time at which the step ended. If the host learns of several steps at once, their times are spaced
+  /// evenly.
   std::chrono::steady_clock::time_point finished;
 };
 
+/// The sum of the task's loss and the L2 loss.
+inline double total_loss(const StepResult& result) { return result.loss + result.l2_loss; }
+
 /// Which results next_result returns.
 enum class Results {
-  due,  ///< steps older than those that the device keeps in flight (src/step/drivers/queue.h)
+  due,  ///< steps older than those that the device keeps in flight (StepQueue)
   all,  ///< every step
 };
 
@@ -91,7 +97,8 @@ class StepDriver {
   virtual void enqueue(const StepRequest& request) = 0;
   /// Launches all enqueued steps. Later work on the stream runs after them.
   virtual void flush() = 0;
-  /// The oldest result that is due and not yet returned; waits for it. A CPU keeps only the result of the last step.
+  /// Returns the oldest result that is due and not yet returned; waits for this result. A CPU keeps only the result of
+  /// the last step.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
   /// The nodes of a captured step, kernels by name. Empty before the first capture.
   virtual const std::vector<std::string>& captured_nodes() const = 0;
@@ -114,5 +121,69 @@ struct DrivenTower {
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 /// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
 std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
+
+// StepQueue, for the driver of a GPU.
+//
+// Steps use the slots of a ring in turn. Consecutive steps are uploaded and launched together: when they fill a block,
+// or earlier when their results are requested. A slot is reused only after the launch that read it has finished.
+
+/// The interface through which the queue uses the device. Slots are numbered 0 to capacity - 1.
+class StepEngine {
+ public:
+  virtual ~StepEngine() = default;
+  /// Copies a step's inputs to `slot`, in the host's memory.
+  virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
+  /// Enqueues the upload of `count` slots from `first` on, modulo the capacity, and then the steps in these slots.
+  /// `before_update` may be empty; otherwise `count` must be 1.
+  virtual void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) = 0;
+  /// Returns when the oldest launch in flight has finished. Errors: failed (device, lost peer).
+  virtual void wait_for_oldest() = 0;
+  /// Outcome of the finished step in `slot`.
+  virtual StepOutcome outcome(std::uint32_t slot) const = 0;
+};
+
+struct StepRingForm {
+  std::uint32_t block = 1;   ///< steps per block; a power of two
+  std::uint32_t blocks = 1;  ///< a power of two, at least 2
+  std::uint32_t capacity() const { return block * blocks; }
+};
+
+/// The ring for steps with this batch, each with `passes` forward and backward passes. Limits the steps per block so
+/// that the staging memory for images stays small and a captured block has at most 16 passes.
+StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
+/// The ring with `slots` slots.
+StepRingForm ring_of(std::uint32_t slots);
+
+class StepQueue {
+ public:
+  StepQueue(StepEngine& engine, StepRingForm form) : engine_(engine), form_(form) {}
+
+  /// Adds a step. Launches it at once if `at_once` or if it has a `before_update`, otherwise with its block.
+  void push(const StepRequest& request, bool at_once);
+  /// Launches all steps that are not yet launched.
+  void flush() { launch_pushed({}); }
+  /// As StepDriver::next_result. Results::due keeps up to `blocks - 1` blocks in flight.
+  std::optional<StepResult> next_result(Results wanted);
+
+ private:
+  struct Launch {
+    std::uint64_t first;
+    std::uint32_t count;
+    std::chrono::steady_clock::time_point enqueued;
+  };
+
+  void launch_pushed(const std::function<void()>& before_update);
+  /// Waits for all launches that start before step `index`.
+  void complete_before(std::uint64_t index);
+  std::uint32_t slot_of(std::uint64_t index) const { return static_cast<std::uint32_t>(index % form_.capacity()); }
+
+  StepEngine& engine_;
+  StepRingForm form_;
+  std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;  ///< numbers of steps; also the index of the next step
+  std::deque<std::int64_t> numbers_;                         ///< StepRequest::step of steps that are not completed
+  std::deque<Launch> launches_;                              ///< in flight, oldest first
+  std::deque<StepResult> results_;                           ///< completed, not yet returned
+  std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::time_point::min();  ///< of a launch
+};
 
 }  // namespace carillon

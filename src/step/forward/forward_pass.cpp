@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
-#include "src/step/forward/image_views.h"
+#include "src/step/forward/forward_kernels.h"
 
 namespace carillon {
 namespace {

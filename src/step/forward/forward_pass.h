@@ -4,7 +4,7 @@
 //   while (outputs = pass->next_outputs(Results::all)) ...                            after the last batch
 //
 // A CPU computes a batch at once. A GPU keeps up to two blocks of batches in flight. It replays a captured forward pass
-// for each batch, and the host reads the outputs of a whole block (src/step/forward/cuda_forward_pass.cpp).
+// for each batch, and the host reads the outputs of a whole block (src/step/forward/cuda_forward_pass.cu).
 #pragma once
 
 #include <cstddef>
@@ -45,14 +45,15 @@ class ForwardPass {
   /// Adds a batch of Graph::batch_size() samples. The batch may be released when the call returns. Before the call,
   /// take all outputs that are due.
   virtual void enqueue(const Batch& batch) = 0;
-  /// The outputs of the oldest batch that were not yet returned: [batch, output elements], valid until the next call of
-  /// enqueue. Waits for them. Nullopt: no batch is left or, with Results::due, the oldest batch may stay in flight.
-  /// Which batches are due depends only on the calls, not on timing. Errors: failed (device, lost peer).
+  /// Returns the outputs of the oldest batch that are not yet returned: [batch, output elements], valid until the next
+  /// call of enqueue. Waits for these outputs. Nullopt: no batch is left or, with Results::due, the oldest batch may
+  /// stay in flight. Which batches are due depends only on the calls, not on timing. Errors: failed (device, lost
+  /// peer).
   virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
 };
 
 std::unique_ptr<ForwardPass> make_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
-/// As make_forward_pass, for a GPU. CUDA builds only (cuda_forward_pass.cpp).
+/// As make_forward_pass, for a GPU. CUDA builds only (cuda_forward_pass.cu).
 std::unique_ptr<ForwardPass> make_cuda_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
 
 }  // namespace carillon

@@ -6,8 +6,8 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: make_whole_batch computes the batch in one pass; MicroBatches (CPUs) and CudaMicroBatches (GPUs)
-// compute it in parts.
+// Implementations: make_whole_batch computes the batch in one pass; MicroBatches (CPUs) and
+// make_cuda_micro_batches (GPUs) compute it in parts.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "carillon/device/device.h"
-#include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"

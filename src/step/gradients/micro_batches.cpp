@@ -149,7 +149,7 @@ void SumTree::add(int leaf, std::span<const float> values) {
     if (other.data() == nullptr) {
       if (sum == values.data()) std::ranges::copy(values, floats_of(own));
       const std::lock_guard lock(mutex_);
-      other = remove(node.neighbour());  // may have been added meanwhile
+      other = remove(node.neighbour());  // another thread may have added it
       if (other.data() == nullptr) {
         kept_[node] = std::move(own);
         return;
@@ -166,8 +166,8 @@ void SumTree::add(int leaf, std::span<const float> values) {
 }
 
 void SumTree::finish(float factor, std::span<float> out) {
-  // These are whole subtrees. The smaller subtrees contain the last leaves. The tree joins them from the smallest to
-  // the largest.
+  // The kept arrays are sums of whole subtrees. The smaller subtrees contain the last leaves. The subtrees are joined
+  // from the smallest to the largest.
   std::vector<float*> rest;
   int leaves = 0;
   for (const auto& [node, array] : kept_) {

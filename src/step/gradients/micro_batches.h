@@ -1,5 +1,5 @@
 // MicroBatches: the GradientSource that divides a rank's batch into micro-batches on a CPU. Each thread computes one
-// micro-batch at a time. For a GPU see cuda_micro_batches.h.
+// micro-batch at a time. For a GPU see cuda_micro_batches.cu.
 //
 // A micro-batch passes through the network alone, as if it were a batch. Therefore its gradients, its loss and its
 // running statistics depend neither on the rank nor on the thread count. (New running statistics are computed from the
@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -74,7 +75,7 @@ struct MicroBatchForm {
   float own_factor() const { return own_count == total_count ? 1.0f / static_cast<float>(total_count) : 1.0f; }
 };
 
-/// The number of step sums with room for these buffers.
+/// The number of step sums, including room for these buffers.
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
 /// The part of the step sums for the buffers, with the layout of BufferStore::values.
 std::span<float> buffers_among(std::span<float> step_sums);
@@ -87,7 +88,8 @@ struct BufferMeans {
   std::span<const float> from;
   std::span<float> to;
 };
-/// The entries of all buffers, except buffers that no op changes: the mean of equal values may round to another value.
+/// The entries of all buffers that an op changes. Other buffers are omitted, because the mean of equal values may round
+/// to another value.
 std::vector<BufferMeans> buffer_means(const GradientSourceContext& context);
 
 class MicroBatches final : public GradientSource {
@@ -114,5 +116,10 @@ class MicroBatches final : public GradientSource {
   std::vector<std::unique_ptr<Lane>> lanes_;  ///< one per thread
   SumTree sum_;
 };
+
+/// As MicroBatches, for a GPU. CUDA builds only (cuda_micro_batches.cu). Errors: failed (a buffer has
+/// AcrossRanks::first).
+std::unique_ptr<GradientSource> make_cuda_micro_batches(const GradientSourceContext& context,
+                                                        const MicroBatchForm& form);
 
 }  // namespace carillon

@@ -30,7 +30,7 @@ class WholeBatch final : public GradientSource {
  private:
   GradientSourceContext context_;
   std::unique_ptr<Executable> executable_;
-  bool clears_gradients_ = false;  ///< in the next step: `executable_` writes fewer gradients than the one before
+  bool clears_gradients_ = false;  ///< in the next step, because the new `executable_` may write only some
 };
 
 WholeBatch::WholeBatch(const GradientSourceContext& context)

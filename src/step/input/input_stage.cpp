@@ -26,6 +26,9 @@ class CpuInputStage final : public InputStage {
     std::ranges::copy(request.batch.targets, inputs_.targets);
   }
   void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
+  StepOutcome outcome(std::uint32_t /*slot*/) const override {
+    fail(ExitCode::failed, "a CPU's step has its results in the step sums");
+  }
 
  private:
   std::size_t batch_size_;

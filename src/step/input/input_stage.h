@@ -36,7 +36,7 @@ struct StepRequest {
   std::function<void()> before_update = {};
   /// CPU only: called when the rank's own gradient of a parameter is complete, before it is averaged. May be empty.
   std::function<void(int parameter)> gradient_complete = {};
-  StepScalars scalars = {};  ///< of the optimizer; Tower::step sets them
+  StepScalars scalars = {};  ///< scalars of the optimizer; Tower::step sets them
 };
 
 struct InputStageSpec {
@@ -63,6 +63,8 @@ class InputStage {
   virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
   /// Enqueues copies of `count` slots to the device, starting at slot `first`. Slot 0 follows the last slot.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
+  /// GPU only: the outcome of the last step that used `slot`. The step must be finished.
+  virtual StepOutcome outcome(std::uint32_t slot) const = 0;
 
  protected:
   StepInputs inputs_;

@@ -67,7 +67,7 @@ std::size_t ShardLog::threads_of(int rank) const {
 }
 
 bool ShardLog::another_rank_is_ahead() const {
-  std::atomic_thread_fence(std::memory_order_acq_rel);  // this thread's reads of slots come before
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // the thread's reads of slots precede the loads below
   for (int rank = 0; rank < memory_.size(); ++rank) {
     for (std::size_t thread = 0; thread < threads_of(rank); ++thread) {
       if (thread_log(rank, thread).open.load(std::memory_order_acquire) >> 32 > update_number_) return true;
@@ -95,7 +95,7 @@ void ShardLog::open(const Block& block) {
                 (elements.end - elements.begin) * sizeof(float));
   }
   log.open.store(tag_of(block), std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_acq_rel);  // the update's writes come after the log's
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // the writes of the update follow the writes of the log
 }
 
 void ShardLog::copy_values(const Block& block) const {

@@ -204,7 +204,7 @@ void ShardedUpdate::update_shard(int owner) {
 }
 
 void ShardedUpdate::enqueue_update() {
-  if (gradients_ == MeanGradients::update_only) return;  // done with the means
+  if (gradients_ == MeanGradients::update_only) return;  // gradient_complete or enqueue_means has updated
   if (gate_ != nullptr) gate_->enter();
   memory_.meet();  // until here an observer on another rank may have read the old slots
   if (!one_rank_) {

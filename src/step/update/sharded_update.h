@@ -5,8 +5,8 @@
 //                   (the lowest rank also updates the shards of ended ranks) -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
-// With --clip-norm, several ranks first find the norm of the mean gradient (ShardNorm). So each rank averages twice:
-// first the gradients of its norm blocks, then the gradients of its shard. With --clip-norm, a run with one rank
+// With --clip-norm, several ranks first find the norm of the mean gradient (ShardNorm). Therefore each rank averages
+// twice: first the gradients of its norm blocks, then the gradients of its shard. With --clip-norm, a run with one rank
 // updates all variables after the backward pass.
 //
 // A rank reads each gradient of its shard once from every rank. It does not store the means: it computes them in the
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "src/comm/allreduce/shared_host_memory.h"
-#include "src/optim/norms.h"
 #include "src/optim/optimizer.h"
+#include "src/optim/update_factors.h"
 #include "src/step/gradients/reducer.h"
 #include "src/step/update/shard_log.h"
 #include "src/step/update/update_strategy.h"

@@ -23,7 +23,7 @@
 // share no memory. A strategy that shards slots can reserve address space for whole arrays and touch only its own
 // shard, because untouched pages use no memory. Optimisers then work on ParameterStore as usual. If
 // OptimizerSettings::clip_norm is set, a strategy that updates ranges itself must first compute the norm of the whole
-// mean gradient (src/optim/norms.h) and pass it to ElementwiseOptimizer::clip.
+// mean gradient (GradientNorm) and pass it to ElementwiseOptimizer::clip.
 #pragma once
 
 #include <unistd.h>
@@ -34,14 +34,16 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "carillon/graph/graph.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "carillon/optim/optimizer_settings.h"
 #include "src/comm/allreduce/communicator.h"
-#include "src/graph/step_end.h"
+#include "src/optim/optimizer.h"
 #include "src/step/gradients/gradient_source.h"
+#include "src/step/gradients/reducer.h"
 
 namespace carillon {
 
@@ -140,5 +142,58 @@ std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& contex
 /// make_update_strategy chooses. Ignores gaps and step sums. 0: no shared memory.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
+
+// ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. It supports CPUs
+// and GPUs, and any update rule.
+//
+//   gradient_complete   starts the all-reduce of each bucket that is complete, during the backward pass
+//   enqueue_means       waits for all buckets
+//   enqueue_update      Optimizer::apply
+
+/// As make_optimizer.
+using MakeOptimizer =
+    std::function<std::unique_ptr<Optimizer>(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                             Device& device, const StepInputs& inputs, Arithmetic arithmetic)>;
+
+class ReplicatedUpdate final : public UpdateStrategy {
+ public:
+  explicit ReplicatedUpdate(const UpdateContext& context, const MakeOptimizer& make = make_optimizer);
+
+  const ParameterStore& parameters() const override { return parameters_; }
+  std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
+  bool replicates_slots() const override { return true; }
+  void broadcast_from_first() override;
+
+  void begin_step(MeanGradients gradients) override { gradients_ = gradients; }
+  void acquire(Stream& stream) override { reducer_.begin(stream); }
+  void gradient_complete(int parameter, Stream& stream) override;
+  void enqueue_means() override;
+  const StepEnd& step_end() const override { return end_; }
+  void enqueue_update() override;
+  std::optional<double> gradient_norm() const override;
+  bool holds_whole_step() const override { return !is_updating_; }
+
+ private:
+  Device& device_;
+  Communicator& communicator_;
+  ParameterStore parameters_;
+  Reducer reducer_;
+  std::unique_ptr<Optimizer> optimizer_;
+  StepEnd end_;
+  MeanGradients gradients_ = MeanGradients::readable;
+  bool clips_;
+  UpdateGate* gate_;
+  bool is_updating_ = false;
+};
+
+// Compute copies of parameters on a GPU, for ReplicatedUpdate and for evaluations.
+
+/// A compute copy of each parameter of the graph, in the format that its op reads. The copies are zeroed. Returns an
+/// empty list on a CPU, and if no op reads a compute copy.
+std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
+
+/// Enqueues the conversion of the parameters' present values to their compute copies. Required after every change of
+/// parameters except updates, which also write the copies.
+void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
 }  // namespace carillon

@@ -3,19 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/checkpoint_bounds.h"
-#include "src/cli/options/option_values.h"
+#include "src/checkpoint/checkpoint_format.h"
+#include "src/checkpoint/directory_lock.h"
+#include "src/cli/options/option_set.h"
 #include "src/report/console.h"
+#include "src/step/tensor_io.h"
 #include "src/train/checkpointing/best_checkpoint.h"
-#include "src/train/checkpointing/training_state.h"
 
 namespace carillon {
 
@@ -61,67 +65,61 @@ std::string check_free_space(const std::filesystem::path& directory, const Space
                      directory.string(), mib(available), needed.count, all);
 }
 
+std::uint64_t max_checkpoint_bytes(const Network& network) {
+  constexpr std::uint64_t max_copies = 16;  // variables, averages, optimiser slots
+  constexpr std::uint64_t other_bytes = (std::uint64_t{48} << 20) + max_text_bytes;
+  const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation});
+  const std::uint64_t arrays = built.graph.parameters().size() + built.graph.buffers().size();
+  std::uint64_t values = 0;
+  for (const auto& spec : built.graph.parameters()) values += static_cast<std::uint64_t>(spec.shape.element_count());
+  for (const auto& spec : built.graph.buffers()) values += static_cast<std::uint64_t>(spec.shape.element_count());
+  return max_copies * (values * sizeof(float) + arrays * max_array_overhead_bytes) + other_bytes;
+}
+
 namespace {
 
-constexpr std::chrono::seconds first_pause{1}, longest_pause{60};
-
-std::chrono::seconds pause_after(std::int64_t failures, std::chrono::seconds longest) {
-  constexpr std::int64_t max_doublings = 6;  // 2^6 s is above longest_pause
-  return std::min(longest, first_pause * (1 << std::min(failures - 1, max_doublings)));
-}
+// Names in the description of a checkpoint that a LastStepSaver wrote.
+constexpr const char* task_loss_name = "last step task loss";
+constexpr const char* l2_loss_name = "last step l2 loss";
 
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings)
-    : settings_(std::move(settings)), writer_(std::move(writer)) {}
-
-void CheckpointSaver::start(CheckpointState state) {
-  if (is_writing_) take_result(Clock::now(), longest_pause);
-  failed_.reset();
-  writer_->start(std::move(state));
-  is_writing_ = true;
-}
-
-void CheckpointSaver::poll(Clock::time_point now) {
-  if (is_writing_ && writer_->is_done()) take_result(now, longest_pause);
-  if (failed_ && !given_up_ && now >= retry_at_) start_again();
-}
-
-void CheckpointSaver::start_again() {
-  failed_.reset();
-  writer_->start_again();
-  is_writing_ = true;
-}
-
-void CheckpointSaver::take_result(Clock::time_point now, std::chrono::seconds max_pause) {
-  is_writing_ = false;
-  try {
-    writer_->wait();
-    failures_ = 0;
-  } catch (const Error& error) {
-    failed_ = error;
-    if (++failures_ > settings_.max_failures) {
-      if (!given_up_) given_up_ = error;
-      return;
-    }
-    const std::chrono::seconds pause = pause_after(failures_, max_pause);
-    retry_at_ = now + pause;
-    settings_.warn(fmt::format("{}; next attempt in {} s (failure {} of --checkpoint-failures {} in a row)",
-                               error.what(), pause.count(), failures_, settings_.max_failures));
-  }
-}
-
-void CheckpointSaver::finish() {
-  for (;;) {
-    if (is_writing_) take_result(Clock::now(), first_pause);  // the run waits for it
-    if (!failed_) return;
-    if (failures_ > settings_.max_failures) throw Error(*failed_);
-    std::this_thread::sleep_for(first_pause);
-    start_again();
-  }
+std::optional<StepResult> stored_result(const CheckpointState& state) {
+  const nlohmann::json json = nlohmann::json::parse(state.options_json, nullptr, false);
+  const auto has_number = [&](const char* name) { return json.contains(name) && json[name].is_number(); };
+  if (!json.is_object() || !has_number(task_loss_name) || !has_number(l2_loss_name)) return std::nullopt;
+  return StepResult{.step = state.global_step - 1, .loss = json[task_loss_name], .l2_loss = json[l2_loss_name]};
 }
 
 namespace {
+
+/// The state without its arrays.
+CheckpointState state_at(const RunPosition& position, const ModelOptions& model, std::string options_json) {
+  return {.model = model.name,
+          .global_step = position.step,
+          .seed = model.seed,
+          .stream_position = position.stream_position,
+          .options_json = std::move(options_json),
+          .variables = {},
+          .moving_averages = {},
+          .optimizer = {},
+          .buffers = {}};
+}
+
+void check_arrays(const std::vector<NamedArray>& arrays, std::int64_t step) {
+  if (const NamedArray* array = find_not_finite(arrays)) {
+    fail(ExitCode::failed, "Model diverged: '{}' is not finite at step {}; no checkpoint was written", array->name,
+         step);
+  }
+}
+
+/// Errors: failed (a value is not finite; the message names its array).
+void check_finite(const CheckpointState& state) {
+  check_arrays(state.variables, state.global_step);
+  check_arrays(state.moving_averages, state.global_step);
+  for (const auto& [slot, arrays] : state.optimizer) check_arrays(arrays, state.global_step);
+  check_arrays(state.buffers, state.global_step);
+}
 
 /// The size of a checkpoint of the tower, and how many further checkpoints the run will keep at a time.
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
@@ -150,9 +148,10 @@ RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOpti
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
     const CheckpointRetention kept{.newest = options.keep_checkpoints, .every = options.keep_every};
-    const CheckpointSaver::Settings settings{.max_failures = options.checkpoint_failures, .warn = warn_};
-    writers_.emplace(Writers{{std::make_unique<CheckpointWriter>(options.train_dir, kept), settings},
-                             {std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)), settings}});
+    const CheckpointRetries retries{
+        .max_failures = options.checkpoint_failures, .limit_name = "--checkpoint-failures", .warn = warn_};
+    writers_.emplace(Writers{CheckpointWriter(options.train_dir, kept, retries),
+                             CheckpointWriter(best_checkpoint_path(options.train_dir), retries)});
   });
 }
 
@@ -247,6 +246,69 @@ void RunCheckpoints::finish(const RunPosition& position, ExitCode code) {
     fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})", given_up()->what(), position.step,
          options_.checkpoint_failures);
   });
+}
+
+LastStepSaver::LastStepSaver(const Training& training, StallDetector& stall_detector)
+    : training_(training), stall_detector_(stall_detector) {
+  stall_detector_.save_before_exit({.is_updating = [this] { return !training_.tower.holds_whole_step(); },
+                                    .stop_updates = [this] { return training_.tower.stop_updates(); },
+                                    .save = [this] { return save(); }});
+}
+
+void LastStepSaver::note(const StepResult& result) {
+  const std::lock_guard lock(result_mutex_);
+  result_ = result;
+}
+
+std::string LastStepSaver::description_at(const RunPosition& position) const {
+  RunDescription description = training_.description;
+  const std::lock_guard lock(result_mutex_);
+  if (result_ && result_->step == position.step - 1) {
+    description.add(task_loss_name, result_->loss, Scope::run);
+    description.add(l2_loss_name, result_->l2_loss, Scope::run);
+  }
+  return description.json();
+}
+
+void LastStepSaver::stop() {
+  is_stopped_ = true;
+  stall_detector_.save_before_exit({});
+}
+
+void LastStepSaver::expect_checkpoint(std::int64_t step) {
+  std::error_code unknown;
+  const bool exists = std::filesystem::exists(checkpoint_path(training_.options.train_dir, step), unknown);
+  expected_checkpoint_ = exists ? -1 : step;
+}
+
+std::string LastStepSaver::write(const RunPosition& position) const {
+  const std::filesystem::path& directory = training_.options.train_dir;
+  if (!std::filesystem::is_directory(directory)) return {};
+  const std::filesystem::path path = checkpoint_path(directory, position.step);
+  const std::string saved = fmt::format("; saved step {} in {}", position.step, path.string());
+  if (expected_checkpoint_ == position.step && std::filesystem::exists(path)) return saved;
+  std::optional<DirectoryLock> lock;
+  if (training_.mpi.rank() != 0 && stall_detector_.has_ended(0)) lock.emplace(directory);
+  CheckpointState state = state_at(position, training_.model, description_at(position));
+  training_.tower.save_whole_step(state);
+  check_finite(state);
+  write_checkpoint(path, std::move(state));
+  return saved;
+}
+
+std::string LastStepSaver::save() const noexcept try {
+  const std::int64_t steps = training_.tower.completed_steps();
+  if (is_stopped_ || steps == 0 || !training_.tower.holds_whole_step()) return {};
+  RunPosition position = training_.first;
+  position.step += steps;
+  position.stream_position += static_cast<std::uint64_t>(steps) * training_.global_batch;
+  try {
+    return write(position);
+  } catch (const std::exception& error) {
+    return fmt::format("; step {} is not saved: {}", position.step, error.what());
+  }
+} catch (...) {  // no memory for the text
+  return {};
 }
 
 }  // namespace carillon

@@ -1,26 +1,31 @@
-// RunCheckpoints: the checkpoints of a run in its train directory: at steps, at times, and of the best evaluation.
-//
-// Every rank makes the same calls. Only rank 0 writes.
+// The checkpoints of a run in its train directory. RunCheckpoints writes checkpoints at regular steps, at regular
+// times, and after the best evaluation. Every rank makes the same calls, but only rank 0 writes. LastStepSaver saves
+// the last step if an error ends the run.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "carillon/cli/options/train_options.h"
 #include "carillon/core/error.h"
+#include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/cli/options/run_description.h"
 #include "src/comm/mpi/mpi.h"
+#include "src/comm/stall/stall_detector.h"
 #include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/control/agreement.h"
-#include "src/train/evaluation/task_score.h"
+#include "src/train/evaluation/evaluator.h"
 #include "src/train/loop/step_plan.h"
 
 namespace carillon {
@@ -37,54 +42,25 @@ struct SpaceNeeded {
   std::int64_t count = 1;  ///< checkpoints in addition to those in the directory
 };
 
-/// The least size of a checkpoint with `floats` float32 numbers.
+/// The smallest possible size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
 /// Returns a warning if there is no space for `count` checkpoints; an empty text if there is space or if the file
 /// system does not report its free space. Quotas are ignored. Errors: io (no space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
-/// Writes checkpoints in the background and retries failed writes.
-///
-/// A failed write causes a warning. The saver writes the same state again after 1 s, then 2 s, 4 s, up to a minute,
-/// unless a newer state replaces it. After more than `max_failures` failures in a row it gives up.
-class CheckpointSaver {
- public:
-  using Clock = std::chrono::steady_clock;
-  struct Settings {
-    std::int64_t max_failures;                     ///< in a row
-    std::function<void(const std::string&)> warn;  ///< hears one line per warning
-  };
+/// Bytes that a checkpoint of `network` cannot exceed with any optimiser.
+std::uint64_t max_checkpoint_bytes(const Network& network);
 
-  CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings);
+/// The size limit for reading checkpoints of networks that need at most `max_bytes`. It is at least 1 GiB, so that the
+/// reader can also load a larger checkpoint and name its network.
+constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
+  return std::max(max_bytes, std::uint64_t{1} << 30);
+}
 
-  /// Waits for the previous write and starts to write `state`.
-  void start(CheckpointState state);
-  /// If the last write is done, takes its result. If a retry of a failed write is due, starts it.
-  void poll(Clock::time_point now = Clock::now());
-  /// Whether there is a write without a result yet.
-  bool is_writing() const { return is_writing_; }
-  /// As CheckpointWriter::newest_complete.
-  std::int64_t newest_complete() const { return writer_->newest_complete(); }
-  /// The error after which the saver gave up; none: it did not.
-  const std::optional<Error>& given_up() const { return given_up_; }
-  /// Waits until the last state is on disk, and retries a failed write after a second. Throws the error after which it
-  /// gives up.
-  void finish();
-
- private:
-  /// `max_pause`: the longest time until a failed checkpoint is written again.
-  void take_result(Clock::time_point now, std::chrono::seconds max_pause);
-  void start_again();
-
-  Settings settings_;
-  std::unique_ptr<CheckpointWriter> writer_;
-  bool is_writing_ = false;  ///< the result of a write is not taken yet
-  std::int64_t failures_ = 0;
-  std::optional<Error> failed_;  ///< the last write failed; it is to be retried
-  std::optional<Error> given_up_;
-  Clock::time_point retry_at_;
-};
+/// Step and losses of the step before the checkpoint. Nullopt unless a LastStepSaver wrote the checkpoint and knew the
+/// losses.
+std::optional<StepResult> stored_result(const CheckpointState& state);
 
 class RunCheckpoints {
  public:
@@ -94,8 +70,8 @@ class RunCheckpoints {
   RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
                  const RunDescription& description, const Mpi& mpi, std::function<void(const std::string&)> warn);
 
-  /// Checks that programs will load all checkpoints of a run from `start` to `max_steps`. Collective. Errors: usage;
-  /// data (the stream position of the resumed checkpoint is impossible).
+  /// Checks that programs will be able to load every checkpoint of a run from `start` to `max_steps`. Collective.
+  /// Errors: usage; data (the stream position of the resumed checkpoint is impossible).
   void check_bounds(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
                     const Tower& tower) const;
   /// Warns if the disk lacks space for the checkpoints of `steps` steps. `evaluates`: the run has evaluations.
@@ -107,7 +83,8 @@ class RunCheckpoints {
   /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: as
   /// save.
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
-  /// On rank 0: whether keep_if_best would write nothing.
+  /// On rank 0: whether keep_if_best would write nothing, because no best checkpoint is wanted or because the stored
+  /// one is at least as good.
   bool has_kept(const Score& score, const Tower& tower);
   /// On rank 0: step and score of the best checkpoint; nullopt if there is no best checkpoint or if the run has not
   /// evaluated yet.
@@ -116,8 +93,8 @@ class RunCheckpoints {
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
-  /// The requests of this rank. Rank 0 polls the writes and checks at `now` whether a checkpoint is due, and whether
-  /// checkpoints kept failing.
+  /// The requests of this rank. Rank 0 polls the writes. It requests a checkpoint if one is due at `now`, and the end
+  /// of the run if checkpoints kept failing.
   ControlFlags poll(Clock::time_point now = Clock::now());
   /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.
   /// Collective. Errors: io.
@@ -125,13 +102,13 @@ class RunCheckpoints {
 
  private:
   struct Writers {
-    CheckpointSaver of_steps, of_best;
+    CheckpointWriter of_steps, of_best;
   };
 
   void check_limits(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
                     const Tower& tower) const;
   CheckpointState state(const RunPosition& position, const Tower& tower, std::string options_json) const;
-  /// The error of the checkpoints that kept failing; none: they did not.
+  /// The error of the checkpoints if they kept failing; nullopt: they did not keep failing.
   const std::optional<Error>& given_up() const;
   bool is_due(Clock::time_point now) const;
 
@@ -145,6 +122,55 @@ class RunCheckpoints {
   std::optional<StepScore> best_;   ///< score of the best checkpoint, from the first evaluation on
   bool has_read_best_ = false;      ///< the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
+};
+
+/// Saves the last completed step of a training on CPUs when an error ends the run. One rank saves without the other
+/// ranks.
+class LastStepSaver {
+ public:
+  /// A training that starts at `first`. The references outlive the saver.
+  struct Training {
+    const CheckpointOptions& options;
+    const ModelOptions& model;
+    const RunDescription& description;
+    RunPosition first;
+    std::uint64_t global_batch;  ///< samples per step
+    Tower& tower;                ///< on a CPU
+    const Mpi& mpi;
+  };
+
+  /// From now on, until `stop` or destruction, the stall detector saves before it ends the run.
+  LastStepSaver(const Training& training, StallDetector& stall_detector);
+  ~LastStepSaver() { stop(); }
+  LastStepSaver(const LastStepSaver&) = delete;
+  LastStepSaver& operator=(const LastStepSaver&) = delete;
+
+  /// Disables all later saves. Call it if the state may be wrong.
+  void stop();
+  /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
+  /// `save` does not write it again. If a file with this name already exists, it may be damaged. Then `save` writes the
+  /// checkpoint itself.
+  void expect_checkpoint(std::int64_t step);
+  /// Sets the result whose losses `save` stores if they belong to the last completed step.
+  void note(const StepResult& result);
+  /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
+  /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of
+  /// rank 0 ran on this host and has ended. Returns text for the error line: "; saved step 812 in
+  /// DIR/model.ckpt-812.h5", or the reason why nothing is saved. A thread other than the main thread must first call
+  /// Tower::stop_updates.
+  std::string save() const noexcept;
+
+ private:
+  std::string write(const RunPosition& position) const;
+  /// The description of the run, with the losses of the step before `position` if they are known.
+  std::string description_at(const RunPosition& position) const;
+
+  Training training_;
+  StallDetector& stall_detector_;
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<std::int64_t> expected_checkpoint_ = -1;
+  mutable std::mutex result_mutex_;
+  std::optional<StepResult> result_;  ///< the last known result
 };
 
 }  // namespace carillon

@@ -13,11 +13,11 @@
 
 #include "carillon/core/error.h"
 #include "src/core/text.h"
-#include "src/models/position_grid.h"
+#include "src/models/pretrained.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/best_checkpoint.h"
+#include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/torch_weights.h"
-#include "src/train/checkpointing/training_state.h"
 
 namespace carillon {
 namespace {
@@ -27,10 +27,10 @@ std::vector<float> first_values(const ParameterSpec& spec, std::uint64_t seed, c
   return own == given.end() ? initial_values(spec, seed) : own->values;
 }
 
-/// Sets the network's variables and buffers that match one of `patterns` to initial values in the checkpoint, which may
-/// lack them. Initial values of variables are `given` or drawn from `seed`. In shell patterns, `*` matches `/` too.
-/// Returns the names of these variables and buffers. Errors: usage (a pattern matches no variable; lists all
-/// variables).
+/// Puts initial values of the network's variables and buffers that match one of `patterns` into the checkpoint. The
+/// checkpoint may lack these arrays. Initial values of variables are `given` or drawn from `seed`. Patterns are shell
+/// patterns, in which `*` also matches `/`. Returns the names of these variables and buffers. Errors: usage (a pattern
+/// matches no variable; lists all variables).
 std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
                                  const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
                                  CheckpointState& checkpoint) {
@@ -53,7 +53,8 @@ std::vector<std::string> exclude(const std::vector<std::string>& patterns, const
   return names;
 }
 
-/// The network's initial values that are not drawn: from its file, and from the images of `dataset`.
+/// The network's initial values that are not random: values from its file, and values computed from the images of
+/// `dataset`.
 std::vector<GivenValues> given_values(const Network& network, const Dataset* dataset) {
   std::vector<GivenValues> given;
   if (network.given) given = *network.given;
@@ -74,7 +75,7 @@ std::vector<GivenValues> given_values(const Network& network, const Dataset* dat
   return given;
 }
 
-/// Resizes the positions of a vision transformer that was trained at another image size.
+/// Resizes the position embeddings of a vision transformer that was trained at another image size.
 void fit_positions(const std::vector<ParameterSpec>& specs, std::vector<NamedArray>& variables) {
   for (const ParameterSpec& spec : specs) {
     const auto trained = std::ranges::find(variables, spec.name, &NamedArray::name);
@@ -110,7 +111,7 @@ std::string initialized_line(const LoadedCheckpoint& initial, const std::vector<
   return line;
 }
 
-/// Empty: no warning.
+/// A warning if the checkpoint was trained with another --preprocessing; empty: no warning.
 std::string preprocessing_warning(const LoadedCheckpoint& initial, const RunDescription& description) {
   const auto preprocessing = [](const std::string& json) {
     const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
@@ -133,7 +134,7 @@ void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::s
 
 namespace {
 
-/// Errors: data (the checkpoint belongs to another model). `other_way`: advice at the end of the message.
+/// Checks that the checkpoint belongs to `model`. Errors: data. `other_way`: advice at the end of the message.
 void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way) {
   if (loaded.state.model == model.name) return;
   const std::string trained = printable(loaded.state.model);
@@ -183,7 +184,7 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& op
   return loaded;
 }
 
-/// Errors: usage (the checkpoint is of another task).
+/// Checks that the checkpoint and the run have the same task. Errors: usage.
 void require_same_task(const LoadedCheckpoint& checkpoint, const RunDescription& description) {
   const nlohmann::json before = nlohmann::json::parse(checkpoint.state.options_json, nullptr, false);
   const nlohmann::json now = nlohmann::json::parse(description.json(), nullptr, false);
@@ -242,12 +243,12 @@ bool has_reached_target(const ResumedRun& run) {
   });
 }
 
-/// The logged evaluations up to the checkpoint's step, in their order. Other ranks than 0 get only the values of the
+/// The logged evaluations up to the checkpoint's step, in their order. Ranks other than 0 get only the values of the
 /// scores. Empty if the run was evaluated on other records. Collective.
 std::vector<StepScore> logged_evaluations(const ResumedRun& run) {
   if (!run.start.same_evaluation) return {};
   std::vector<StepScore> found;
-  std::vector<double> sent;  // step and value of each: a step is below 2^53
+  std::vector<double> sent;  // step and value of each evaluation; a step is below 2^53
   const bool is_first = run.mpi.rank() == 0;
   run.mpi.run_on_all([&] {
     if (!is_first) return;

@@ -13,7 +13,7 @@
 #include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/run_checkpoints.h"
-#include "src/train/evaluation/task_score.h"
+#include "src/train/evaluation/evaluator.h"
 #include "src/train/loop/step_plan.h"
 
 namespace carillon {
@@ -26,7 +26,7 @@ void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::s
 struct RunStart {
   RunPosition position;
   bool same_evaluation = false;        ///< a resumed run was evaluated on the same records
-  std::optional<PacePoint> pace = {};  ///< the last one that a resumed run has logged up to `position`
+  std::optional<PacePoint> pace = {};  ///< last point that a resumed run logged up to `position`
   /// Step and losses of the last step before `position`, if rank 0 may have ended before it logged them.
   std::optional<StepResult> before = {};
 };

@@ -5,22 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <map>
 
 #include "carillon/core/error.h"
+#include "src/checkpoint/array_files.h"
 #include "src/checkpoint/named_arrays.h"
-#include "src/checkpoint/safetensors.h"
-#include "src/checkpoint/torch_layout.h"
-#include "src/cli/options/option_values.h"
+#include "src/cli/options/option_set.h"
 #include "src/core/text.h"
-#include "src/models/position_grid.h"
-#include "src/models/torch_names.h"
+#include "src/models/pretrained.h"
 
 namespace carillon {
 namespace {
 
-/// `subject`: "weights.safetensors: ", or nothing.
+/// `subject`: the beginning of messages, such as "weights.safetensors: "; may be empty.
 void check_names(const std::string& subject, const NetworkDescription& network) {
   if (!network.torch_names.empty()) return;
   fail(ExitCode::usage,
@@ -40,7 +39,7 @@ const std::string& torch_name(const NetworkDescription& network, const std::stri
 struct WantedArray {
   const std::string* name;
   std::vector<std::int64_t> shape;
-  std::vector<NamedArray>* group;  ///< receives it
+  std::vector<NamedArray>* group;  ///< the group that receives the array
   bool is_embedding = false;
 };
 
@@ -56,8 +55,8 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
-/// The text up to a dot with which all names begin; empty: none. Wrappers of a network add one: "module." (data
-/// parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
+/// The common beginning of all names, up to a dot; empty: none. Wrappers of a network add such a beginning: "module."
+/// (data parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
 std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
   if (entries.empty()) return "";
   std::string_view common = entries.front().name;
@@ -84,7 +83,8 @@ constexpr OtherNames other_names[] = {
     {"layers.0.blocks.0.attn.relative_position_bias_table", "timm's Swin transformers"},
 };
 
-/// A sentence that names the package whose names the arrays have, and the supported names; empty: unknown names.
+/// A sentence that names the package that uses these array names, and the supported names; empty: the names are
+/// unknown.
 std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   for (const OtherNames& other : other_names) {
     const auto has_part = [&](const SafetensorsEntry& entry) {
@@ -100,7 +100,7 @@ std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   return "";
 }
 
-/// Whether PyTorch pickled the file, according to its name or to its first bytes, which are those of a pickle or a zip
+/// Whether PyTorch pickled the file: its name says so, or its first bytes are the beginning of a pickle or a zip
 /// archive.
 bool is_pickled(const std::filesystem::path& path) {
   std::error_code error;
@@ -277,6 +277,63 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
     }
   }
   return arrays;
+}
+
+namespace {
+
+/// An array of 2 or 4 dimensions as [places][in][out]; a dense layer has one place.
+struct Extents {
+  std::size_t places = 1, in = 0, out = 0;
+};
+
+/// Calls move(index in our layout, index in PyTorch's).
+template <typename Move>
+void for_each_value(const Extents& extents, const Move& move) {
+  for (std::size_t place = 0; place < extents.places; ++place) {
+    for (std::size_t in = 0; in < extents.in; ++in) {
+      for (std::size_t out = 0; out < extents.out; ++out) {
+        move((place * extents.in + in) * extents.out + out, (out * extents.in + in) * extents.places + place);
+      }
+    }
+  }
+}
+
+bool differs(std::string_view name, const std::vector<std::int64_t>& shape) {
+  return name.ends_with("/weights") && (shape.size() == 2 || shape.size() == 4);
+}
+
+Extents extents_of(const std::vector<std::int64_t>& shape, std::size_t count) {
+  const std::size_t n = shape.size();
+  Extents extents{.in = static_cast<std::size_t>(shape[n - 2]), .out = static_cast<std::size_t>(shape[n - 1])};
+  for (std::size_t i = 0; i + 2 < n; ++i) extents.places *= static_cast<std::size_t>(shape[i]);
+  check(extents.places * extents.in * extents.out == count, "the shape must be that of the values");
+  return extents;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> torch_shape(std::string_view name, const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return shape;
+  if (shape.size() == 4) return {shape[3], shape[2], shape[0], shape[1]};
+  return {shape[1], shape[0]};
+}
+
+std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values,
+                                   const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return values;
+  std::vector<float> result(values.size());
+  for_each_value(extents_of(shape, values.size()),
+                 [&](std::size_t ours, std::size_t torchs) { result[torchs] = values[ours]; });
+  return result;
+}
+
+std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values,
+                                     const std::vector<std::int64_t>& shape) {
+  if (!differs(name, shape)) return values;
+  std::vector<float> result(values.size());
+  for_each_value(extents_of(shape, values.size()),
+                 [&](std::size_t ours, std::size_t torchs) { result[ours] = values[torchs]; });
+  return result;
 }
 
 }  // namespace carillon

@@ -2,12 +2,13 @@
 // torchvision or timm.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "carillon/graph/buffers.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
@@ -24,31 +25,45 @@ struct TorchArray {
   std::vector<std::int64_t> shape;
 };
 
-/// The network whose arrays these are. `networks`: networks with NetworkDescription::torch_names, of any image size and
-/// number of outputs. Chooses the network with the most matching arrays (name and shape), minus the arrays that the
-/// network lacks. Null: in no network do more than half of the arrays match.
+/// The network to which the arrays belong. `networks`: networks with NetworkDescription::torch_names, of any image size
+/// and number of outputs. Chooses the network with the most matching arrays (name and shape), minus the arrays that the
+/// network lacks. Null: in every network, at most half of the arrays match.
 const Network* network_with(const std::vector<TorchArray>& arrays, const std::vector<Network>& networks);
 
-/// The name of the network whose arrays the file has (network_with). Errors: data (there is none, or the file is
-/// damaged); no_input, io.
+/// The name of the network to which the file's arrays belong (network_with). Errors: data (no network matches, or the
+/// file is damaged); no_input, io.
 std::string network_of_weight_file(const std::filesystem::path& path, const std::vector<Network>& networks);
 
 /// The name of the layer that has the last of the variables, for example "logits". Its values depend on the classes.
 std::string last_layer(const std::vector<ParameterSpec>& variables);
 
 /// Reads the variables and buffers of `network` from the file, except those with a name that matches one of `excluded`;
-/// the file may lack these. If all names in the file have a common prefix, such as "module.", ignores it and calls
-/// `note` with one line. Resizes the position embeddings of a vision transformer for another image size. Errors: usage
-/// (the description has no torch_names); data (an array is missing, unknown, or of another shape or type, or has a
-/// value that is not finite; the file is damaged); no_input, io.
+/// the file may lack these arrays. If all names in the file have a common prefix, such as "module.", ignores it and
+/// calls `note` with one line. Resizes the position embeddings of a vision transformer for another image size. Errors:
+/// usage (the description has no torch_names); data (an array is missing, unknown, or of another shape or type, or has
+/// a value that is not finite; the file is damaged); no_input, io.
 CheckpointState read_weight_file(
     const std::filesystem::path& path, const NetworkDescription& network, const std::vector<ParameterSpec>& variables,
     const std::vector<BufferSpec>& buffers, const std::vector<std::string>& excluded,
     const std::function<void(const std::string&)>& note = [](const std::string&) {});
 
 /// Converts arrays of `network` to PyTorch's names and layouts. Errors: usage (the description has no torch_names);
-/// data (it has none for an array).
+/// data (torch_names lacks an array).
 std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const std::vector<NamedArray>& variables,
                                      const std::vector<NamedArray>& buffers);
+
+// Layout of PyTorch's arrays. Carillon's convolutions are [height, width, in, out] and its dense weights [in, out];
+// PyTorch's are [out, in, height, width] and [out, in]. All other arrays have the same layout. The names of these
+// weights end in "/weights".
+
+/// PyTorch's shape of an array with our name and shape.
+std::vector<std::int64_t> torch_shape(std::string_view name, const std::vector<std::int64_t>& shape);
+
+/// Converts the values to PyTorch's layout. `name`, `shape`: our name and shape.
+std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values,
+                                   const std::vector<std::int64_t>& shape);
+/// The inverse of to_torch_layout. `name`, `shape`: our name and shape.
+std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values,
+                                     const std::vector<std::int64_t>& shape);
 
 }  // namespace carillon

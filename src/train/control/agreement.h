@@ -18,7 +18,8 @@ void require_equal_on_all_ranks(const Mpi& mpi, const std::vector<Field>& fields
 [[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
 
 /// The requests of a rank to all ranks after a step. With each step a rank sends one flag, which is set if the rank has
-/// a request (StepRequest::request_sync). If any rank has one, all ranks exchange their ControlFlags after that step.
+/// a request (StepRequest::request_sync). If any rank has a request, all ranks exchange their ControlFlags after that
+/// step.
 struct ControlFlags {
   bool save = false;     ///< save and continue
   bool stop = false;     ///< save and end

@@ -1,5 +1,6 @@
 #include "src/train/control/stop_signal.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,27 +11,31 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "carillon/core/error.h"
+#include "src/core/process.h"
 #include "src/report/console.h"
 
 namespace carillon {
 namespace {
 
 constexpr std::int64_t nanoseconds = 1'000'000'000;
-constexpr std::int64_t enough_seconds = 20;  ///< for most steps and checkpoints: the line suggests no more time
+constexpr std::int64_t enough_seconds = 20;  ///< enough to save in most runs; then the line does not suggest more
 
 /// The mpirun, or its daemon on this host, that started this process.
 struct Launcher {
   pid_t process = 0;                    ///< 0: another launcher, or none
-  bool is_daemon = false;               ///< stderr of a daemon is not that of mpirun
+  bool is_daemon = false;               ///< a daemon's stderr is not mpirun's stderr
   bool forwards_cont = false;           ///< its CONT may only mean that a stopped job continues
   std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and from TERM to KILL
   std::array<char, 32> error_stream{};  ///< path of its stderr, ends with 0
@@ -71,8 +76,8 @@ struct Caught {
 /// Seconds that a rank waits for others after TERM from a launcher other than mpirun. Slurm's KillWait is 30 s.
 constexpr double other_patience = 20.0;
 
-/// If its kill timeout is 0, mpirun kills within milliseconds. A rank that mpirun wakes just before must not report
-/// that the others have ended.
+/// If its kill timeout is 0, mpirun kills the ranks within milliseconds after CONT. In this time, a rank must not
+/// report that the other ranks have ended.
 constexpr double least_patience = 0.2;
 
 bool has_handlers = false;
@@ -83,7 +88,7 @@ std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
 std::atomic<std::int64_t> ending_since =
     0;  ///< time of the first TERM, or of the first signal by which mpirun ends the run, as caught_at
-std::atomic<bool> mpirun_has_signalled = false;  ///< by a signal by which mpirun ends the run
+std::atomic<bool> mpirun_has_signalled = false;  ///< mpirun has sent a signal that ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
 std::int64_t now() {
@@ -156,7 +161,7 @@ std::atomic<int> readers = 0;
 void write_line(const Caught& of) {
   Line line;
   if (Progress::has_bar()) line << "\n";
-  if (of.signal == SIGUSR1) {  // usually from a launcher or Slurm, in place of the signal that it received
+  if (of.signal == SIGUSR1) {  // a launcher or Slurm usually sends USR1 in place of the received signal
     line << "asked to stop";
   } else {
     line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal));
@@ -268,5 +273,100 @@ StopNotice::~StopNotice() {
 }
 
 void StopNotice::enter_step(std::int64_t step) { notice_step.store(step, std::memory_order_relaxed); }
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Time in which a run without its launcher must save and end.
+constexpr std::chrono::seconds orphan_limit(20);
+constexpr std::chrono::milliseconds interval(100);
+
+std::atomic<bool> is_starting = true, is_over = false, has_lost_mpirun = false;
+
+/// A second after the end of mpirun, Open MPI would end this process (ompi_mpi_abort), also if the process is saving.
+/// Open MPI's variable opal_abort_delay delays this. If the variable is missing, the run has one second to save.
+void delay_abort_of_mpi() {
+  if (void* const delay = dlsym(RTLD_DEFAULT, "opal_abort_delay")) {
+    *static_cast<int*>(delay) = static_cast<int>(2 * orphan_limit.count());
+  }
+}
+
+[[noreturn]] void end_now() {
+  // Without its launcher, nothing would shorten mpirun's pauses.
+  if (const int mpirun = mpirun_process(); mpirun > 0 && !has_lost_mpirun) kill(mpirun, SIGKILL);
+  std::_Exit(static_cast<int>(ExitCode::lost_rank));
+}
+
+void stop() {
+  struct sigaction action {};
+  if (sigaction(SIGUSR1, nullptr, &action) != 0 || action.sa_handler == SIG_DFL) end_now();
+  kill(getpid(), SIGUSR1);
+}
+
+/// Notices that mpirun ends the run, or that a rank of this host has ended, while this rank starts.
+class StartWatch {
+ public:
+  StartWatch() : mpirun_(mpirun_process()) {
+    const char* const text = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    local_size_ = text == nullptr ? 0 : std::atoi(text);
+  }
+
+  bool has_lost_rank() {
+    if (mpirun_ends_run()) return true;
+    if (mpirun_ == 0) return false;
+    const int ranks = running_children(mpirun_);
+    most_ = std::max(most_, ranks);
+    const bool all_were_started = most_ >= local_size_ || Clock::now() - began_ > time_to_start;
+    return all_were_started && ranks < local_size_;
+  }
+
+ private:
+  static constexpr std::chrono::seconds time_to_start{5};  ///< mpirun starts the ranks of a host at once
+  int mpirun_, local_size_ = 0, most_ = 0;
+  Clock::time_point began_ = Clock::now();
+};
+
+/// The arguments are identities of processes (process_identity).
+[[noreturn]] void watch(StartWatch start, const std::string& starter, const std::string& mpirun) {
+  std::optional<Clock::time_point> lost;
+  while (true) {
+    std::this_thread::sleep_for(interval);
+    // The other rank, or mpirun, prints the cause.
+    if (is_starting && start.has_lost_rank() && is_starting) std::_Exit(static_cast<int>(ExitCode::lost_rank));
+    if (lost) {
+      if (Clock::now() - *lost > orphan_limit) end_now();
+      continue;
+    }
+    if (is_over) continue;
+    has_lost_mpirun = identified_process_has_ended(mpirun);
+    if (!has_lost_mpirun && !identified_process_has_ended(starter)) continue;
+    if (is_starting) end_now();  // nothing must be saved
+    if (has_lost_mpirun) delay_abort_of_mpi();
+    lost = Clock::now();
+    stop();
+  }
+}
+
+}  // namespace
+
+void watch_launcher() {
+  const char* const starter = std::getenv(launcher_variable_name);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread handles no signals
+  // StartWatch reads the environment here: in the thread, that could crash while MPI_Init changes the environment.
+  std::thread(watch, StartWatch(), starter == nullptr ? "" : starter, process_identity(mpirun_process())).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void finish_start() { is_starting = false; }
+
+void finish_watch() {
+  is_starting = false;
+  is_over = true;
+}
+
+bool mpirun_has_ended() { return has_lost_mpirun; }
 
 }  // namespace carillon

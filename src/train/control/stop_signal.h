@@ -1,4 +1,6 @@
-// Stop signal: TERM, INT, HUP, XCPU and USR1 ask a run to write a checkpoint and end.
+// How a run learns that it must end: by a stop signal, or because the processes that started it have ended.
+//
+// Stop signals: TERM, INT, HUP, XCPU and USR1 ask a run to write a checkpoint and end.
 //
 // The handler sets a flag and, on rank 0, writes a StopNotice. mpirun (Open MPI 4.1) answers its own TERM, INT or HUP
 // like this: it sends CONT to the ranks, TERM after odls_base_sigkill_timeout seconds (default 1), and KILL after the
@@ -8,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace carillon {
 
@@ -50,5 +53,27 @@ class StopNotice {
   /// Tells the notice that the run begins this step.
   void enter_step(std::int64_t step);
 };
+
+// The launcher watch: a thread that ends this rank if the processes that started it have ended. No rank outlives them
+// for long.
+//
+//   mpirun has ended (killed)            the run saves a checkpoint and ends with code 71
+//   carillon or --ranks has ended        the run saves a checkpoint and ends, and so mpirun ends
+//   a rank ends while MPI starts         the others exit at once: there is nothing to save
+//
+// The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
+// program without a handler of USR1 ends at once. If the run has not ended after 20 s, the thread ends it.
+
+/// Starts the thread. Call it once, before MPI_Init.
+void watch_launcher();
+
+/// Records that this rank can notice lost ranks itself, because it observes its waits (StallDetector).
+void finish_start();
+
+/// Records that this rank ends. Other ranks may then end first.
+void finish_watch();
+
+/// Whether mpirun has ended. MPI_Finalize would then wait for it for ever.
+bool mpirun_has_ended();
 
 }  // namespace carillon

@@ -28,7 +28,7 @@ NotFinite in_variable(const NamedArray& array) {
   return {fmt::format("variable {} before the step, in {} of {} elements", array.name, count, array.values.size()), {}};
 }
 
-/// Searches op after op until something is found.
+/// Searches one op after the other, until an op has a value that is not finite.
 struct FirstFound {
   std::optional<NotFinite> found;
   int ops = 0;
@@ -159,7 +159,7 @@ std::string in_words(std::string name) {
   return name;
 }
 
-/// Whether this rank has a finding, and no rank has an earlier one. Collective.
+/// Whether this rank has a finding, and no other rank has an earlier finding. Collective.
 bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
   const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
   const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };

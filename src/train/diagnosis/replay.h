@@ -1,6 +1,6 @@
 // Ends a run after a loss that is not finite, and reports the cause (--on-nan report).
 //
-// The step did not update the variables (graph/step_end.h), so each rank can replay its part of the step. One rank
+// The step did not update the variables (graph/step_inputs.h), so each rank can replay its part of the step. One rank
 // reports the cause: the rank with the earliest infinity or NaN in the forward pass. If no rank finds one in the
 // forward pass, it is the rank with the earliest one in the backward pass. If several ranks tie, the lowest rank
 // reports: a synchronised batch norm spreads a NaN of one rank to all ranks.
@@ -25,8 +25,8 @@ namespace carillon {
 /// The first value with infinities or NaNs.
 struct NotFinite {
   std::string what;                  ///< "output of op layer1 (dense)"
-  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: a value without samples
-  int after_ops = 0;                 ///< ops of the pass before it
+  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: not a value per sample
+  int after_ops = 0;                 ///< number of ops that the pass ran before this value
 };
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.

@@ -7,19 +7,19 @@
 #include "carillon/core/error.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/step/tensor_io.h"
-#include "src/step/update/compute_copies.h"
+#include "src/step/update/update_strategy.h"
 
 namespace carillon {
 namespace {
 
-/// `kind`: the kind of the arrays, for the message.
+/// Errors: data (a value is not finite). `kind`: the kind of the arrays, for the message.
 void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, const std::filesystem::path& path) {
   if (const NamedArray* array = find_not_finite(arrays)) {
     fail(ExitCode::data, "{}: its {} '{}' is not finite", path.string(), kind, array->name);
   }
 }
 
-/// Errors: failed (an output is not finite). `records`: of the samples, in `dataset`.
+/// Errors: failed (an output is not finite). `records`: the record numbers of the samples in `dataset`.
 void check_outputs(std::span<const float> outputs, std::span<const std::uint32_t> records, const Dataset& dataset) {
   const auto not_finite = std::ranges::find_if_not(outputs, [](float value) { return std::isfinite(value); });
   if (not_finite == outputs.end()) return;
@@ -78,7 +78,7 @@ void Evaluator::load_averages(std::span<float> averages, const BufferStore& buff
 
 void Evaluator::begin() {
   refresh_compute_copies(parameters_, device_);
-  while (pass_->next_outputs(Results::all)) {  // an evaluation that failed may have left some
+  while (pass_->next_outputs(Results::all)) {  // a failed evaluation may have left outputs
   }
 }
 
@@ -144,6 +144,32 @@ std::unique_ptr<Metric> Evaluator::evaluate(const MakeMetric& make_metric, const
   std::unique_ptr<Metric> all = make_metric();
   for (const std::string& contents : mpi.all_gather(part)) all->merge(contents);
   return all;
+}
+
+TaskScore::TaskScore(const Task& task, std::optional<double> target)
+    : name_(task.score), higher_is_better_(task.higher_is_better), target_(target), form_(of(*task.make_metric())) {}
+
+Score TaskScore::of(const Metric& metric) const {
+  const std::vector<Score> scores = metric.scores();
+  const auto found = std::ranges::find(scores, name_, &Score::name);
+  if (found == scores.end()) fail(ExitCode::failed, "the task's metric has no score '{}'", name_);
+  return *found;
+}
+
+bool TaskScore::is_better(const Score& score, const Score& than) const {
+  if (std::isnan(than.value)) return !std::isnan(score.value);
+  return higher_is_better_ ? score.value > than.value : score.value < than.value;
+}
+
+bool TaskScore::reaches_target(const Score& score) const {
+  return has_target() && (higher_is_better_ ? score.value >= *target_ : score.value <= *target_);
+}
+
+void Patience::add(const StepScore& evaluation) {
+  const double value = evaluation.score.value;
+  const bool is_better = best_ ? score_->is_better(evaluation.score, best_->score) : !std::isnan(value);
+  since_best_ = is_better ? 0 : since_best_ + 1;
+  if (is_better) best_ = evaluation;
 }
 
 }  // namespace carillon

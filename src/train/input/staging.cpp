@@ -1,4 +1,4 @@
-#include "src/train/input/staging.h"
+#include "src/train/input/records.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/dataset.h"
-#include "carillon/data/index_file.h"
+#include "carillon/data/record.h"
 #include "src/core/text.h"
 #include "src/report/console.h"
 #include "src/train/control/agreement.h"
@@ -55,7 +55,8 @@ void make_own_directory(const fs::path& directory) {
   }
 }
 
-/// The same for `directory`, all of its parents in `root`, and `root`. The last name of `root` may not be a link.
+/// As make_own_directory, for `directory`, all of its parents in `root`, and `root`. The last name of `root` may not be
+/// a link.
 void make_own_directories(const fs::path& root, const fs::path& directory) {
   make_own_directory(root);
   fs::path part = root;
@@ -71,7 +72,7 @@ bool is_there(const Copy& copy) {
   return stamp_of(copy.to) == stamp_of_source(copy.from);
 }
 
-/// Whether the copy has the records of the index file beside its source.
+/// Whether the copy has the records of the index file in the directory of its source.
 bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
   try {
     const IndexedFile found = index_files({copy.to.string()}, [](std::size_t) {}).front();
@@ -81,7 +82,7 @@ bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
   }
 }
 
-/// Copies the bytes and the modification time, by which the copy is recognised. Returns the number of bytes.
+/// Copies the bytes and the modification time. Later runs recognise the copy by this time. Returns the number of bytes.
 std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat) {
   const Descriptor source = open_plain_file(copy.from, copy.from);
   const FileStamp before = stamp_of(source, copy.from);
@@ -126,7 +127,7 @@ bool is_older(const fs::path& path, std::chrono::seconds age) {
   return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_ctim.tv_sec) >= age;
 }
 
-/// Removes incomplete copies of killed runs. Recent ones may belong to running processes.
+/// Removes incomplete copies of killed runs. Recent copies may belong to running processes.
 void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
   std::set<fs::path> directories, names;
   for (const Copy& copy : copies) {

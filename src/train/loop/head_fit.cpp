@@ -23,7 +23,7 @@ using Vector = Eigen::VectorXd;
 
 constexpr double penalty = 0.01;  ///< factor of the L2 penalty: half the sum of squared weights
 constexpr int most_steps = 100, memory = 8;
-constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< of the features, on every rank
+constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< limit for the features on each rank
 
 /// The objective of a linear classifier of standardised features, with its gradient.
 class Objective {
@@ -65,7 +65,7 @@ class Objective {
     return loss * scale + 0.5 * penalty * own.squaredNorm();
   }
 
-  /// At the last value.
+  /// The accuracy at the point of the last call of `value`.
   double accuracy() const { return static_cast<double>(correct_) / static_cast<double>(features_.rows()); }
 
  private:
@@ -107,7 +107,7 @@ void minimize(Objective& objective, Vector& at, const std::function<void()>& hea
       next_value = objective.value(next, next_gradient);
       is_lower = next_value <= value + 1e-4 * length * slope;
     }
-    if (!is_lower) break;  // at the limit of float32
+    if (!is_lower) break;  // float32 cannot resolve a lower value
     Vector change = next - at, of_gradient = next_gradient - gradient;
     if (change.dot(of_gradient) > 1e-12) pairs.emplace_back(std::move(change), std::move(of_gradient));
     if (pairs.size() > memory) pairs.pop_front();

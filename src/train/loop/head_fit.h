@@ -1,4 +1,4 @@
-// Head fit: before a fine-tuning, fits the last layer to the outputs of all other layers, which stay as they are
+// Head fit: before a fine-tuning, fits the last layer to the outputs of all other layers, which do not change
 // (--fit-head). The other layers compute their outputs once for each training record, so the fit costs about as much as
 // half an epoch. A training from trained weights then begins with a good last layer, and its gradients do not destroy
 // the other layers.
@@ -26,11 +26,11 @@ namespace carillon {
 struct LinearClassifier {
   std::vector<float> weights;  ///< [features, classes]
   std::vector<float> biases;   ///< [classes]
-  double accuracy = 0.0;       ///< on the samples that it was fitted to
+  double accuracy = 0.0;       ///< accuracy on the samples of the fit
 };
 
 /// Fits a classifier. `features`: [samples, feature_count], row-major. `labels`: 0 to classes - 1. Calls `heartbeat`
-/// now and then.
+/// regularly.
 LinearClassifier fit_classifier(std::span<const float> features, std::int64_t feature_count,
                                 std::span<const std::int32_t> labels, std::int64_t classes,
                                 const std::function<void()>& heartbeat);

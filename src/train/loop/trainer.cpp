@@ -15,7 +15,7 @@
 #include "src/step/gradients/reducer.h"
 #include "src/train/control/agreement.h"
 #include "src/train/diagnosis/replay.h"
-#include "src/train/diagnosis/replicas.h"
+#include "src/train/diagnosis/replica_checks.h"
 #include "src/train/loop/head_fit.h"
 #include "src/train/loop/training_setup.h"
 
@@ -348,7 +348,7 @@ void Trainer::check_total_loss(const StepResult& result) {
 std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pace_->schedule_step(step) : step; }
 
 void Trainer::replan() {
-  take_results(Results::all);  // they belong to the plan so far
+  take_results(Results::all);  // results of steps of the old plan
   const PhaseSeconds spent = phases_.seconds();
   std::int64_t left =
       pace_->fitting_steps(position_.step, spent, evaluations_, eval_dataset_ ? options_.data.eval_every : 0);

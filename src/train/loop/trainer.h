@@ -19,15 +19,12 @@
 #include "src/step/tower.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/run_start.h"
-#include "src/train/checkpointing/training_state.h"
 #include "src/train/control/stop_signal.h"
-#include "src/train/diagnosis/audit.h"
+#include "src/train/diagnosis/replica_checks.h"
 #include "src/train/evaluation/evaluator.h"
-#include "src/train/evaluation/task_score.h"
-#include "src/train/input/training_records.h"
-#include "src/train/loop/pace.h"
+#include "src/train/input/records.h"
+#include "src/train/loop/run_times.h"
 #include "src/train/loop/step_plan.h"
-#include "src/train/loop/step_times.h"
 #include "src/train/loop/training_log.h"
 #include "src/train/loop/training_setup.h"
 
@@ -58,12 +55,11 @@ class Trainer {
   void count_epochs();
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
-  /// --fit-head. Collective.
+  /// Fits the last layer for --fit-head. Collective.
   void fit_last_layer();
   /// Whether an evaluation has ended the run.
   bool ends_early() const { return has_reached_ || patience_.is_over(); }
-  /// run_from_position(). As run_from_position(). If only this rank has an error, saves the last completed step and
-  /// then rethrows the error.
+  /// As run_from_position(). If only this rank has an error, saves the last completed step and then rethrows the error.
   ExitCode run_and_save_at_errors();
   /// Saves the last completed step if it can. Returns what LastStepSaver::save returns.
   std::string save_at_error() const;
@@ -94,12 +90,13 @@ class Trainer {
   /// Fits the rest of the run into --time-budget. Collective.
   void replan();
   void save();
-  /// Saves because time has passed. Equal runs save at different steps, so saving must not change a bit of later steps.
+  /// Saves because the time between two saves has passed. Equal runs may save at different steps, so saving must not
+  /// change any bit of later steps.
   void save_by_time();
 
   std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
 
-  TrainOptions options_;  ///< with the max_steps of --epochs once the data are open, and of --time-budget
+  TrainOptions options_;  ///< --epochs (once the data are open) and --time-budget set max_steps
   RunDescription description_;
   TaskScore score_;
   Patience patience_;
@@ -121,7 +118,7 @@ class Trainer {
   std::optional<Tower> tower_;
   std::optional<Audit> audit_;  ///< with --audit
   std::optional<Evaluator> evaluator_;
-  std::unique_ptr<DirectoryLock> lock_;  ///< destroyed after all that writes to the directory
+  std::unique_ptr<DirectoryLock> lock_;  ///< destroyed after all members that write to the directory
   TrainingLog log_;
   std::optional<RunCheckpoints> checkpoints_;
   std::optional<StopNotice> stop_notice_;  ///< on rank 0, from the first step on

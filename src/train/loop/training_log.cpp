@@ -10,8 +10,8 @@
 #include "src/cli/options/option_groups.h"
 #include "src/core/text.h"
 #include "src/train/checkpointing/run_checkpoints.h"
-#include "src/train/input/open_records.h"
-#include "src/train/loop/step_times.h"
+#include "src/train/input/records.h"
+#include "src/train/loop/run_times.h"
 
 namespace carillon {
 namespace {
@@ -117,7 +117,7 @@ struct TrainingLog::Writer {
   std::optional<double> l2_loss{};          ///< L2 loss of the last logged step
   std::optional<double> summarized_norm{};  ///< norm of the gradient that was summarized, until its step is logged
   std::int64_t first_step = 0;
-  std::optional<StepScore> best{};  ///< of this run
+  std::optional<StepScore> best{};  ///< best evaluation of this run
 
   std::int64_t global_batch() const { return options.data.batch_size * tower_count; }
 };
@@ -138,7 +138,7 @@ void TrainingLog::open(std::int64_t first_step) {
     writer_->first_step = first_step;
     if (options.checkpoint.fresh) remove_run_files(options.checkpoint.train_dir);
     writer_->log.emplace(options.checkpoint.train_dir,
-                         RunLogSettings{.style = options.logging.summary_style,
+                         RunLogSettings{.names_layers = options.logging.summary_style == SummaryStyle::layers,
                                         .loss_name = options.task.value.loss_name,
                                         .prints_l2_apart = !options.logging.as_reference,
                                         .prints_gradient_norm = options.optimizer.update.clip_norm > 0.0,
@@ -150,8 +150,7 @@ void TrainingLog::open(std::int64_t first_step) {
 
 void TrainingLog::complete(const StepResult& last, double learning_rate) {
   if (!writer_ || logs_loss_from(writer_->options.checkpoint.train_dir, last.step)) return;
-  writer_->log->untimed_step(
-      {.step = last.step, .loss = total_loss(last), .task_loss = last.loss, .learning_rate = learning_rate});
+  writer_->log->untimed_step(last, learning_rate);
 }
 
 void TrainingLog::print(const std::string& line) {
@@ -223,19 +222,17 @@ void TrainingLog::log_step(const StepPlan& plan, const StepResult& result, doubl
   const StepClock::Means seconds = writer_->clock.means();
   const auto ago =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(StepClock::Clock::now() - writer_->clock.end());
+  StepRecord record{.result = result,
+                    .finished = std::chrono::system_clock::now() - ago,
+                    .learning_rate = learning_rate,
+                    .step_seconds = seconds.step,
+                    .data_wait_seconds = seconds.data_wait,
+                    .allreduce_seconds = seconds.allreduce,
+                    .rank_seconds = std::move(rank_seconds),
+                    .global_batch = writer_->global_batch(),
+                    .tower_count = writer_->tower_count};
   const std::optional<double> summarized = std::exchange(writer_->summarized_norm, std::nullopt);
-  const StepRecord record{.step = plan.step,
-                          .finished = std::chrono::system_clock::now() - ago,
-                          .loss = total_loss(result),
-                          .task_loss = result.loss,
-                          .learning_rate = learning_rate,
-                          .gradient_norm = result.gradient_norm ? result.gradient_norm : summarized,
-                          .step_seconds = seconds.step,
-                          .data_wait_seconds = seconds.data_wait,
-                          .allreduce_seconds = seconds.allreduce,
-                          .rank_seconds = std::move(rank_seconds),
-                          .global_batch = writer_->global_batch(),
-                          .tower_count = writer_->tower_count};
+  if (!record.result.gradient_norm) record.result.gradient_norm = summarized;
   const bool is_curve_point = plan.logs && !writer_->options.logging.as_reference;
   if (plan.summarizes || is_curve_point) writer_->log->scalars(record);
   if (!plan.logs) return;

@@ -19,7 +19,7 @@
 #include "src/comm/mpi/mpi.h"
 #include "src/report/run_log.h"
 #include "src/step/tower.h"
-#include "src/train/evaluation/task_score.h"
+#include "src/train/evaluation/evaluator.h"
 #include "src/train/loop/step_plan.h"
 
 namespace carillon {
@@ -57,8 +57,8 @@ class TrainingLog {
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
   /// removes the files of earlier runs. Collective. Errors: io.
   void open(std::int64_t first_step);
-  /// Adds the line of the last step before this run to metrics.jsonl, if it is missing: rank 0 ended before it logged
-  /// the step. The line has no times. Requires `open`.
+  /// If metrics.jsonl lacks the line of the last step before this run, adds this line without times. The line is
+  /// missing if rank 0 ended before it logged the step. Requires `open`.
   void complete(const StepResult& last, double learning_rate);
   /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
   void announce(const Parts& parts);
@@ -95,11 +95,8 @@ class TrainingLog {
   std::unique_ptr<Writer> writer_;  // on rank 0 only
 };
 
-/// The sum of the task's loss and the L2 loss.
-inline double total_loss(const StepResult& result) { return result.loss + result.l2_loss; }
-
-/// A line that states the smallest cross-entropy that is possible with smoothed labels, because users may expect it to
-/// reach 0. `smoothing`: above 0 and at most 1.
+/// A line that states the smallest cross-entropy that is possible with smoothed labels, because users may expect the
+/// cross-entropy to reach 0. `smoothing`: above 0 and at most 1.
 std::string label_smoothing_line(double smoothing, std::int64_t classes);
 
 }  // namespace carillon

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
 #include "src/graph/memory_plan.h"
 
@@ -32,7 +32,8 @@ void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks
 
 namespace {
 
-/// A GPU needs less time per record in larger batches. Their pixels are limited, because activations grow with them.
+/// A GPU needs less time per record in larger batches. The number of pixels in a batch is limited, because the memory
+/// of the activations grows with it.
 std::int64_t evaluation_batch(const DataOptions& data, DeviceKind device, std::size_t bytes_of_image) {
   constexpr std::int64_t most = 1000, most_pixel_bytes = most * 32 * 32 * 3;
   if (device == DeviceKind::cpu) return data.evaluation_batch;

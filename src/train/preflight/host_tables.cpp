@@ -1,4 +1,4 @@
-#include "src/train/preflight/host_tables.h"
+#include "src/train/preflight/preflight.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "src/core/memory.h"
+#include "src/core/resources.h"
 #include "src/core/text.h"
 
 namespace carillon {
@@ -72,8 +72,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, thread
 
 namespace {
 
-/// Room in /dev/shm that the messages between several ranks of a host need. Open MPI: its file of a rank. NCCL: as
-/// containers for GPUs usually get (--shm-size=1g); not measured.
+/// Room in /dev/shm for the messages between the ranks of a host. Open MPI: the size of its file for each rank. NCCL:
+/// not measured; the usual size for GPU containers (--shm-size=1g).
 constexpr double mpi_bytes_per_rank = 4 << 20, nccl_bytes = 1e9;
 
 std::ptrdiff_t ranks_on(const std::string& host, const std::vector<RankFacts>& ranks) {

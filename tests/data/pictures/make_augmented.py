@@ -3,10 +3,11 @@
 
     python3 make_augmented.py        (made with Pillow 13.0, torch 2.15.0, torchvision 0.29.2)
 
-augmented.u8   an image of 28 x 20 RGB pixels, then the results of RandAugment's ops on it, as a Pillow image: for each op, in
-               torchvision's order, for each of MAGNITUDES, with positive and, if the op has a direction, negative sign
-erased.txt     for each of SIZES, of 50,000 boxes that RandomErasing draws: height, width, and nine quantiles each of area
-               and of the logarithm of height / width
+augmented.u8   an image of 28 x 20 RGB pixels, then the results of RandAugment's ops on this image as a Pillow image.
+               The ops are in torchvision's order. Each op has a result for each of MAGNITUDES, with positive sign and,
+               if the op has a direction, with negative sign
+erased.txt     for each of SIZES: height, width, nine quantiles of the area, and nine quantiles of the logarithm of
+               height / width, of 50,000 boxes that RandomErasing draws
 """
 import math
 import pathlib
@@ -25,7 +26,7 @@ SIZES = ((32, 32), (224, 224), (96, 40))  # height, width
 
 
 def image():
-    """Colours in a part of their range, with contrasts between neighbours."""
+    """An image whose colours use a part of their range and differ between neighbours."""
     y, x, channel = np.mgrid[:HEIGHT, :WIDTH, :3]
     values = 30 + 3 * x + 4 * y + 12 * channel + (x * 37 + y * 61 + channel * 17) % 29 - 25 * ((x // 4 + y // 3) % 2)
     return Image.fromarray(values.astype(np.uint8))

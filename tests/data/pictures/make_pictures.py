@@ -3,16 +3,17 @@
 
     python3 make_pictures.py        (made with Pillow 13.0, torchvision 0.29.2, numpy 2)
 
-*.jpg, *.png     one picture of 45 x 33 pixels in the forms that files have
-decoded.u8       for each file of NAMES, its RGB pixels as Pillow decodes them, one after the other; transparent pixels on white
+*.jpg, *.png     one picture of 45 x 33 pixels, in different file formats
+decoded.u8       for each file of NAMES, its RGB pixels as Pillow decodes them; transparent pixels are on white
 composited.u8    for each file of TRANSPARENT, its RGB pixels on BACKGROUND, by Pillow's alpha_composite
 oriented.u8      for each orientation 1 to 8, the RGB pixels of oriented_<N>.jpg (21 x 13 as stored) after Pillow's exif_transpose
-resized.u8       for each of RESIZES, those of colour.png, resized by Pillow's BILINEAR
-corner.u8        the same of CORNERS, by the formula of TensorFlow 1's resize_bilinear without align_corners, in float64; one value
-                 in 663 is a level off what TensorFlow 2.21's op gives, by its rounding
+resized.u8       for each of RESIZES, the RGB pixels of colour.png, resized by Pillow's BILINEAR
+corner.u8        for each of CORNERS, the RGB pixels of colour.png, resized in float64 by the formula of TensorFlow 1's
+                 resize_bilinear without align_corners. Because TensorFlow 2.21's op rounds, its result differs by one
+                 level in one of 663 values
 converted.u8     for each file of OTHERS, its RGB pixels by Pillow: first frame, EXIF orientation applied, on white
-crops.txt        of 200,000 parts each that torchvision's RandomResizedCrop draws of pictures of several sizes: nine quantiles
-                 of area and of the logarithm of the ratio
+crops.txt        nine quantiles of the area and of the logarithm of the ratio, for pictures of several sizes, each of
+                 200,000 parts that torchvision's RandomResizedCrop draws
 """
 import math
 import pathlib

@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """Writes class_scores.txt: scores of random classifications, with scikit-learn and torchmetrics.
 
 Each line is a name and a value: `classes` begins a case, `samples` is the number of its samples, the scores follow.
@@ -15,7 +15,8 @@ CASES = ((2, 50), (3, 1), (5, 200), (6, 300), (10, 500), (100, 150))  # classes,
 
 
 def samples_of(classes, samples):
-    """Logits that are exact in float32, and labels. The largest logit is the true class in half of the samples."""
+    """Logits that float32 represents exactly, and labels. In half of the samples, the true class has the largest
+    logit."""
     state = classes
 
     def draw():
@@ -33,7 +34,7 @@ def samples_of(classes, samples):
 
 def scores_of(classes, logits, labels):
     predicted = logits.argmax(1)
-    assert all(len(set(row)) == classes for row in logits.tolist())  # so that no tie has to be broken
+    assert all(len(set(row)) == classes for row in logits.tolist())  # no ties
     if classes > 5:
         yield "top_5", top_k_accuracy_score(labels, logits, k=5, labels=np.arange(classes))
     yield "balanced_accuracy", np.mean([(predicted == labels)[labels == c].mean() for c in np.unique(labels)])

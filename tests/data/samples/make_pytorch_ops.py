@@ -43,7 +43,7 @@ def batch_norm(write):
                          ("moving_mean", norm.running_mean), ("moving_variance", norm.running_var)):
         write(f"batch_norm/{name}", values)
     write("batch_norm/evaluation", nhwc(norm.eval()(nchw(x))))
-    for activation in (None, "relu", "gelu"):  # a batch norm in eval() mode within a training
+    for activation in (None, "relu", "gelu"):  # training through a batch norm in eval() mode
         x = x.detach().requires_grad_()
         norm.zero_grad()
         y = nhwc(norm(nchw(x)))
@@ -77,7 +77,8 @@ def average_pooling(write):
 
 
 def depthwise_convolution(write):
-    """As in ConvNeXt (kernel 7, stride 1) and in MobileNets (kernel 3, stride 2). Filters: [row, column, 1, channel]."""
+    """Depthwise convolutions as in ConvNeXt (kernel 7, stride 1) and in MobileNets (kernel 3, stride 2). Filters: [row,
+    column, 1, channel]."""
     for kernel, stride in ((7, 1), (3, 2)):
         x = draw(2, 9, 8, 5).requires_grad_()
         weights, biases = draw(kernel, kernel, 1, 5).requires_grad_(), draw(5).requires_grad_()
@@ -90,7 +91,7 @@ def depthwise_convolution(write):
 
 
 def whitening(write):
-    """airbench's whitening filters, [row, column, channel, filter], of 20 patterned images of 7 x 6 pixels."""
+    """airbench's whitening filters [row, column, channel, filter] for 20 patterned images of 7 x 6 pixels."""
     i, c, y, x = torch.meshgrid(*map(torch.arange, (20, 3, 7, 6)), indexing="ij")
     pixels = (x * (3 + i) + y * (5 + 2 * i) + 40 * c + (x * y * (i + 1) + c * (i % 3)) % 37 * 4) % 256
     mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)))
@@ -105,7 +106,8 @@ def whitening(write):
 
 
 def weighted_cross_entropy(write):
-    """Class weights and focal loss: sum over the batch / batch size, not / sum of the weights."""
+    """Class weights and focal loss. The sum over the batch is divided by the batch size, not by the sum of the
+    weights."""
     batch, classes, smoothing = 6, 5, 0.2
     z, weights = draw(batch, classes) * 3, torch.rand(classes).float().double()
     z[0], z[1] = torch.tensor([25.0, 0, 0, -3, 1]), torch.tensor([0.0, 30, -30, 2, 1])  # labels: p near 1 and near 0
@@ -124,7 +126,7 @@ def weighted_cross_entropy(write):
 
     losses = {
         "weights": lambda z: F.cross_entropy(z, labels, weights, reduction="sum") / batch,
-        "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),  # of class probabilities: / batch size
+        "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),  # class probabilities: / batch size
         "focal_half": focal(0.5, 1, hard),
         "focal": focal(2, 1, hard),
         "focal_weights": focal(2, weights, hard),
@@ -139,7 +141,7 @@ def weighted_cross_entropy(write):
 
 
 def layer_norm(write):
-    """Of images, over the channels."""
+    """A layer norm of images over their channels."""
     channels = 21
     norm = torch.nn.LayerNorm(channels, eps=1e-6)
     norm.weight.data, norm.bias.data = draw(channels), draw(channels)
@@ -153,7 +155,7 @@ def layer_norm(write):
 
 
 def attention(write):
-    """timm's Attention between its linear layers."""
+    """The part of timm's Attention between its linear layers."""
     batch, tokens, heads, head_size = 2, 5, 3, 4
     qkv = (1.5 * draw(batch, tokens, 3 * heads * head_size)).float().double().requires_grad_()
     q, k, v = qkv.reshape(batch, tokens, 3, heads, head_size).permute(2, 0, 3, 1, 4).unbind(0)

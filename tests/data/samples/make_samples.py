@@ -3,7 +3,7 @@
 
     python3 make_samples.py MNIST_DIR        (IDX files, .gz; made with TensorFlow 2.21)
 
-expected.u8              20 x 784 pixels, then 20 labels: what every file below must give
+expected.u8              20 x 784 pixels, then 20 labels: the content of each of the following files
 tensorflow.tfrecord      tf.train.Example of image_raw, pixels and label by tf.io.TFRecordWriter
 tensorflow_gzip.tfrecord the same records with TFRecordOptions("GZIP")
 more_features.tfrecord   further features of every kind, an empty one, and a key that is not ASCII

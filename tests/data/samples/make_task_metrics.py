@@ -1,9 +1,8 @@
-#!/ usr / bin / env python3
-""
-    "Writes multilabel_metrics.txt and regression_metrics.txt: outputs and targets at random, and scikit-learn's scores.
+#!/usr/bin/env python3
+"""Writes multilabel_metrics.txt and regression_metrics.txt: random outputs, targets, and their scores by scikit-learn.
 
-    The first line has the numbers of samples and columns.Then follow the outputs,
-    the targets, and lines "name value".Logits are rounded to halves, so that several are equal.Label 3 never applies; label 2 always does. The numbers of a
+The first line has the numbers of samples and columns. The outputs, the targets, and lines "name value" follow. Logits
+are rounded to halves, so that some are equal. Label 3 never applies, and label 2 always does. The numbers of a
 regression are standardised by SCALES. tests/tasks/multilabel_test.cpp and regression_test.cpp read the files.
 
     pip install numpy scikit-learn

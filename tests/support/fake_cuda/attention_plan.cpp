@@ -17,7 +17,7 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// One part of one head of a sample in [batch, tokens, parts, heads, head_size].
+/// One part (q, k or v) of one head of a sample. The memory is [batch, tokens, parts, heads, head_size].
 struct Matrix {
   Bf16* first;
   std::int64_t row_stride, columns;
@@ -31,7 +31,7 @@ struct Matrix {
   void store(std::int64_t row, const std::vector<float>& values) const {
     for (std::int64_t c = 0; c < columns; ++c) first[row * row_stride + c] = to_bf16(values[c]);
   }
-  /// Stores scale * the sum over j of factor(j) * other[j] in a row.
+  /// Stores in a row: scale * sum over j of factor(j) * row j of `other`.
   template <typename Factor>
   void store_sum(std::int64_t row, std::int64_t count, float scale, const Matrix& other, const Factor& factor) const {
     std::vector<float> sums(columns);

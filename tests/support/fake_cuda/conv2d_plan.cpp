@@ -14,7 +14,7 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// Elements of a tensor of f32 or bf16 as floats, in the order of its memory (the layouts have no gaps).
+/// The elements of an f32 or bf16 tensor as floats, in the order of memory. The layouts have no gaps.
 std::vector<float> loaded(const StridedTensor& tensor, const void* data, DType type) {
   std::size_t count = 1;
   for (const std::int64_t extent : tensor.extents) count *= static_cast<std::size_t>(extent);
@@ -35,8 +35,8 @@ void store(const std::vector<float>& values, void* data, DType type) {
   }
 }
 
-/// body(first x, first weight, y) of the runs of channels that meet, for every output element: y = sum of x * w. A run
-/// has the channels of a group, as many as the weights.
+/// For every element of y, every position in the window and every filter, calls body(first x, first weight, y). The
+/// body adds to y the sum of x * w over the channels of the filter's group, as many as the weights have.
 template <typename Body>
 void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
   const auto [batch, filters, rows, columns] = layout.y.extents;

@@ -16,7 +16,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
-  std::optional<cudaDataType_t> bias_type;  ///< nullopt: type of D
+  std::optional<cudaDataType_t> bias_type;  ///< none: type of D
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -108,9 +108,9 @@ void check_extents(const Product& product) {
   }
 }
 
-/// The parts of the sums over k.
+/// The number of parts into which the sums over k are divided.
 int splits_of(const Product& product) {
-  constexpr std::int64_t fewest = 32;  // least number of columns of A for a second part
+  constexpr std::int64_t fewest = 32;  // with fewer columns of A, there is one part
   if (product.a.product_columns() < fewest) return 1;
   return product.bias_gradient == nullptr || settings().divided_bias_gradients ? 2 : 1;
 }

@@ -24,17 +24,17 @@ namespace fake_cuda {
 
 /// A GPU that a rank can see.
 struct Gpu {
-  int number = 0;             ///< in its UUID and name
-  int pci_bus = 0;            ///< in its PCI address
+  int number = 0;             ///< number in its UUID and name
+  int pci_bus = 0;            ///< bus number in its PCI address
   int major = 9;              ///< compute capability
-  std::string name_end = {};  ///< " MIG 1g.18gb"
+  std::string name_end = {};  ///< end of the name, such as " MIG 1g.18gb"
 };
 
 struct Settings {
   std::uint64_t seed = 1;
   double eagerness = 0.0;  ///< probability that a device runs some of its pending work when new work is enqueued
   int devices = 1;
-  std::vector<Gpu> gpus = {};  ///< if not empty, the devices, in place of `devices` new GPUs 0, 1, ...
+  std::vector<Gpu> gpus = {};  ///< if not empty: the devices; otherwise there are `devices` new GPUs 0, 1, ...
   bool fused_biases = true;    ///< whether cuBLASLt and cuDNN have kernels that add biases or sum their gradients
   bool divided_bias_gradients = true;  ///< whether cuBLASLt's kernels that sum gradients of biases divide sums
   std::size_t device_bytes = std::size_t{2} << 30;
@@ -45,7 +45,7 @@ struct Settings {
 /// variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES determine the settings.
 void configure(const Settings& settings);
 
-/// The objects that were not freed: "2 device allocations, 1 stream"; empty if there are none.
+/// The objects that were not freed, such as "2 device allocations, 1 stream"; empty if there are none.
 std::string left_over();
 
 /// The numbers of calls outside of captures since the start of the process.
@@ -62,8 +62,8 @@ Counts counts();
 /// `name`: mangled name of the kernel in graphs.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
 
-/// Enqueues work on `stream`, outside of captures, that does not end before `release`, like a kernel that waits for a
-/// lost peer.
+/// Enqueues work on `stream`, outside of captures. The work does not end before `release`, like a kernel that waits for
+/// a lost peer.
 class Stall {
  public:
   explicit Stall(cudaStream_t stream);
@@ -73,7 +73,7 @@ class Stall {
   std::shared_ptr<struct Work> work_;
 };
 
-/// A number in [0, bound) from the seed.
+/// A random number in [0, bound), which depends on the seed.
 std::uint64_t draw(std::uint64_t bound);
 
 /// Ends the process with `what`.

@@ -13,12 +13,12 @@ void fail_nccl_windows(bool fails);
 /// The number of windows that are registered in this process.
 int nccl_windows();
 
-/// The values of NCCL_WIN_ENABLE, NCCL_NVLS_ENABLE and NCCL_ALGO, "0 0 Ring", at each call of NCCL that initializes it
-/// since the last call of this function.
+/// The values of NCCL_WIN_ENABLE, NCCL_NVLS_ENABLE and NCCL_ALGO, such as "0 0 Ring", at each call that has initialized
+/// NCCL since the last call of this function.
 std::vector<std::string> nccl_variables();
 
-/// NCCL's next work on `stream` waits for a lost peer: ncclCommGetAsyncError reports the loss, and work on the stream
-/// from now on does not run before ncclCommAbort.
+/// NCCL's next work on `stream` waits for a lost peer. ncclCommGetAsyncError reports the loss. Later work on the stream
+/// does not run before ncclCommAbort.
 void lose_nccl_peer(cudaStream_t stream);
 
 }  // namespace fake_cuda

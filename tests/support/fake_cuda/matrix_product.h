@@ -1,5 +1,5 @@
-// The arithmetic of cublasLtMatmul in the fake: column-major D = alpha op(A) op(B) + beta C, bias, ReLU, or the sums of
-// the rows of op(A). Source: cuBLAS, "cublasLtMatmul".
+// The arithmetic of cublasLtMatmul in the fake: D = alpha op(A) op(B) + beta C in column-major layout. A bias and a
+// ReLU, or the sums of the rows of op(A), may be added. Source: cuBLAS, "cublasLtMatmul".
 #pragma once
 
 #include <cublasLt.h>

@@ -19,7 +19,8 @@ class DeviceMemory {
     Access& operator=(const Access&) = delete;
   };
 
-  /// The memory is aligned to 256 bytes and filled with 0xff. In a large block, only the first part is filled; the rest
+  /// Allocates memory that is aligned to 256 bytes and filled with 0xff. In a large block, only the first part is
+  /// filled; the rest contains zeros.
   /// holds zeros.
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);

@@ -136,7 +136,7 @@ Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   return all;
 }
 
-/// Enqueues the call end(bytes of all ranks). `end` writes `to_bytes` bytes to `to`.
+/// Enqueues a call of end(bytes of all ranks). `end` must write `to_bytes` bytes to `to`.
 ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::size_t to_bytes,
                             ncclComm_t communicator, cudaStream_t stream, std::function<void(const Bytes& all)> end) {
   const Guard guard(api_mutex());

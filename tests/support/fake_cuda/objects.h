@@ -19,14 +19,14 @@ namespace fake_cuda {
 /// The name of a piece of work in a graph.
 struct NodeLabel {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-  std::string name = {};  ///< mangled, of a kernel
+  std::string name = {};  ///< mangled name of a kernel
 };
 
 struct GraphNode {
   std::function<void()> run;
   NodeLabel label;
   int lane = 0;
-  std::set<std::size_t> after;  ///< nodes
+  std::set<std::size_t> after;  ///< nodes that must run before this one
 };
 using Nodes = std::vector<GraphNode>;
 
@@ -43,15 +43,15 @@ struct Capture {
 
 struct CUstream_st {
   int lane = 0, device = 0;
-  std::vector<fake_cuda::WorkRef> after;        ///< work that the next piece waits for
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the stream is
-  std::set<std::size_t> capture_after;          ///< nodes that the next node waits for
+  std::vector<fake_cuda::WorkRef> after;        ///< work that must be done before the next piece
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture that the stream belongs to
+  std::set<std::size_t> capture_after;          ///< nodes that must run before the next node
 };
 
 struct CUevent_st {
   int device = 0;
   fake_cuda::WorkRef work;                      ///< null: never recorded
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the event was last recorded, at these nodes:
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture of the last record, if any; its nodes follow
   std::set<std::size_t> capture_after;
 };
 
@@ -61,7 +61,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::shared_ptr<const fake_cuda::Nodes> nodes;
-  fake_cuda::WorkRef last_launch;  ///< launches of one executable graph run one after the other
+  fake_cuda::WorkRef last_launch;  ///< the next launch waits for it
 };
 
 namespace fake_cuda {
@@ -107,7 +107,7 @@ void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);
-/// As above, and prints the reason on stderr.
+/// Returns `error`, stores it for cudaGetLastError, and prints the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
 /// Enqueues work, or records it when the stream is in a capture.

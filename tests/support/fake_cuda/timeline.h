@@ -15,20 +15,21 @@ namespace fake_cuda {
 struct Work {
   std::function<void()> run;
   int lane = 0;
-  int blockers = 0;  ///< number of pieces that must be done before this one
+  int blockers = 0;  ///< number of pieces of work that must be done before this one
   bool done = false;
   std::vector<std::shared_ptr<Work>> dependents;
 };
 using WorkRef = std::shared_ptr<Work>;
 
-/// Runs the ready piece in the lane with the highest priority. Priorities change at random moments.
+/// Runs pieces of work that are ready. The next piece is from the lane with the highest priority. Priorities change at
+/// random moments.
 class Timeline {
  public:
   WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
   /// Work that does not end before it is released.
   WorkRef add_stalled();
   void release(const WorkRef& stalled);
-  /// Runs only the work that precedes it in the random order.
+  /// Runs `work` and, in the random order, the work before it.
   void run_until_done(const WorkRef& work);
   void run_some(std::uint64_t pieces);
   void run_all();
@@ -41,7 +42,7 @@ class Timeline {
   void run_one();
 
   std::mt19937_64 random_{1};
-  std::uint64_t priorities_ = 0;  ///< lanes' priorities are a hash of it
+  std::uint64_t priorities_ = 0;  ///< the priority of a lane is a hash of this number
   std::vector<WorkRef> ready_;
 };
 

@@ -11,14 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "carillon/comm/wire.h"
+#include "carillon/core/sum_in_order.h"
 #include "carillon/data/dataset.h"
-#include "carillon/data/record_form.h"
+#include "carillon/data/decoder.h"
 #include "carillon/device/device.h"
 #include "carillon/models/network.h"
 #include "carillon/optim/optimizer_settings.h"
-#include "carillon/optim/schedule.h"
-#include "carillon/report/summary_style.h"
 #include "carillon/tasks/task.h"
 
 namespace carillon {
@@ -34,23 +32,23 @@ enum class Sharding {
 /// How the samples of a training are drawn from its records.
 enum class Sampling {
   uniform,  ///< each record once per epoch
-  balanced  ///< each group of the task, such as a class, equally often
+  balanced  ///< records of each group of the task, such as a class, equally often
 };
 
 struct DataOptions {
   std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
   RecordForm record_form;               ///< not an option
-  std::string image_key, label_key;     ///< features of a record; empty: those of record_form
+  std::string image_key, label_key;     ///< names of features of a record; empty: the names in record_form
   /// Steps between evaluations on eval_files; 0: evaluate only at the end. A completed training always ends with an
   /// evaluation.
   std::int64_t eval_every = 0;
-  /// Records per batch of these evaluations on CPUs; a GPU uses this number or more. Not an option. It is a multiple of
-  /// 48, because oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an incomplete
-  /// block differently. With another number, the result of a record would depend on its place in the batch and on the
+  /// Records per batch of an evaluation on CPUs; a GPU uses this number or more. Not an option. The number is a
+  /// multiple of 48, because oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an
+  /// incomplete block differently. Otherwise the result of a record would depend on its place in the batch and on the
   /// number of threads.
   std::int64_t evaluation_batch = 192;
-  bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
+  bool test_time_augmentation = false;  ///< an evaluation averages the outputs for six views of each image
 
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;
@@ -59,17 +57,17 @@ struct DataOptions {
   /// micro_batch.
   std::int64_t micro_batch = 0;
 
-  bool shuffle = true;  ///< in a new order each epoch
-  /// Number of records that are shuffled at a time; they are read ahead in long runs. At least the samples of a step;
-  /// 0: all records.
+  bool shuffle = true;  ///< new random order of the records in each epoch
+  /// Number of records that are shuffled together. Each host reads them ahead in long runs. At least the number of
+  /// samples of a step; 0: all records.
   std::int64_t shuffle_window = 0;
-  Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
+  Sampling sampling = Sampling::uniform;  ///< balanced excludes shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
   std::string stage;                  ///< local directory on each host to copy the files to; empty: no copies
-  bool allow_missing_shards = false;  ///< accept files whose names state more shards than exist
+  bool allow_missing_shards = false;  ///< accept files with names that state more shards than exist
   CacheMode cache = CacheMode::automatic;
   bool skip_damaged = false;  ///< replace each damaged training record by the next one
-  /// Threads per rank that decode records that are not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
+  /// Threads per rank that decode records, if the dataset is not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
   std::int64_t decode_threads = 0;
   /// Buffer for decoded images per rank, in bytes; 0: one batch per decoding thread plus three.
   std::int64_t prefetch_bytes = 0;
@@ -80,7 +78,8 @@ struct DataOptions {
   /// 1 - zoom to 1 + zoom), shift as a fraction of height and width. 0: disabled.
   double rotate = 0.0, zoom = 0.0, shift = 0.0;
   double mixup = 0.0, cutmix = 0.0;  ///< mixing of pairs of training samples (MixingSettings)
-  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; not an option
+  /// Replaces the normalization of the network; not an option.
+  std::optional<PixelNormalization> normalization = std::nullopt;
 
   /// Samples of a rank that pass through the network at once.
   std::int64_t samples_at_once() const { return micro_batch > 0 ? micro_batch : batch_size; }
@@ -94,14 +93,14 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
 // ModelOptions: which network is trained or evaluated, and from which seed.
 
 struct ModelOptions {
-  std::string name;              ///< one of the program's networks, or an ONNX file; the model's name in checkpoints
-  std::string head;              ///< of an ONNX file: the layer that gets new values for other outputs; empty: the last
-  bool fresh_weights = false;    ///< draw the initial values, in place of those of the ONNX file
-  MakeNetwork make = nullptr;    ///< the network of that name; not an option
-  std::uint64_t seed = 1;        ///< for initial variables, sample order and augmentation
-  double drop_path = 0.0;        ///< stochastic depth: rate of the last residual block
-  bool sync_batch_norm = false;  ///< batch statistics over all ranks
-  bool freeze_batch_norm = false;  ///< batch norms use their running statistics, and keep them
+  std::string name;                ///< one of the program's networks, or an ONNX file; the model's name in checkpoints
+  std::string head;                ///< ONNX file: layer that gets new values if outputs differ; empty: last layer
+  bool fresh_weights = false;      ///< draw the initial values instead of reading them from the ONNX file
+  MakeNetwork make = nullptr;      ///< makes the network `name`; not an option
+  std::uint64_t seed = 1;          ///< seed of initial variables, sample order and augmentation
+  double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
+  bool sync_batch_norm = false;    ///< batch statistics over all ranks
+  bool freeze_batch_norm = false;  ///< batch norms use their running statistics and do not change them
 };
 
 // TaskOptions: the task of a training, how it uses each target, and the score that ends the training.
@@ -113,10 +112,10 @@ struct TaskOptions {
   Task value = {};               ///< not an option: the program sets it from the options and the records
   double label_smoothing = 0.0;  ///< part of each label, 0 to 1, that is spread evenly over all classes
   RegressionLoss regression_loss = RegressionLoss::squared;
-  double huber_delta = 1.0;  ///< error from which a huber loss is linear, in deviations of the targets
-  /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/class_weights.h).
+  double huber_delta = 1.0;  ///< a huber loss is linear for errors above this, in deviations of the targets
+  /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/classification.h).
   std::string class_weights = "none";
-  std::vector<double> weights_of_file = {};  ///< not an option: the weights in that file, by class; empty: no file
+  std::vector<double> weights_of_file = {};  ///< not an option: the weights in the CSV file, by class; empty: no file
   double focal_gamma = 0.0;                  ///< exponent of focal loss; 0: disabled
   /// The run ends after this many evaluations in a row without a better score; 0: disabled. Only the evaluations of
   /// DataOptions::eval_every count.
@@ -151,23 +150,23 @@ struct ScheduleOptions {
   std::int64_t warm_up_steps = 0;        ///< 0: no warm-up
   double warm_up_from = 0.0;             ///< learning rate at step 0 of a warm-up
   std::int64_t steps = 0;                ///< end (polynomial, cosine); 0: OptimizerOptions::max_steps
-  double final_rate = 0.0;               ///< learning rate from the end on (polynomial, cosine)
+  double final_rate = 0.0;               ///< learning rate after the end (polynomial, cosine)
   double power = 1.0;                    ///< exponent (polynomial)
   std::vector<std::int64_t> milestones;  ///< ascending steps at which the rate drops (step)
-  double milestone_factor = 0.1;         ///< factor at each of them (step)
-  std::vector<SchedulePoint> points;     ///< joined by lines (triangular)
+  double milestone_factor = 0.1;         ///< factor at each milestone (step)
+  std::vector<SchedulePoint> points;     ///< points of the rate; straight lines join them (triangular)
 };
 
 /// The schedule of a training of `max_steps` steps. Errors: failed (exponential without decay_steps).
 Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps);
 
-// OptimizerOptions: how many updates a training applies, and by which rule and learning rates.
+// OptimizerOptions: the number of updates of a training, the update rule and the learning rates.
 
 struct OptimizerOptions {
   /// Global step at which the training ends. With `epochs`, resolve_epochs sets it once the records are counted.
   std::int64_t max_steps = 1000;
-  double time_budget = 0.0;         ///< seconds for the run, which the schedule is fitted into; 0: unlimited
-  double epochs = 0.0;              ///< passes over the training records, in place of max_steps; 0: not given
+  double time_budget = 0.0;         ///< seconds for the run; the schedule is fitted to this time; 0: unlimited
+  double epochs = 0.0;              ///< passes over the training records, instead of max_steps; 0: max_steps applies
   double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
   OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
   ScheduleOptions schedule;         ///< learning rate
@@ -208,7 +207,7 @@ struct DeviceOptions {
 
 /// Whether a run continues from the newest checkpoint of its train directory.
 enum class ResumeMode {
-  automatic,  ///< if there is one
+  automatic,  ///< if the directory has a checkpoint
   never,      ///< refuse a train directory with a checkpoint
   require     ///< refuse a train directory without one
 };
@@ -216,29 +215,37 @@ enum class ResumeMode {
 struct CheckpointOptions {
   std::string train_dir;  ///< directory for checkpoints and logs
   ResumeMode resume = ResumeMode::automatic;
-  bool fresh = false;                           ///< remove checkpoints and logs from train_dir first
-  std::string init_from;                        ///< checkpoint or train directory with initial variables; empty: none
-  std::vector<std::string> init_exclude;        ///< patterns of variables and buffers that are not read from init_from
-  bool fit_head = false;                        ///< first fit the last layer to the outputs of the others
+  bool fresh = false;                     ///< remove checkpoints and logs from train_dir first
+  std::string init_from;                  ///< checkpoint or train directory with initial variables; empty: none
+  std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that are not read from init_from
+  bool fit_head = false;  ///< before the first step, fit the last layer to the outputs of the other layers
   std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
   std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
   std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all
-  std::int64_t keep_every = 0;                  ///< steps between checkpoints to keep in addition; 0: none
-  bool keep_best = true;                        ///< keep the state of the best evaluation
-  std::int64_t checkpoint_failures = 10;        ///< consecutive failures that a run survives
-  std::string time_limit;                       ///< seconds, or "slurm": until the job's end; empty: no limit
-  std::int64_t time_margin = 60;                ///< seconds before time_limit at which a run saves and exits
+  std::int64_t keep_every = 0;            ///< steps between checkpoints to keep in addition to the newest; 0: none
+  bool keep_best = true;                  ///< keep the state of the best evaluation
+  std::int64_t checkpoint_failures = 10;  ///< consecutive failed checkpoints that a run survives
+  std::string time_limit;                 ///< seconds, or "slurm": until the job's end; empty: no limit
+  std::int64_t time_margin = 60;          ///< seconds before time_limit at which a run saves and exits
 };
 
 // LoggingOptions: how often a training writes lines and TensorBoard summaries.
 
+/// The tags of a run's TensorBoard summaries. They equal the tags of the reference program for each data set.
+enum class SummaryStyle {
+  variables,  ///< histograms `<variable>`, `gradients_on_average/<variable>`; scalars `loss` and its parts
+  layers,     ///< histograms `<variable>`, `<variable>/gradients`, `<layer>/activations`; scalars `total_loss` and its
+              ///< parts, `<layer>/weight_loss`, `<layer>/sparsity`; example images
+};
+
 struct LoggingOptions {
   std::int64_t log_every = 10;      ///< steps between lines on the console and in metrics.jsonl; 0: none
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
-  bool summarize_start = true;      ///< if there are summaries: also write one at step 0; not an option
+  bool summarize_start = true;      ///< also write a summary at step 0, if there are summaries; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
-  /// As the reference programs: the loss on the console includes L2, and TensorBoard gets values at summaries only.
-  /// false: the console shows L2 apart, and TensorBoard gets values with each log line, too. Not an option.
+  /// true: as in the reference programs, the loss on the console includes L2, and TensorBoard gets values only at
+  /// summaries. false: the console shows L2 separately, and TensorBoard also gets values with each log line. Not an
+  /// option.
   bool as_reference = true;
   /// The recommendation in the notice about trainings of more than an hour; empty: no notice. Not an option.
   std::string faster_choice;
@@ -256,7 +263,7 @@ struct FaultOptions {
   OnNan on_nan = OnNan::stop;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
   std::int64_t audit = 0;              ///< recompute the gradients every N steps and compare (CPUs); 0: never
-  double stall_timeout = 300.0;        ///< the run ends if a rank makes no progress for this many seconds; 0: unlimited
+  double stall_timeout = 300.0;        ///< the run ends if a rank makes no progress for this many seconds; 0: disabled
 };
 
 // TrainOptions: all option groups together.

@@ -8,7 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/data/convert/picture_file.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -48,7 +48,7 @@ int find_first_frame(GifFileType& gif) {
     if (type == TERMINATE_RECORD_TYPE) fail(ExitCode::data, "has no pixels");
     if (type != EXTENSION_RECORD_TYPE) continue;
     int code = 0;
-    GifByteType* block = nullptr;  // its first byte is the number of those that follow
+    GifByteType* block = nullptr;  // its first byte is the number of bytes that follow
     require(DGifGetExtension(&gif, &code, &block), gif);
     if (code == GRAPHICS_EXT_FUNC_CODE && block != nullptr && block[0] >= 4) {
       GraphicsControlBlock control{};
@@ -87,7 +87,7 @@ int read_gif(std::span<const std::uint8_t> file, const Colour& background, Decod
   const ColorMapObject* const colours = frame.ColorMap != nullptr ? frame.ColorMap : gif->SColorMap;
   if (colours == nullptr) fail(ExitCode::data, "is damaged: it has no colours");
   place_part(whole, {0, 0, height, width}, 1);
-  std::fill_n(whole.pixels.begin(), height * width * 4, std::uint8_t{0});  // transparent around the frame
+  std::fill_n(whole.pixels.begin(), height * width * 4, std::uint8_t{0});  // pixels around the frame are transparent
   std::vector<GifPixelType> line(static_cast<std::size_t>(frame.Width));
   for (const int row : row_order(frame.Height, frame.Interlace)) {
     require(DGifGetLine(gif.get(), line.data(), frame.Width), *gif);

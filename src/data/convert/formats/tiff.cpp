@@ -12,7 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "src/data/convert/picture_file.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {

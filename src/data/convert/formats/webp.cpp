@@ -6,7 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "src/data/convert/picture_file.h"
-#include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {
@@ -33,9 +33,9 @@ std::span<const std::uint8_t> chunk(std::span<const std::uint8_t> file, std::str
   return {};
 }
 
-/// The orientation in the chunk EXIF; 1 if there is none.
+/// The orientation in the chunk EXIF; 1 if there is no such chunk.
 int orientation_of(std::span<const std::uint8_t> file) {
-  constexpr std::string_view prefix("Exif\0\0", 6);  // some programs write it, as in JPEG
+  constexpr std::string_view prefix("Exif\0\0", 6);  // some programs write this prefix, as in JPEG
   const std::span<const std::uint8_t> block = chunk(file, "EXIF");
   return tiff_orientation(text(block).starts_with(prefix) ? block.subspan(prefix.size()) : block);
 }
@@ -50,8 +50,8 @@ WebPBitstreamFeatures features_of(std::span<const std::uint8_t> data) {
 
 /// A picture on the canvas of a file.
 struct Frame {
-  std::span<const std::uint8_t> data;  ///< as libwebp reads it
-  std::int64_t row = 0, column = 0;    ///< on the canvas
+  std::span<const std::uint8_t> data;  ///< the bytes for libwebp
+  std::int64_t row = 0, column = 0;    ///< position on the canvas
 };
 
 /// The first frame of an animation: a chunk ANMF, with a header of 16 bytes before the data.
@@ -78,7 +78,7 @@ int read_webp(std::span<const std::uint8_t> file, const Colour& background, Deco
     if (frame.row + size.height > canvas.height || frame.column + size.width > canvas.width) {
       fail(ExitCode::data, "is damaged: a frame exceeds the canvas");
     }
-    std::fill_n(whole.pixels.begin(), bytes, std::uint8_t{0});  // transparent around the frame
+    std::fill_n(whole.pixels.begin(), bytes, std::uint8_t{0});  // pixels around the frame are transparent
     at = static_cast<std::size_t>(frame.row) * row_bytes + static_cast<std::size_t>(frame.column) * 4;
   }
   if (WebPDecodeRGBAInto(frame.data.data(), frame.data.size(), whole.pixels.data() + at, bytes - at,

@@ -1,5 +1,5 @@
-// The part of CUDA's runtime API that Carillon calls, for the fake of tests/support/fake_cuda. Names and values as in
-// CUDA's header of this name, which this file hides by the order of include directories.
+// The part of CUDA's runtime API that Carillon calls, for the fake of tests/support/fake_cuda. Names and values are
+// those of CUDA's header with the same file name. This file's directory precedes CUDA's in the include path.
 #pragma once
 
 #define CUDART_VERSION 13000

@@ -1,5 +1,5 @@
-// launch for the fake: runs a kernel by tests/support/emulate.h when its turn in the stream comes. Stands in for
-// kernels/shared/launch.cuh, with the limits of a launch on a real GPU.
+// launch for the fake: runs a kernel with tests/support/emulate.h when the stream reaches it. Replaces
+// kernels/shared/launch.cuh, and checks the limits of a launch on a real GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Enqueues `kernel`; nothing for a launch of no blocks.
+/// Enqueues `kernel`. Does nothing if the launch has no blocks.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void launch(const Kernel& kernel, Stream& stream) {

@@ -1,0 +1,127 @@
+// image_input: the batch's uint8 images as numbers, randomly changed in training, in one pass. mix_images: mixes the
+// images of a batch. These two ops do all augmentation that a step does; decoders do the rest (images/view.h).
+//
+//   v   = crop of pad(image_b), mirrored left-right or not     image_b: [height, width, channels] uint8, gathered
+//   y_b = warp(values(v), 0 in a square)                       y: [batch, crop_height, crop_width, channels] float32
+//
+//   values           formula, with channel c
+//   scaled           v scale
+//   normalized       (v / 255 - mean_c) / deviation_c
+//   standardized     (u - mean) / max(std, 1 / sqrt(n))        u = (v + b - m_c) f + m_c; n values in the crop
+//
+// Crop: in training at a uniform position in the padded image, otherwise at the centre. Mirroring: `alternating` is
+// drawn once for each record, for epoch 0, and inverted in each further epoch. So any two consecutive epochs show each
+// record both mirrored and not mirrored. The stream position determines the epoch.
+//
+// Standardized: mean and std (of the population) are over all values of u, no value is clipped. b and f are drawn in
+// training: brightness is uniform in [-brightness, brightness), contrast in [contrast[0], contrast[1]). m_c is the mean
+// of channel c of v + b. All steps are one exact map per channel, computed from integer sums; brightness cancels out.
+//
+// Warp: y[p] = x at o + R (p - o - t) / s, R = [cos a, sin a; -sin a, cos a] for (row, column). o is the centre of the
+// image. The angle a, the zoom s and the shift t are uniform in the ranges of WarpParams. Between pixels, x is
+// interpolated bilinearly by channel; outside the image, x is the nearest edge pixel.
+//
+// All draws depend only on the seed, the stream position and the record (image_input_kernels.h). Without `distort`,
+// only warping is random. The op is the first of a graph: it has no tensor inputs and no gradient.
+//
+// Sources: TensorFlow's CIFAR-10 tutorial (standardized); torchvision's RandomCrop, Normalize and RandomAffine;
+// DeVries, Taylor, "Improved regularization of convolutional neural networks with cutout", 2017; alternating mirroring:
+// Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
+#pragma once
+
+#include <array>
+
+#include "carillon/graph/graph.h"
+#include "kernels/shared/mixing.h"
+
+namespace carillon {
+
+inline constexpr std::size_t max_image_channels = 4;
+
+enum class PixelValues { scaled, normalized, standardized };
+
+enum class ImagePadding {
+  zero,     ///< black pixels
+  reflect,  ///< the image mirrored at its first and last rows and columns, without repeating them
+};
+
+enum class ImageMirroring {
+  none,
+  random,       ///< each sample with probability 1/2
+  alternating,  ///< each record with probability 1/2 in epoch 0, inverted in each further epoch
+};
+
+struct WarpParams {
+  double rotation = 0.0;   ///< degrees: a from -rotation to rotation
+  double zoom = 0.0;       ///< s from 1 - zoom to 1 + zoom; below 1
+  double shift = 0.0;      ///< t from -shift to shift, in fractions of height and width
+  std::uint64_t seed = 0;  ///< seed of the draws
+
+  bool warps() const { return rotation > 0.0 || zoom > 0.0 || shift > 0.0; }
+};
+
+struct ImageInputParams {
+  // From GraphContext, no attributes: sample, distort, record_count, seed.
+  /// Extents of an image of the records: height, width, channels. At most max_image_channels channels, unless the op
+  /// only scales and warps. Vectors {n} are possible if the op only scales.
+  Shape sample = {32, 32, 3};
+  PixelValues values = PixelValues::scaled;
+  float scale = 1.0f;                               ///< scaled only
+  std::array<float, max_image_channels> mean = {};  ///< normalized only; by channel, for pixels from 0 to 1
+  std::array<float, max_image_channels> deviation = {1.0f, 1.0f, 1.0f, 1.0f};  ///< normalized only; above 0
+  float brightness = 0.0f;                                                     ///< standardized only
+  std::array<float, 2> contrast = {1.0f, 1.0f};                                ///< standardized only
+  std::int64_t crop_height = 0, crop_width = 0;                                ///< 0: as the image
+  std::int64_t padding = 0;  ///< rows and columns on each side; fewer than the image has
+  ImagePadding padding_mode = ImagePadding::zero;
+  ImageMirroring mirroring = ImageMirroring::none;
+  std::int64_t cutout = 0;  ///< side of the square in pixels; 0: no square
+  bool distort = true;
+  WarpParams warp = {};            ///< no attribute; see warp_images()
+  std::uint64_t record_count = 0;  ///< records of the training set (alternating mirroring: length of an epoch)
+  std::uint64_t seed = 0;          ///< seed of the draws
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields.one_of("values", values, {"scaled", "normalized", "standardized"});
+    fields("scale", scale);
+    fields("mean", mean);
+    fields("deviation", deviation);
+    fields("brightness", brightness);
+    fields("contrast", contrast);
+    fields("crop_height", crop_height);
+    fields("crop_width", crop_width);
+    fields("padding", padding);
+    fields.one_of("padding_mode", padding_mode, {"zero", "reflect"});
+    fields.one_of("mirroring", mirroring, {"none", "random", "alternating"});
+    fields("cutout", cutout);
+  }
+};
+
+/// Errors: failed (a parameter is out of range).
+Value image_input(Graph& graph, const std::string& name, const ImageInputParams& params);
+extern const OpType image_input_op;
+
+/// Makes the image_input op that outputs `images` warp them. Errors: failed (another op outputs them, they are not
+/// images, a parameter is out of range).
+void warp_images(Graph& graph, Value images, const WarpParams& params);
+
+/// Mixes each image of a batch with the image before it, by mixup or CutMix.
+///
+///   mixup     y_i = lambda x_i + (1 - lambda) x_j            j = i - 1; the first image is mixed with the last
+///   CutMix    y_i = x_i, except in a box, where it is x_j
+///
+/// lambda and the box are the same for the whole batch (kernels/shared/mixing.h). The loss draws the same lambda for
+/// the targets. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient. It is a
+/// separate op because an output depends on two images: image_input would compute each image twice. Errors: failed
+/// (params.height or width differs from x, x wants a gradient).
+Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
+
+/// Tensors: outputs {y}.
+std::unique_ptr<Op> make_image_input_cuda(const ImageInputParams& params, const OpContext& context,
+                                          const OpTensors& tensors);
+/// Tensors: inputs {x}, outputs {y}.
+std::unique_ptr<Op> make_mix_images_cuda(const MixingParams& params, const OpContext& context,
+                                         const OpTensors& tensors);
+
+}  // namespace carillon

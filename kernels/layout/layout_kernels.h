@@ -1,0 +1,194 @@
+// Maps an element of a layout op's result to an element of x, for the CPU loops and the GPU kernels. Then the kernels,
+// and the functions that enqueue them (CUDA builds only).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/host_device.h"
+#include "carillon/core/tensor.h"
+#include "carillon/device/device.h"
+#include "kernels/shared/pack.h"
+#include "src/core/bf16.h"
+
+namespace carillon {
+
+// TransposeAxes: where an element of a transposed sample is in the original sample. Axes that stay neighbours are
+// merged into one axis, and axes of extent 1 are omitted.
+
+/// An axis of the result. `stride`: stride of this axis in the original, in elements.
+struct TransposeAxis {
+  std::int64_t extent = 1, stride = 1;
+};
+
+struct TransposeAxes {
+  static constexpr int max_count = 6;
+
+  TransposeAxis at[max_count];  ///< outermost first
+  int count = 0;
+};
+
+/// The position in the original sample of element `i` of the transposed sample.
+CARILLON_HOST_DEVICE inline std::int64_t original_place(const TransposeAxes& axes, std::int64_t i) {
+  std::int64_t place = 0;
+  for (int k = axes.count; k-- > 0;) {
+    const std::int64_t rest = i / axes.at[k].extent;
+    place += (i - rest * axes.at[k].extent) * axes.at[k].stride;
+    i = rest;
+  }
+  return place;
+}
+
+/// At least one axis. `axes`: a permutation of the axes of x that starts with 0. Errors: failed (more axes than
+/// max_count).
+TransposeAxes transpose_axes(const Shape& x, std::span<const std::int64_t> axes);
+
+/// The kernel of transpose. Each thread writes a pack of n elements of y. If n > 1, n divides the last extent, and the
+/// elements are neighbours in x, too. T: float or Bf16.
+template <typename T, int n>
+struct TransposeForward {
+  TransposeAxes axes;
+  std::int64_t size = 0;  ///< elements of a sample
+  const T* x = nullptr;
+  T* y = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    const std::int64_t i = pack * n, sample = i / size;
+    store(load<n>(x + sample * size + original_place(axes, i - sample * size)), y + i);
+  }
+};
+
+/// y = x transposed, in one type.
+void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const Tensor& y, Stream& stream);
+
+// PadAxes: which element of x an element of y is, for pad, slice and their gradients.
+//
+// On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. The gradient
+// exchanges x and y. If all elements of an axis are copied, the axis is merged into the axis before it.
+
+struct PadAxis {
+  std::int64_t x_extent = 1, y_extent = 1;
+  std::int64_t step = 1, offset = 0;
+  std::int64_t divisor = 1;  ///< above 0; 1 or step is 1 or -1
+
+  /// The index in x of element `i` of y; -1: none.
+  CARILLON_HOST_DEVICE std::int64_t source(std::int64_t i) const {
+    const std::int64_t scaled = i * step + offset;
+    if (scaled < 0) return -1;
+    const std::int64_t index = divisor == 1 ? scaled : scaled / divisor;
+    return index < x_extent && index * divisor == scaled ? index : -1;
+  }
+  bool copies_all() const { return x_extent == y_extent && step == 1 && offset == 0 && divisor == 1; }
+};
+
+struct PadAxes {
+  static constexpr int max_count = 6;
+
+  PadAxis at[max_count];  ///< of a sample, outermost first
+  int count = 0;
+};
+
+/// Maps element `i` of a sample of y to its position in a sample of x; -1: x has no such element. Uses only the first
+/// `count` axes.
+CARILLON_HOST_DEVICE inline std::int64_t source_place(const PadAxes& axes, int count, std::int64_t i) {
+  std::int64_t place = 0, stride = 1;
+  bool exists = true;
+  for (int k = count; k-- > 0;) {
+    const PadAxis& axis = axes.at[k];
+    const std::int64_t rest = i / axis.y_extent, index = axis.source(i - rest * axis.y_extent);
+    exists = exists && index >= 0;
+    place += index * stride;
+    stride *= axis.x_extent;
+    i = rest;
+  }
+  return exists ? place : -1;
+}
+
+/// At least one axis. Errors: failed (more axes than max_count; numbers that do not fit into 64 bits).
+PadAxes pad_axes(const std::vector<PadAxis>& sample);
+
+/// The axes of the gradient: from dy to dx.
+PadAxes gradient_axes(PadAxes axes);
+
+/// The kernel of pad and slice. Each thread writes one element of y. T: float or Bf16.
+template <typename T>
+struct PadForward {
+  PadAxes axes;
+  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
+  T value = {};
+  const T* x = nullptr;
+  T* y = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / y_size, place = source_place(axes, axes.count, i - sample * y_size);
+    y[i] = place < 0 ? value : x[sample * x_size + place];
+  }
+};
+
+/// y = the elements of x that the axes select, and `value`.
+void pad_cuda(const PadAxes& axes, float value, const Tensor& x, const Tensor& y, Stream& stream);
+
+// RowParts: a tensor as rows, and each row as parts along one axis, for split and concat.
+//
+//   read_parts    part_k[row, i] = whole[row, offset_k + i]
+//   write_parts   whole[row, offset_k + i] = part_k[row, i]
+
+/// The tensor has `rows` rows of `row_size` elements. Part k is the elements [offset, offset + size) of each row.
+struct RowParts {
+  struct Part {
+    std::int64_t offset = 0, size = 0;
+  };
+
+  std::int64_t rows = 0, row_size = 0;
+  std::vector<Part> parts;
+};
+
+/// The axis of a tensor of this shape that an op divides or joins; -1: the last one. Errors: failed (the axis does not
+/// exist or is the batch). `verb`: for the message, for example "split".
+std::size_t axis_to_part(std::int64_t axis, const Shape& shape, std::string_view verb);
+
+// The kernels of RowParts: each thread copies a pack of n neighbouring elements of one part. n divides the sizes and
+// offsets of all parts.
+
+/// The place of a part of `size` elements in rows of `row_size` elements.
+struct PartOfRows {
+  std::int64_t row_size = 0, offset = 0, size = 0;
+
+  /// The position in the rows of element i of the part.
+  CARILLON_HOST_DEVICE std::int64_t place(std::int64_t i) const {
+    const std::int64_t row = i / size;
+    return row * row_size + offset + i - row * size;
+  }
+};
+
+/// part = a part of the whole. T: float or Bf16.
+template <typename T, int n>
+struct ReadPart {
+  PartOfRows place;
+  const T* whole = nullptr;
+  T* part = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    store(load<n>(whole + place.place(pack * n)), part + pack * n);
+  }
+};
+
+/// A part of the whole = part.
+template <typename T, int n>
+struct WritePart {
+  PartOfRows place;
+  const T* part = nullptr;  ///< null: 0
+  T* whole = nullptr;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
+    store(part == nullptr ? Pack<T, n>{} : load<n>(part + pack * n), whole + place.place(pack * n));
+  }
+};
+
+/// read_parts skips parts without data. write_parts writes 0 for parts without data.
+void read_parts_cuda(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
+void write_parts_cuda(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
+
+}  // namespace carillon

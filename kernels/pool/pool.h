@@ -1,0 +1,130 @@
+// Pooling of images: max_pool, avg_pool and global_avg_pool.
+//
+// x: [batch, height, width, channels], y: [batch, output height, output width, channels], or [batch, channels] for
+// global_avg_pool; each axis has its own stride s and padding, as in kernels/shared/window.h.
+#pragma once
+
+#include <vector>
+
+#include "carillon/graph/graph.h"
+#include "kernels/shared/window.h"
+
+namespace carillon {
+
+// max_pool: the largest value of each window, for each channel.
+//
+//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], without padding
+//   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 without biases
+//   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
+//   dm = relu ? dy * [y > 0] : dy
+//   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dm[n,p,q,c]
+//   db[c] = sum over n,p,q of dm[n,p,q,c]
+//
+// A NaN in a window makes its y NaN.
+//
+// The op takes over a ReLU before it (src/graph/passes.h). ReLU before or after the pooling gives the same values and
+// gradients. After the pooling, the ReLU processes a quarter of the elements (stride 2), and backward does not need the
+// activations of the previous layer. On a GPU, the op also takes over the biases of a convolution before it: rounding
+// preserves order, so the largest value plus b is the largest sum. If adding b makes several values equal, the gradient
+// goes to the value that was the largest before the addition.
+
+struct MaxPoolParams {
+  std::int64_t window = 0;  ///< height, and width if window_width is 0; 0: the whole image, without padding
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, in place of padding; empty: padding
+
+  /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
+  ImageWindows windows(const Shape& input) const {
+    if (window == 0)
+      return slide_over(input[1], input[2], {input[1], input[2], input[1], input[2], Padding::valid, {}});
+    return slide_over(input[1], input[2], {window, window_width, stride, stride_width, padding, pads});
+  }
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("window", window);
+    fields("stride", stride);
+    padding.visit(fields);
+    fields("window_width", window_width);
+    fields("stride_width", stride_width);
+    fields("pads", pads);
+  }
+};
+
+/// Errors: failed (x is not [batch, height, width, channels], the window has more than 256 positions, the padding is
+/// not smaller than the window).
+Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params);
+extern const OpType max_pool_op;
+
+/// The pooling for tensors of known shapes.
+struct MaxPoolGeometry {
+  SlidingWindow vertical, horizontal;
+  bool relu = false;
+};
+
+/// Tensors: inputs {x}, outputs {y}, parameters none or {b} [channels].
+std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
+                                       const OpTensors& tensors);
+
+// avg_pool: the mean of each window, for each channel. global_avg_pool: the mean of each image, for each channel.
+//
+//   y[n,p,q,c] = sum over i,j of x[n, p*s + i - before, q*s + j - before, c] / k[p,q]
+//   dx[n,h,w,c] = sum over the windows (p,q) that contain (h,w) of dy[n,p,q,c] / k[p,q]
+//
+// k[p,q]: number of positions of the window inside x, as in TensorFlow (PyTorch: count_include_pad=False). With
+// counts_padding, k is the number of all positions of the window (PyTorch's default: count_include_pad=True).
+
+struct AvgPoolParams {
+  std::int64_t window = 0;  ///< height, and width if window_width is 0
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+  bool counts_padding = false;                      ///< the mean counts positions of padding
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, in place of padding; empty: padding
+
+  /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
+  ImageWindows windows(const Shape& input) const {
+    return slide_over(input[1], input[2], {window, window_width, stride, stride_width, padding, pads});
+  }
+
+  template <typename Fields>
+  void visit(Fields& fields) {
+    fields("window", window);
+    fields("stride", stride);
+    padding.visit(fields);
+    fields("counts_padding", counts_padding);
+    fields("window_width", window_width);
+    fields("stride_width", stride_width);
+    fields("pads", pads);
+  }
+};
+
+/// Errors: failed (x is not [batch, height, width, channels], the window does not fit, the padding is not smaller
+/// than the window).
+Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params);
+extern const OpType avg_pool_op;
+/// Errors: failed (x is not [batch, height, width, channels]).
+Value global_avg_pool(Graph& graph, const std::string& name, Value x);
+extern const OpType global_avg_pool_op;
+
+/// The pooling for tensors of known shapes.
+struct AvgPoolGeometry {
+  SlidingWindow vertical, horizontal;
+  bool counts_padding = false;
+};
+
+/// 1 / k of a window that has these rows and columns inside the input (offsets_inside). `Axis`: as offsets_inside.
+template <typename Axis, typename Int>
+CARILLON_HOST_DEVICE inline float share_of_each(const Axis& vertical, const Axis& horizontal, const Interval<Int>& rows,
+                                                const Interval<Int>& columns, bool counts_padding) {
+  if (counts_padding) return 1.0f / static_cast<float>(vertical.window * horizontal.window);
+  return share_of_each(rows, columns);
+}
+
+/// Tensors: inputs {x}, outputs {y}, no parameters.
+std::unique_ptr<Op> make_avg_pool_cuda(const AvgPoolGeometry& geometry, const OpContext& context,
+                                       const OpTensors& tensors);
+
+}  // namespace carillon

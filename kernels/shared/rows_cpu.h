@@ -1,0 +1,93 @@
+// Loops of CPU ops over rows of activations: conversion to and from float32, and sums of columns over many rows.
+//
+// A sum of columns divides the rows into blocks. Each block is summed separately, and the blocks' sums are added in
+// order. The shape alone fixes the order of every sum.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "carillon/core/tensor.h"
+#include "kernels/shared/float_type.h"
+#include "src/core/bf16.h"
+
+namespace carillon {
+
+/// to[i] = from[i].
+void read_floats(ElementPointer from, std::size_t count, float* to);
+/// to[i] = from[i], rounded to the type of `to`.
+void write_floats(const float* from, std::size_t count, ElementPointer to);
+
+/// `count` elements as floats: in place if they are float32, else converted to `scratch`.
+inline const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
+  if (elements.type() == DType::f32) return elements.as<const float>();
+  read_floats(elements, count, scratch);
+  return scratch;
+}
+
+/// Calls body(address), which writes `count` floats to the address. If the elements are float32, the address is that of
+/// the elements. Otherwise it is `scratch`, and afterwards the floats are converted to the type of the elements.
+template <typename Body>
+void write_at(ElementPointer elements, std::size_t count, float* scratch, const Body& body) {
+  if (elements.type() == DType::f32) return body(elements.as<float>());
+  body(scratch);
+  write_floats(scratch, count, elements);
+}
+
+/// The address at which the sums of a row are accumulated in float32: in place if the row is float32, otherwise in
+/// scratch memory.
+[[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
+[[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
+
+/// Stores the sums that were accumulated at sums_of.
+[[gnu::always_inline]] inline void store_sums(const float* /*sums*/, std::int64_t /*count*/, float* /*row*/) {}
+[[gnu::always_inline]] inline void store_sums(const float* __restrict sums, std::int64_t count, Bf16* __restrict row) {
+  for (std::int64_t c = 0; c < count; ++c) row[c] = to_bf16(sums[c]);
+}
+
+/// The division of `rows` rows into blocks.
+struct RowBlocks {
+  static constexpr std::size_t max_count = 128;
+
+  std::size_t rows = 0, per_block = 1, count = 0;
+
+  RowBlocks() = default;
+  /// Blocks have at least `least` rows, except the last one.
+  RowBlocks(std::size_t rows_, std::size_t least)
+      : rows(rows_),
+        per_block(std::max(least, (rows_ + max_count - 1) / max_count)),
+        count((rows_ + per_block - 1) / per_block) {}
+
+  std::size_t first_of(std::size_t block) const { return block * per_block; }
+  std::size_t rows_of(std::size_t block) const { return std::min(per_block, rows - first_of(block)); }
+};
+
+/// to[c] = sums[c] + sums[stride + c] + ... for `count` blocks. `to`: float32.
+void add_blocks(const float* sums, std::size_t count, std::size_t stride, const Tensor& to);
+
+/// BiasReluBackward: the backward pass of y = relu(z + b), for dense and conv2d.
+///
+///   dz[r,c] = y[r,c] > 0 ? dy[r,c] : 0   in place of dy; without ReLU dz = dy
+///   db[c] = sum over r of dz[r,c]
+///
+/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. One pass
+/// over dy.
+class BiasReluBackward {
+ public:
+  /// If `y` has no data, there is no ReLU.
+  BiasReluBackward(const Tensor& y, const Tensor& dy, const Tensor& db);
+
+  /// The order of summation depends only on the shapes.
+  void run();
+
+ private:
+  Tensor y_, dy_, db_;
+  std::size_t long_row_;        ///< short rows that are processed as one long row
+  std::size_t rows_, columns_;  ///< in long rows
+  RowBlocks blocks_;
+  std::vector<float> block_sums_;  ///< [blocks_.count, columns]
+};
+
+}  // namespace carillon

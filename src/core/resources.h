@@ -1,0 +1,61 @@
+// Resources: the memory and processor time that this process can use, and freeing the memory of vectors.
+//
+// Control groups are the limits that a container or a batch system sets. Source: cgroups(7), and cpu.max, memory.max
+// (version 2), cpu.cfs_quota_us, memory.limit_in_bytes (version 1) in Linux's documentation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// The memory that Linux reports as available, within the limits of the process: its control groups and its address
+/// space (ulimit -v).
+std::uint64_t available_memory_bytes();
+
+/// All memory and swap space, used or not, within the limits of the process.
+std::uint64_t total_memory_bytes();
+
+/// Empties the vector and frees its memory. `values = {}` and `values.clear()` would keep the memory.
+template <typename T>
+void free_memory(std::vector<T>& values) {
+  std::vector<T>().swap(values);
+}
+
+/// Frees the memory of the vector if it is large. Otherwise a thread that has decoded one large picture would keep its
+/// memory.
+template <typename T>
+void free_if_large(std::vector<T>& values) {
+  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
+  if (values.size() * sizeof(T) > kept_bytes) free_memory(values);
+}
+
+/// The paths where the system describes control groups. Tests use other paths.
+struct ControlGroupFiles {
+  std::filesystem::path process = "/proc/self/cgroup";
+  std::filesystem::path root = "/sys/fs/cgroup";
+};
+
+struct MemoryLimit {
+  std::uint64_t bytes = 0, used_bytes = 0;
+  std::optional<std::uint64_t> swap_bytes = {};  ///< nullopt: unlimited
+};
+
+/// The limits of this process's control groups, including their parents.
+std::vector<MemoryLimit> memory_limits(const ControlGroupFiles& files = {});
+
+/// The processor time that the control groups permit, as a number of processors, for example 1.5. nullopt: no limit.
+std::optional<double> cpu_quota(const ControlGroupFiles& files = {});
+
+/// The number of cores that a process can keep busy, if `processes` processes share the quota. It is at least 1, at
+/// most `cores`, and at most the process's part of the quota, rounded up.
+int cores_within(std::optional<double> quota, int cores, int processes = 1);
+
+/// Text that is equal for two processes of a host if they share all their limits.
+std::string control_group_names(const ControlGroupFiles& files = {});
+
+}  // namespace carillon

@@ -1,0 +1,51 @@
+// Task outputs: the part of an evaluation's outputs that depends on its task.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "carillon/core/sample.h"
+#include "carillon/tasks/task.h"
+#include "src/report/evaluation_report.h"
+#include "src/report/html_page.h"
+#include "src/report/prediction_files.h"
+
+namespace carillon {
+
+/// The data that the outputs of a classification need.
+struct OutputNeeds {
+  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report
+  bool has_predictions = false;       ///< all other members of TaskOutputs
+};
+
+/// Records that an output shows.
+struct RecordList {
+  std::string title;
+  std::vector<std::size_t> records;
+};
+
+class TaskOutputs {
+ public:
+  virtual ~TaskOutputs() = default;
+  /// Writes the whole JSON or CSV report or nothing. Errors: io; usage (more than max_report_bytes).
+  virtual void write_report(const std::string& file, const EvaluatedNetwork& network) const = 0;
+  virtual std::string page(const PageFacts& facts) const = 0;
+  virtual PredictionTable table() const = 0;
+  /// The lists of a page, each of at most `count` records. The first list has the records with the worst predictions,
+  /// worst first.
+  virtual std::vector<RecordList> lists(std::size_t count) const = 0;
+  /// The description of a record in a page, without its picture and its origin.
+  virtual ShownPrediction shown(std::size_t record) const = 0;
+};
+
+/// A metric for `task` that also stores the data that the outputs need.
+MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
+
+/// `metric`: made by metric_for_outputs. `names`: names of the classes, labels or numbers; empty: outputs show the
+/// index instead. Both must outlive the result.
+std::unique_ptr<TaskOutputs> task_outputs(TargetKind target, const Metric& metric,
+                                          const std::vector<std::string>& names);
+
+}  // namespace carillon

@@ -1,0 +1,64 @@
+// Facts that a checkpoint contains about its training: the network's description, the form of the records, and the
+// meaning of the outputs. With these facts, not only the training program can evaluate and export the network, and
+// predict with it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "carillon/data/decoder.h"
+#include "carillon/models/network.h"
+#include "carillon/tasks/task.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/cli/options/picture_options.h"
+
+namespace carillon {
+
+/// Adds the facts of records that are not pictures, and their class names if they are known. `is_own_task`: the task
+/// belongs to the program (ProgramSpec::make_task).
+void describe_records(const RecordForm& form, const Task& task, bool is_own_task,
+                      const std::vector<std::string>& class_names, RunDescription& description);
+
+/// The name of the record form: "grey" or "planar" (RecordForm), or "own". "own": only the program that trained the
+/// network knows the records' format or the meaning of their targets.
+std::string trained_record_form(const LoadedCheckpoint& loaded);
+/// Whether checkpoints can name the decoder of this form, so that every program can read such records.
+bool has_named_decoder(const RecordForm& form);
+/// The form of the records of a training, without the image shape. `options_json`: the options in its checkpoint.
+/// Errors: data (the options are damaged; the records are pictures; the decoder belongs to the program that trained the
+/// network).
+RecordForm described_records(const std::string& options_json);
+
+/// The op types of Carillon, then `own`.
+std::vector<const OpType*> known_op_types(const std::vector<const OpType*>& own);
+/// The network, with the image shape of evaluations. `own_types`: op types that Carillon does not have. Errors: data (a
+/// damaged description; the network has another number of outputs than its target has classes, labels or numbers).
+Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpType*>& own_types = {});
+/// Replaces the factor by which the network's input op scales the pixels. Does nothing if no op scales the pixels.
+void set_pixel_scale(Network& network, float scale);
+
+/// The picture options of the training; nothing if image_train did not train the network. Errors: data.
+std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
+/// How evaluations and predictions turn a picture into an image. `image`: the shape of an evaluation's image. Errors:
+/// data.
+PictureDecoding trained_decoding(const LoadedCheckpoint& loaded, const ImageShape& image);
+
+/// The meaning of a network's outputs.
+struct TrainedTarget {
+  TargetKind kind = TargetKind::class_index;
+  std::int64_t outputs = 0;              ///< classes, labels or numbers
+  std::vector<std::string> names = {};   ///< names of the outputs; empty: unknown
+  std::vector<NumberScale> scales = {};  ///< scales of the numbers of a regression; empty: not standardised
+};
+/// Errors: data.
+TrainedTarget trained_target(const LoadedCheckpoint& loaded);
+
+/// Whether the training kept moving averages. If it did not (--moving-average-decay 0), the moving averages in the
+/// checkpoint equal the variables up to rounding.
+bool has_moving_averages(const LoadedCheckpoint& loaded);
+
+/// Whether the training computed in bf16.
+bool was_trained_in_bf16(const LoadedCheckpoint& loaded);
+
+}  // namespace carillon

@@ -1,0 +1,80 @@
+// Checks that the ranks agree: check_replicas compares their variables, and an Audit computes their gradients twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "carillon/device/device.h"
+#include "src/comm/mpi/mpi.h"
+#include "src/step/tower.h"
+
+namespace carillon {
+
+// Replicas: all ranks must hold equal variables after every step.
+//
+// Each rank computes the CRC32C of every variable and, if ranks have their own optimiser slots, of every slot. All
+// ranks compare all checksums. A difference means that memory, a link or a GPU has failed. Averaged gradients never
+// remove a difference, so training would continue with it.
+//
+// Limitation: a fault that spreads to all ranks stays hidden. CPU ranks of one host gather each other's shards in every
+// step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard reaches all ranks with the next
+// step, and a fault in another part is overwritten.
+
+/// Describes the first array that differs: "variable conv1/weights after step 300: rank 2 on n1 differs from the other
+/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Empty: all are equal. `checksums`: [rank][name].
+/// `hosts`: [rank].
+std::string replica_difference(std::int64_t step, std::span<const std::string> names,
+                               std::span<const std::vector<std::uint32_t>> checksums,
+                               std::span<const std::string> hosts);
+
+/// Compares the variables of all ranks after `step` steps. All results of steps must have been taken. Collective.
+/// Errors: failed on all ranks, with the line of replica_difference.
+void check_replicas(std::int64_t step, const Tower& tower, Device& device, const Mpi& mpi);
+
+// Audit: a step in which each rank's gradients are computed a second time, by another rank and from the same batch.
+// Then the ranks compare checksums. CPU only.
+//
+//   each rank sends its batch to its auditor -> computes the gradients of the batch that it received
+//   -> takes the step with its own batch -> the ranks compare the checksums of all gradients
+//
+// A difference means an error in memory (variables, activations, gradients), an arithmetic error, or a bug. The auditor
+// of a rank is the next rank that rounds in the same way, because it has the same instruction set and number of
+// threads. A rank without such a partner audits itself, and finds only errors that do not repeat.
+
+/// [rank] The rank that this rank audits: the previous rank with the same key, cyclically, or the rank itself if no
+/// other rank has this key. `rounding_keys`: [rank] instruction set and number of threads.
+std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
+
+/// The text of a failed audit; empty: all gradients are equal. `in_step`: [rank] checksums of the rank's own step.
+/// `in_audit`: [rank] checksums that the rank computed for audited[rank]. `audited`: as audited_ranks. `rank_names`:
+/// [rank] "rank 2 on n1".
+std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
+                             std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
+                             std::span<const int> audited, std::span<const std::string> rank_names);
+
+class Audit {
+ public:
+  /// `device`: the tower's device, a CPU. `heartbeat`: called between the two passes of a step. The references outlive
+  /// this. Collective.
+  Audit(
+      Tower& tower, Device& device, const Mpi& mpi, std::function<void()> heartbeat = [] {});
+
+  /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks, with the text of
+  /// audit_difference. If the audit fails, the variables are already updated.
+  void step(StepRequest request);
+
+ private:
+  Tower& tower_;
+  const Mpi& mpi_;
+  std::function<void()> heartbeat_;
+  std::vector<std::string> variables_;
+  std::vector<std::string> rank_names_;
+  std::vector<int> audited_;  ///< [rank]
+  int auditor_;               ///< the rank that audits this rank
+};
+
+}  // namespace carillon

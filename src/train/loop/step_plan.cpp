@@ -1,0 +1,68 @@
+#include "src/train/loop/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t first_check = 4;         ///< number of steps before the first plan
+constexpr std::int64_t checks_at_the_end = 20;  ///< smallest number of plans in the rest of a run
+
+double in_steps(const PhaseSeconds& spent) { return spent.data + spent.training; }
+
+}  // namespace
+
+Pace::Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step,
+           const std::optional<PacePoint>& resumed)
+    : seconds_(seconds),
+      used_before_(resumed ? resumed->seconds : 0.0),
+      schedule_steps_(schedule_steps),
+      first_step_(first_step),
+      due_(first_step + first_check),
+      point_(resumed.value_or(PacePoint{
+          .step = first_step, .schedule_step = static_cast<double>(first_step), .last_step = schedule_steps})) {
+  point_.schedule_step = position(first_step);
+  point_.step = first_step;
+  if (resumed && resumed->time_budget != seconds) {
+    const double all = static_cast<double>(schedule_steps);
+    point_.schedule_step = std::min(all, point_.schedule_step * resumed->time_budget / seconds);
+    // Until the speed is known, assumes that the run takes as many steps per part of the schedule as before.
+    const double steps = static_cast<double>(first_step) * all / std::max(1.0, point_.schedule_step);
+    point_.last_step = static_cast<std::int64_t>(std::min(all, std::max(steps, static_cast<double>(first_step))));
+  }
+  point_.time_budget = seconds;
+}
+
+double Pace::position(std::int64_t step) const {
+  if (step >= point_.last_step) return static_cast<double>(schedule_steps_);
+  const double done = static_cast<double>(step - point_.step),
+               all = static_cast<double>(point_.last_step - point_.step);
+  return point_.schedule_step + done / all * (static_cast<double>(schedule_steps_) - point_.schedule_step);
+}
+
+std::int64_t Pace::schedule_step(std::int64_t step) const {
+  return std::min(std::llround(position(step)), static_cast<long long>(schedule_steps_ - 1));
+}
+
+std::int64_t Pace::fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
+                                 std::int64_t eval_every) const {
+  double of_step = (in_steps(spent) - in_steps(spent_)) / static_cast<double>(step - point_.step);
+  const double evaluation = evaluations > 0 ? spent.evaluation / static_cast<double>(evaluations) : 0.0;
+  if (eval_every > 0) of_step += evaluation / static_cast<double>(eval_every);
+  const double left = seconds_ - used_before_ - spent.total() - evaluation;
+  return static_cast<std::int64_t>(std::clamp(left / std::max(of_step, 1e-9), 1.0, 1e15));
+}
+
+void Pace::replan(std::int64_t step, std::int64_t steps_left, const PhaseSeconds& spent) {
+  point_ = {.step = step,
+            .schedule_step = position(step),
+            .last_step = std::min(schedule_steps_, step + steps_left),
+            .seconds = used_before_ + spent.total(),
+            .time_budget = seconds_};
+  spent_ = spent;
+  const std::int64_t done = step - first_step_, left = point_.last_step - step;
+  due_ = step + std::max<std::int64_t>(1, std::min(done, left / checks_at_the_end));
+}
+
+}  // namespace carillon

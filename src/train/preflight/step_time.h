@@ -1,0 +1,42 @@
+// Step time: measures a training step of a network on noise images, in this process alone, without MPI.
+//
+// Reading and decoding of records and averaging over ranks are not part of the measurement.
+#pragma once
+
+#include <ctime>
+
+#include <cstdint>
+#include <vector>
+
+#include "carillon/device/device.h"
+#include "carillon/models/network.h"
+#include "carillon/optim/optimizer_settings.h"
+#include "carillon/tasks/task.h"
+
+namespace carillon {
+
+struct StepTimeSettings {
+  NetworkSettings network;  ///< `image` and `outputs` at least; not `record_count`
+  Task task;                ///< must have `network.outputs` outputs
+  Arithmetic arithmetic = Arithmetic::fp32;
+  OptimizerSettings optimizer = {};  ///< the learning rate does not matter
+  std::int64_t batch_size = 32;      ///< largest batch to measure
+  double seconds = 3.0;              ///< approximate duration of the measurement
+  int processes = 1;                 ///< processes of this host that measure at the same time
+  /// For a device with one thread, CLOCK_THREAD_CPUTIME_ID is better: then other programs on its core hardly change the
+  /// result.
+  clockid_t clock = CLOCK_MONOTONIC;
+};
+
+struct StepTime {
+  std::int64_t batch_size = 0;  ///< images per measured step
+  double seconds = 0.0;         ///< median time of a step
+  double seconds_per_image() const { return seconds / static_cast<double>(batch_size); }
+};
+
+/// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Runs at
+/// least 4 steps of Device::min_samples images per thread, even if they exceed settings.seconds. Errors: usage (the
+/// network refuses the images, or a single image needs too much memory).
+StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
+
+}  // namespace carillon
