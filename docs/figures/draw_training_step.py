@@ -4,7 +4,7 @@
     docs/figures/draw_training_step.py
 
 gradient_buckets.svg   flat array of the network cifar10 and its buckets (src/graph/parameters.cpp, reducer.cpp)
-micro_batch_tree.svg   order in which micro-batch gradients are summed (include/carillon/core/sum_in_order.h)
+micro_batch_tree.svg   order in which micro-batch gradients are summed (include/carillon/core/reduction.h)
 
 Requires the Python standard library only.
 """

@@ -84,7 +84,7 @@ struct ForwardParts {
 };
 
 struct BackwardParts {
-  Tiles queries, dy;                          ///< left
+  Tiles queries, dy;                          ///< left operands
   Tiles keys, values;                         ///< right operands, transposed
   Tiles token_queries, token_keys, token_dy;  ///< right operands: their rows are tokens
   Tiles rounded;                              ///< P or dS of a chunk, left operand

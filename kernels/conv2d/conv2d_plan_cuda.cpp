@@ -93,8 +93,8 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
 
 /// The requirements of a plan in addition to acceptable notes.
 struct PlanDemands {
-  bool tensor_cores = false;  ///< required, because the heuristics sometimes prefer a slower kernel without them
-  bool divided_sums = false;  ///< a plan must divide the sums of a weight gradient into at least least_parts parts
+  bool tensor_cores = false;  ///< the plan must use tensor cores: the heuristics sometimes prefer a slower plan without
+  bool divided_sums = false;  ///< the plan must divide the sums of a weight gradient into at least least_parts parts
 };
 
 /// A weight gradient has few results, and each result is a sum over all pixels of the batch. Blocks of 64x64 results

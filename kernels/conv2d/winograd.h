@@ -74,8 +74,7 @@ struct WinogradTiling {
                 .first_column = 0},
         tiles(x.shape[0] * inputs.tiles_down * inputs.tiles_across) {}
 
-  /// Divides the images into tilings: first a tiling of whole tiles, then tilings of short tiles. Returns at least one
-  /// tiling.
+  /// Divides the images into tilings of whole and of short tiles, whole ones first. Returns at least one tiling.
   std::vector<WinogradTiling> with_short_ends(int tile, int short_tile) const {
     const auto has_short_end = [=](std::int64_t extent, std::int64_t tiles_along) {
       return short_tile < tile && extent - (tiles_along - 1) * tile <= short_tile;

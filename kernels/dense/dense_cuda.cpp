@@ -4,10 +4,10 @@
 // the kernels nvjet_*_relubias turn NaN into 0).
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
-// each forward makes. The product of the gradient of W has a float32 result. Its epilogue sums the columns of dy, and
-// these sums are the gradient of b. The epilogue is used only if cuBLASLt has an algorithm with this epilogue that
-// divides the sums over the rows into as many parts as the algorithm without the epilogue. It is also used only in
-// bf16, because a product in tf32 may add rounded numbers.
+// each forward makes. The product of the gradient of W has a float32 result. Its epilogue can sum the columns of dy;
+// these sums are the gradient of b. This is off by default (bias_gradient_epilogue in src/device/cuda_backend.h). It
+// requires a layer without ReLU, bf16 (a product in tf32 may add rounded numbers), and an algorithm with this epilogue
+// that divides the sums over the rows into at least as many parts as the algorithm without it.
 #include <optional>
 
 #include "carillon/core/error.h"

@@ -2,17 +2,16 @@
 // computes the values, sets the square to 0, and warps.
 #include "kernels/image_input/image_input.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <span>
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "kernels/image_input/image_input_kernels.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/float_type.h"
+#include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
 namespace {
@@ -104,18 +103,21 @@ class ImageInputCpu final : public Op {
       : map_(params),
         step_(*context.step),
         output_(output),
-        scratch_(static_cast<std::size_t>(omp_get_max_threads())) {}
+        values_at_(aligned(static_cast<std::size_t>(map_.crop_width) * sizeof(std::int32_t)) + aligned(values())),
+        scratch_(*context.device, values_at_ + (map_.warps ? values() * sizeof(float) : 0)) {}
 
   void forward(Stream& /*stream*/) override {
     const auto row = static_cast<std::size_t>(output_.shape.elements_per_sample());
     check(!map_.mirrors_by_record() || !step_.batch.records.empty(),
           "alternating mirroring requires the record numbers of the batch");
-    parallel_items(step_.batch.images.size(), row, elementwise_grain, [&](std::size_t first, std::size_t last) {
-      Scratch& scratch = scratch_[static_cast<std::size_t>(omp_get_thread_num())];
-      for (std::size_t b = first; b < last; ++b) {
-        write_image(b, scratch, sample_of(output_, static_cast<std::int64_t>(b)));
-      }
-    });
+    const std::size_t batch = step_.batch.images.size();
+    parallel_items(batch, row, scratch_.grain(batch * row, elementwise_grain),
+                   [&](std::size_t first, std::size_t last) {
+                     const Scratch scratch = scratch_of_thread();
+                     for (std::size_t b = first; b < last; ++b) {
+                       write_image(b, scratch, sample_of(output_, static_cast<std::int64_t>(b)));
+                     }
+                   });
   }
 
   void backward(Stream& /*stream*/) override {}
@@ -123,32 +125,41 @@ class ImageInputCpu final : public Op {
  private:
   /// Memory of one thread, for one image.
   struct Scratch {
-    std::vector<std::int32_t> columns;  ///< [crop_width]
-    std::vector<std::uint8_t> crop;     ///< [crop_height, crop_width, channels]
-    std::vector<float> unwarped;        ///< values before the warp, in float32 or bf16; the same extents
+    std::span<std::int32_t> columns;  ///< [crop_width]
+    std::uint8_t* crop = nullptr;     ///< [crop_height, crop_width, channels]
+    std::byte* unwarped = nullptr;    ///< values before the warp, in float32 or bf16; the same extents
   };
 
-  void write_image(std::size_t b, Scratch& scratch, ElementPointer out) const {
+  static std::size_t aligned(std::size_t bytes) {
+    return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
+  }
+  std::size_t values() const { return static_cast<std::size_t>(map_.pixels() * map_.channels); }
+  Scratch scratch_of_thread() const {
+    auto* const memory = scratch_.mine<std::byte>();
+    const auto width = static_cast<std::size_t>(map_.crop_width);
+    return {.columns = {reinterpret_cast<std::int32_t*>(memory), width},
+            .crop = reinterpret_cast<std::uint8_t*>(memory + aligned(width * sizeof(std::int32_t))),
+            .unwarped = memory + values_at_};
+  }
+
+  void write_image(std::size_t b, const Scratch& scratch, ElementPointer out) const {
     const std::uint64_t position = step_.batch.first_position + b;
     const ImageDraw drawn = map_.draw(position, map_.mirrors_by_record() ? step_.batch.records[b] : 0);
     const std::uint8_t* const crop = crop_of(step_.batch.images[b], drawn, scratch);
     if (!map_.warps) return write_values(crop, drawn, out);
-    scratch.unwarped.resize(static_cast<std::size_t>(map_.pixels() * map_.channels));
-    const ElementPointer unwarped(Tensor{.data = scratch.unwarped.data(), .type = out.type()});
+    const ElementPointer unwarped(Tensor{.data = scratch.unwarped, .type = out.type()});
     write_values(crop, drawn, unwarped);
     warp_pixels(map_, map_.draw_warp(position), unwarped, out);
   }
 
   /// Returns the crop, [crop_height, crop_width, channels]: a copy in `scratch`, or the image itself if the crop is the
   /// whole image.
-  const std::uint8_t* crop_of(const std::uint8_t* image, const ImageDraw& drawn, Scratch& scratch) const {
+  const std::uint8_t* crop_of(const std::uint8_t* image, const ImageDraw& drawn, const Scratch& scratch) const {
     const std::int32_t width = map_.crop_width, channels = map_.channels;
     const bool is_whole = map_.crop_height == map_.height && width == map_.width;
     if (is_whole && drawn.top == 0 && drawn.left == 0 && !drawn.mirrored) return image;
-    scratch.columns.resize(static_cast<std::size_t>(width));
     for (std::int32_t x = 0; x < width; ++x) scratch.columns[static_cast<std::size_t>(x)] = map_.column_of(drawn, x);
-    scratch.crop.resize(static_cast<std::size_t>(map_.pixels() * channels));
-    std::uint8_t* out = scratch.crop.data();
+    std::uint8_t* out = scratch.crop;
     for (std::int32_t y = 0; y < map_.crop_height; ++y, out += width * channels) {
       const std::int32_t row = map_.row_of(drawn, y);
       if (row < 0) {
@@ -159,11 +170,11 @@ class ImageInputCpu final : public Op {
         });
       }
     }
-    return scratch.crop.data();
+    return scratch.crop;
   }
 
   template <int channels>
-  static void copy_row(const std::uint8_t* row, const std::vector<std::int32_t>& columns, std::uint8_t* out) {
+  static void copy_row(const std::uint8_t* row, std::span<const std::int32_t> columns, std::uint8_t* out) {
     for (const std::int32_t column : columns) {
       for (int c = 0; c < channels; ++c) *out++ = column < 0 ? std::uint8_t{0} : row[column * channels + c];
     }
@@ -194,7 +205,8 @@ class ImageInputCpu final : public Op {
   ImageInputMap map_;
   const StepInputs& step_;
   Tensor output_;
-  std::vector<Scratch> scratch_;  // [thread]
+  std::size_t values_at_;  // the offset of Scratch::unwarped in the memory of a thread
+  ThreadScratch scratch_;
 };
 
 class ImageInputDefinition final : public OpDefinition {
@@ -235,6 +247,8 @@ void check_params(const ImageInputParams& params) {
         "image_input requires a cutout that fits into the crop");
   check(std::ranges::all_of(params.deviation, [](float deviation) { return deviation > 0.0f; }),
         "image_input requires deviations above 0");
+  check(params.brightness >= 0.0f && params.contrast[0] <= params.contrast[1],
+        "image_input requires brightness >= 0, and a contrast range in ascending order");
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // images of a batch. These two ops do all augmentation that a step does; decoders do the rest (images/view.h).
 //
 //   v   = crop of pad(image_b), mirrored left-right or not     image_b: [height, width, channels] uint8, gathered
-//   y_b = warp(values(v), 0 in a square)                       y: [batch, crop_height, crop_width, channels] float32
+//   y_b = warp(values(v), 0 in a square)                       y: [batch, crop_height, crop_width, channels], or
+//                                                              [batch, n] of vectors; float32 or bf16
 //
 //   values           formula, with channel c
 //   scaled           v scale
@@ -98,7 +99,9 @@ struct ImageInputParams {
   }
 };
 
-/// Errors: failed (a parameter is out of range).
+/// Errors: failed (a parameter is out of range: crop_height and crop_width are 0 or at most the image's extents,
+/// padding is below them, cutout is at most the smaller side of the crop, deviations are above 0, brightness is at
+/// least 0, contrast is in ascending order; WarpParams states its ranges).
 Value image_input(Graph& graph, const std::string& name, const ImageInputParams& params);
 extern const OpType image_input_op;
 
@@ -117,7 +120,7 @@ void warp_images(Graph& graph, Value images, const WarpParams& params);
 /// (params.height or width differs from x, x wants a gradient).
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
 
-/// Tensors: outputs {y}.
+/// Tensors: outputs {y}. Errors: failed (standardized images of more than 2^24 pixels).
 std::unique_ptr<Op> make_image_input_cuda(const ImageInputParams& params, const OpContext& context,
                                           const OpTensors& tensors);
 /// Tensors: inputs {x}, outputs {y}.

@@ -33,7 +33,7 @@ struct MaxPoolParams {
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
-  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, in place of padding; empty: padding
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {
@@ -82,7 +82,7 @@ struct AvgPoolParams {
   Padding padding = Padding::same;
   bool counts_padding = false;                      ///< the mean counts positions of padding
   std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
-  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, in place of padding; empty: padding
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {

@@ -1,4 +1,4 @@
-// Sums of flat arrays on a GPU, in the binary tree of carillon/core/sum_in_order.h: the kernels by element, and the
+// Sums of flat arrays on a GPU, in the binary tree of carillon/core/reduction.h: the kernels by element, and the
 // functions that enqueue them (CUDA builds only).
 //
 // Each element is added in the order of SumOrder::tree and multiplied once by a factor. Therefore the result has the

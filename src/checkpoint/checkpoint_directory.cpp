@@ -86,8 +86,6 @@ void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t
   }
 }
 
-// CheckpointWriter: writes one checkpoint at a time in the background, and then removes old checkpoints.
-
 }  // namespace
 
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step) {

@@ -1,7 +1,6 @@
 // Parses the HDF5 image of a checkpoint after its CRC has been checked. The layout is not trusted: names, links, types,
 // ranks, sizes and storage are checked against docs/developer-guide/file-formats.md and the length of the image before
 // data are read.
-#include <algorithm>
 #include <array>
 #include <limits>
 

@@ -1,7 +1,6 @@
 // Operations on checkpoints that need no network: list the arrays, compare two checkpoints, average several.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>

@@ -35,7 +35,7 @@ std::vector<std::string> cuda_libraries();
 /// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, indices start again at 0.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
 
-// Switches between two implementations of the same computation on a GPU, for measurements and tests.
+// In every build: switches between two implementations of the same computation on a GPU, for measurements and tests.
 
 /// Whether the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
 /// implementations that are switched off, separated by commas. If the variable is not set, the list is

@@ -4,7 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 
 namespace carillon {
 namespace {

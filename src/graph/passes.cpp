@@ -79,7 +79,7 @@ bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused
 }
 
 /// Returns `value` and the values from which it is computed, back to the first op. Returns an empty vector if one of
-/// their ops cannot pad channels.
+/// their ops cannot pad channels, if one of the values has another reader, or if one is an input of the graph.
 std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
   while (true) {

@@ -54,16 +54,6 @@ ValuesOfData whitening_values(const ImageInputParams& input) {
           }};
 }
 
-Value logits_of_largest(Graph& graph, Value x, const NetworkSettings& settings) {
-  x = max_pool(graph, "pool", x, {});
-  x = dense(graph, "logits", x,
-            {.units = settings.outputs,
-             .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
-             .biases = std::nullopt,
-             .l2_factor = settings.regularization});
-  return scale(graph, "logits/scale", x, 1.0f / 9.0f);
-}
-
 void check_takes_images(const std::string& network, const NetworkSettings& settings) {
   check_has_colours(network, settings);
   if (settings.image.height == settings.image.width && settings.image.height >= 12 && settings.image.height <= 128) {
@@ -81,7 +71,7 @@ Network airbench_network(const AirbenchParams& params, const NetworkSettings& se
     x = params.group(graph, "group1", x, params.filters[0]);
     x = params.group(graph, "group2", x, params.filters[1]);
     x = params.group(graph, "group3", x, params.filters[2]);
-    return logits_of_largest(graph, x, settings);
+    return logits_of_largest(graph, x, 1.0f / 9.0f, settings);
   };
   check_takes_images(params.name, settings);
   Network network = make_network(params.name, settings, layers);

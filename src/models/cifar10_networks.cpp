@@ -12,8 +12,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t cifar10_crop = 24;
-
 Initializer normal(float stddev, int number) { return {Initializer::Kind::truncated_normal, stddev, number}; }
 Initializer constant(float value) { return {Initializer::Kind::constant, value}; }
 
@@ -40,22 +38,18 @@ const ImageInputParams resnet9_input{.mean = cifar10_mean,
 //   local4 + ReLU            192           384x192      0.04    0.1   0.004
 //   softmax_linear           10            192x10       1/192   0.0   0
 Network cifar10_network(const NetworkSettings& settings) {
-  if (settings.image.height < cifar10_crop || settings.image.width < cifar10_crop) {
-    fail(ExitCode::usage, "the network cifar10 requires images of at least {} x {}; these images are {} x {}",
-         cifar10_crop, cifar10_crop, settings.image.height, settings.image.width);
+  const std::int64_t crop = tutorial_input.crop_height;
+  if (settings.image.height < crop || settings.image.width < crop) {
+    fail(ExitCode::usage, "the network cifar10 requires images of at least {} x {}; these images are {} x {}", crop,
+         crop, settings.image.height, settings.image.width);
   }
   const auto layers = [settings](Graph& graph) {
     const float decay = settings.regularization;
     const ImageShape& image = settings.image;
 
-    Value x = image_input(graph, "input",
-                          {.sample = {image.height, image.width, image.channels},
-                           .values = PixelValues::standardized,
-                           .brightness = 63.0f,
-                           .contrast = {0.2f, 1.8f},
-                           .crop_height = cifar10_crop,
-                           .crop_width = cifar10_crop,
-                           .mirroring = ImageMirroring::random});
+    ImageInputParams input = tutorial_input;
+    input.sample = {image.height, image.width, image.channels};
+    Value x = image_input(graph, "input", input);
     x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f, 0), .biases = constant(0.0f)});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2});
@@ -113,13 +107,7 @@ Network resnet9_network(const NetworkSettings& settings) {
     x = residual("layer1", pool("layer1/pool", conv("layer1", x, 128), 2), 0);
     x = pool("layer2/pool", conv("layer2", x, 256), 2);
     x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2), 1);
-    x = max_pool(graph, "pool", x, {});
-    x = dense(graph, "logits", x,
-              {.units = settings.outputs,
-               .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
-               .biases = std::nullopt,
-               .l2_factor = settings.regularization});
-    return scale(graph, "logits/scale", x, 0.125f);
+    return logits_of_largest(graph, x, 0.125f, settings);
   };
   check_has_colours("resnet9", settings);
   const std::int64_t height = settings.image.height, width = settings.image.width;

@@ -47,6 +47,14 @@ inline void check_has_colours(std::string_view network, const NetworkSettings& s
        settings.image.channels);
 }
 
+/// The preprocessing of TensorFlow's CIFAR-10 tutorial.
+inline const ImageInputParams tutorial_input{.values = PixelValues::standardized,
+                                             .brightness = 63.0f,
+                                             .contrast = {0.2f, 1.8f},
+                                             .crop_height = 24,
+                                             .crop_width = 24,
+                                             .mirroring = ImageMirroring::random};
+
 /// Returns the parameters of an input op that scales the images of `settings`.
 inline ImageInputParams scaled_images(const NetworkSettings& settings) {
   const ImageShape& image = settings.image;
@@ -119,6 +127,18 @@ inline Value end_of_residual_block(Graph& graph, const std::string& name, Value 
                                    const std::optional<ConvNormParams>& projection) {
   if (projection) x = conv_norm(graph, name + "/projection", x, *projection);
   return relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
+}
+
+/// Adds the end of networks for fast training on CIFAR-10: the largest value of each channel of `x`, a square image; a
+/// dense layer without biases; and a multiplication by `factor`. The ops are `pool`, `logits` and `logits/scale`.
+inline Value logits_of_largest(Graph& graph, Value x, float factor, const NetworkSettings& settings) {
+  x = max_pool(graph, "pool", x, {});
+  x = dense(graph, "logits", x,
+            {.units = settings.outputs,
+             .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
+             .biases = std::nullopt,
+             .l2_factor = settings.regularization});
+  return scale(graph, "logits/scale", x, factor);
 }
 
 // Parts of the networks for ImageNet.

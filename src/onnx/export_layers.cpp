@@ -9,7 +9,7 @@
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
-#include "kernels/image_input/image_input.h"
+#include "kernels/image_input/image_input_kernels.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/pool/pool.h"
@@ -23,15 +23,11 @@ namespace {
 // The input op
 
 /// Adds y = v * factor + offset, with factors and offsets for each channel.
-std::string write_normalized(OnnxWriter& writer, const std::string& x, const ImageInputParams& params,
-                             std::int64_t channels) {
-  std::vector<float> factors, offsets;
-  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
-    factors.push_back(static_cast<float>(1.0 / (255.0 * params.deviation[c])));
-    offsets.push_back(static_cast<float>(-static_cast<double>(params.mean[c]) / params.deviation[c]));
-  }
-  const std::string scaled = writer.add("Mul", {x, writer.constant({1, channels, 1, 1}, factors)});
-  return writer.add("Add", {scaled, writer.constant({1, channels, 1, 1}, offsets)});
+std::string write_normalized(OnnxWriter& writer, const std::string& x, const PixelMap& map, std::int64_t channels) {
+  const auto by_channel = [&](const auto& values) {
+    return writer.constant({1, channels, 1, 1}, {std::begin(values), std::begin(values) + channels});
+  };
+  return writer.add("Add", {writer.add("Mul", {x, by_channel(map.factor)}), by_channel(map.offset)});
 }
 
 /// `count`: number of values of an image.
@@ -44,7 +40,7 @@ std::string write_standardized(OnnxWriter& writer, const std::string& x, std::in
 }
 
 std::string write_image_input(OnnxWriter& writer, const ExportedOp& op) {
-  const auto params = params_of<ImageInputParams>(op.attributes);
+  auto params = params_of<ImageInputParams>(op.attributes);
   const std::int64_t top = (op.input[1] - op.output[1]) / 2, left = (op.input[2] - op.output[2]) / 2;
   std::string x = op.inputs.at(0);
   if (op.output[1] != op.input[1] || op.output[2] != op.input[2]) {  // crops the centre
@@ -54,7 +50,8 @@ std::string write_image_input(OnnxWriter& writer, const ExportedOp& op) {
   }
   switch (params.values) {
     case PixelValues::normalized:
-      return write_normalized(writer, x, params, op.output[3]);
+      params.sample = {op.input[1], op.input[2], op.input[3]};
+      return write_normalized(writer, x, ImageInputMap(params).fixed, op.output[3]);
     case PixelValues::standardized:
       return write_standardized(writer, x, op.output.elements_per_sample());
     case PixelValues::scaled:

@@ -138,8 +138,8 @@ void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Pl
   importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
 }
 
-/// The number of a constant with one element. Nullopt if the constant has several elements, or if it is an array of the
-/// file: such arrays are trained.
+/// The number of a float constant with one element. Nullopt otherwise, and for arrays of the file: such arrays are
+/// trained.
 std::optional<float> single(const OnnxConstant& constant) {
   const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
   if (!is_number || !constant->name.empty()) return std::nullopt;

@@ -35,7 +35,7 @@ struct Windows {
   Extents window, stride, dilation;
   Extents pads;  ///< top, left, bottom, right; empty: TensorFlow's "same"
 
-  /// Whether all pads are equal: Padding describes only equal pads.
+  /// Whether Padding can describe the pads: all are equal, or they are TensorFlow's "same".
   bool has_even_pads() const { return std::ranges::adjacent_find(pads, std::not_equal_to<>()) == pads.end(); }
   Padding padding() const { return pads.empty() ? Padding::same : Padding::symmetric(pads[0]); }
   bool suits_depthwise() const {

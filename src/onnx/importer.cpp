@@ -295,7 +295,7 @@ Value Importer::run() {
   place_input();
   for (const OnnxNode& node : source_.file.nodes()) {
     add(node);
-    if (placed_.contains(end_)) break;  // later nodes compute probabilities
+    if (placed_.contains(end_)) break;  // the network's output does not depend on later nodes
   }
   check_given();
   const auto output = placed_.find(end_);

@@ -199,8 +199,8 @@ class Importer {
   }
   /// The name of an op that has the weights `weights`.
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
-  /// Sets the initial values of a variable or buffer. Does nothing to the values with OnnxOptions::fresh_weights.
-  /// `original`: the array in the file.
+  /// Sets the initial values of a variable or buffer, and records its name in the file. With
+  /// OnnxOptions::fresh_weights, records only the name. `original`: the array in the file.
   void give(const std::string& variable, const OnnxArray& original, std::vector<float> values);
   /// As above, with the unchanged values of the array.
   void give(const std::string& variable, const OnnxArray& original) { give(variable, original, original.floats); }

@@ -81,7 +81,8 @@ std::string write_slice(OnnxWriter& writer, const ExportedOp& op) {
   const auto params = params_of<SliceParams>(op.attributes);
   const std::int64_t axis = onnx_axis(slice_axis(params, op.input), op.input.rank());
   std::int64_t end = params.first + params.count * params.step;
-  if (end < 0) end = -2 * max_attribute;  // before the first element: ONNX counts -1 from the end
+  if (end < 0)
+    end = -2 * max_attribute;  // before the first element; ONNX counts a negative end from the end of the axis
   return writer.add("Slice", {op.inputs.at(0), writer.constant(Extents{params.first}), writer.constant(Extents{end}),
                               writer.constant(Extents{axis}), writer.constant(Extents{params.step})});
 }

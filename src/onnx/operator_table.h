@@ -3,7 +3,7 @@
 // Images are [batch, height, width, channels] in Carillon and [batch, channels, height, width] in ONNX. All other
 // tensors have the same layout in both. Source: onnx.ai, "ONNX Operators".
 //
-// export_layers.cpp exports the ops of layers, operator_table.cpp all other ops.
+// export_layers.cpp exports the input op, layers and the ops of transformers; operator_table.cpp all other ops.
 #pragma once
 
 #include <cstdint>

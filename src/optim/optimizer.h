@@ -166,6 +166,8 @@ class BufferLookahead {
   BufferStore slow_;
 };
 
+// Scaling of flat arrays.
+
 struct ScaleElement {
   float* values = nullptr;
   float factor = 1.0f;

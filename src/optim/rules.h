@@ -1,5 +1,5 @@
-// The update rules, their list, and the selection of a rule by its name. To add a rule, write its struct here
-// (update_rule.h) and add its name to UpdateRules.
+// The update rules, their list, and the selection of a rule by its name. To add a rule, write its struct here,
+// as update_rule.h requires, and add it to UpdateRules.
 #pragma once
 
 #include <array>

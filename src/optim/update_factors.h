@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "carillon/core/host_device.h"
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "carillon/optim/optimizer_settings.h"

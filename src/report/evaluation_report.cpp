@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <system_error>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"

@@ -149,7 +149,7 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
 void RunLog::step(const StepRecord& record) {
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
   const StepResult& result = record.result;
-  std::string line = step_line(record.finished, result.step, prints_l2_apart_ ? result.loss : total_loss(result),
+  std::string line = step_line(record.wall_time, result.step, prints_l2_apart_ ? result.loss : total_loss(result),
                                examples_per_second, record.step_seconds, record.tower_count);
   if (prints_l2_apart_ && result.l2_loss != 0.0) line += fmt::format(", L2 = {:.2f}", result.l2_loss);
   if (prints_gradient_norm_ && result.gradient_norm)
@@ -163,7 +163,7 @@ void RunLog::step(const StepRecord& record) {
                             {"examples_per_second", examples_per_second},
                             {"data_wait_seconds", record.data_wait_seconds},
                             {"allreduce_seconds", record.allreduce_seconds},
-                            {"time", unix_seconds(record.finished)}};
+                            {"time", unix_seconds(record.wall_time)}};
   if (result.gradient_norm) fields.push_back({"gradient_norm", *result.gradient_norm});
   if (!record.rank_seconds.empty()) fields.push_back({"rank_seconds", record.rank_seconds});
   metrics_.write(fields);

@@ -60,7 +60,7 @@ std::vector<std::string> summary_lines(const RunSummary& summary, double min_sec
 /// One logged step. The seconds are means over the steps since the previous logged step.
 struct StepRecord {
   StepResult result;
-  std::chrono::system_clock::time_point finished = {};  ///< when the step ended
+  std::chrono::system_clock::time_point wall_time = {};  ///< when the step ended
   double learning_rate = 0.0;
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;

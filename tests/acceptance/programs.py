@@ -43,7 +43,7 @@ _BANNER = re.compile(
 
 # Progress of a long run, and two warnings: fewer GPUs than ranks, and another program that slows a rank down.
 _ASIDE = re.compile(
-    r"^[a-z]+ \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
+    r"^(step|batch) \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
 
 # Lines that follow the reason of a crash.
@@ -295,10 +295,14 @@ def main(*checks, declare=lambda parser: None):
         for check in checks:
             if options.only not in check.__module__:
                 continue
+            before = count
             for result in _results(check, context):
                 count += 1
                 failures += not result.passed
                 print(f"{'PASS' if result.passed else 'FAIL'}  {result.name:<58} {result.detail}", flush=True)
+            if count == before:
+                count, failures = count + 1, failures + 1
+                print(f"FAIL  {check.__doc__.splitlines()[0]:<58} no result", flush=True)
     finally:
         if not options.keep:
             shutil.rmtree(work, ignore_errors=True)

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
 #include "src/optim/optimizer.h"

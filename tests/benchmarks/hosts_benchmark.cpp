@@ -14,7 +14,7 @@
 #include <numeric>
 #include <vector>
 
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/benchmarks/interleaved.h"

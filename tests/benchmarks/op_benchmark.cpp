@@ -34,6 +34,7 @@
 #include "kernels/shared/rows_cpu.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/passes.h"
+#include "src/models/layers.h"
 
 namespace carillon {
 namespace {
@@ -86,13 +87,9 @@ void leave_stroke(const Tensor& images, double density) {
 
 /// The preprocessing of TensorFlow's CIFAR-10 tutorial.
 ImageInputParams standardized(bool distort) {
-  return {.values = PixelValues::standardized,
-          .brightness = 63.0f,
-          .contrast = {0.2f, 1.8f},
-          .crop_height = 24,
-          .crop_width = 24,
-          .mirroring = ImageMirroring::random,
-          .distort = distort};
+  ImageInputParams params = tutorial_input;
+  params.distort = distort;
+  return params;
 }
 
 std::vector<Case> cases() {

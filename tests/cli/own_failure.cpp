@@ -3,7 +3,7 @@
 // knows of no other.
 #include <string_view>
 
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 
 int main(int argc, char** argv) {
   using namespace carillon;

@@ -1,4 +1,4 @@
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 
 #include <gtest/gtest.h>
 

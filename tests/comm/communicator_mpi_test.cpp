@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/device/cpu_device.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/comm/placed_ranks.h"
@@ -22,7 +22,7 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Communicator> communicator_ = make_host_communicator(mpi_world(), hosts_);
 };
 
-/// The sum of `parts` in the order of core/sum_in_order.h.
+/// The sum of `parts` in the order of core/reduction.h.
 std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   std::vector<const float*> places;
   for (const std::vector<float>& part : parts) places.push_back(part.data());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"

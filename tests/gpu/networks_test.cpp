@@ -62,12 +62,7 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
 /// Two residual blocks. The first block's output has two readers, and a batch norm of this block adds their gradients.
 Network two_residual_blocks() {
   return make_network("two_blocks", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = image_input(graph, "input",
-                          {.sample = {28, 28, 1},
-                           .values = PixelValues::normalized,
-                           .mean = {0.5f},
-                           .padding = 2,
-                           .mirroring = ImageMirroring::random});
+    Value x = normalized_mnist_input(graph);
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 4});
     for (const std::string name : {"block1", "block2"}) {
       const Value y = conv_norm(graph, name + "/a", x, {.filters = 8});

@@ -292,8 +292,8 @@ struct BadRows {
   std::vector<bool> y, dx;
 };
 
-/// The rows of y and of dx that contain a NaN if element c of a part of token 2 in sample 1 is `bad`. Keys 0 to 2 are
-/// also in the rows of all other tokens.
+/// The rows of y and of dx that contain a NaN or an infinity if element c of a part of token 2 in sample 1 is `bad`.
+/// Keys 0 to 2 are also in the rows of all other tokens.
 BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
   const Case c{2, 20, 1, 8};
   CpuDevice device(1);

@@ -172,7 +172,8 @@ class Activation : public ::testing::TestWithParam<Case> {
   }
 };
 
-/// The tolerance of y is relative, even near 0. If the derivative is nearly 0, its tolerance is absolute.
+/// The tolerance of y is relative, even near 0. The tolerance of the derivative is absolute for |x| <= 3, where the
+/// derivative may be 0, and relative beyond.
 TEST_P(Activation, EqualsTheDefinitionToAFewRoundings) {
   const std::int64_t count = 100001;
   OpHarness harness(1);

@@ -5,7 +5,7 @@
 #include <bit>
 #include <vector>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "kernels/shared/block_kernel.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "carillon/core/error.h"
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"

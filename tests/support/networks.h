@@ -46,15 +46,20 @@ inline Network branching_network() {
   });
 }
 
+/// Adds MNIST images that are normalised and, in a training, cropped after padding and mirrored.
+inline Value normalized_mnist_input(Graph& graph) {
+  return image_input(graph, "input",
+                     {.sample = {28, 28, 1},
+                      .values = PixelValues::normalized,
+                      .mean = {0.5f},
+                      .padding = 2,
+                      .mirroring = ImageMirroring::random});
+}
+
 /// A network with batch norms after convolutions without biases, in a residual block.
 inline Network normalized_network() {
   return make_network("normalized", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = image_input(graph, "input",
-                          {.sample = {28, 28, 1},
-                           .values = PixelValues::normalized,
-                           .mean = {0.5f},
-                           .padding = 2,
-                           .mirroring = ImageMirroring::random});
+    Value x = normalized_mnist_input(graph);
     x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
     const Value y = conv_norm(graph, "branch", x, {.filters = 8});
     x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
@@ -66,12 +71,7 @@ inline Network normalized_network() {
 /// A residual block. Passes fuse a ReLU, nothing, or an addition with its ReLU into its batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
-    Value x = image_input(graph, "input",
-                          {.sample = {28, 28, 1},
-                           .values = PixelValues::normalized,
-                           .mean = {0.5f},
-                           .padding = 2,
-                           .mirroring = ImageMirroring::random});
+    Value x = normalized_mnist_input(graph);
     x = conv_norm(graph, "stem", x, {.filters = 8, .stride = 2});
     Value y = conv_norm_relu(graph, "a", x, {.filters = 12, .stride = 2});
     y = conv_norm(graph, "b", y, {.filters = 12});

@@ -22,6 +22,7 @@
 #include "kernels/tokens/tokens.h"
 #include "kernels/values/values.h"
 #include "src/graph/passes.h"
+#include "src/models/layers.h"
 
 namespace carillon::testing {
 namespace {
@@ -518,14 +519,10 @@ std::vector<OpCase> losses() {
 
 /// Inputs as in TensorFlow's CIFAR-10 tutorial.
 ImageInputParams standardized_crop(bool distort) {
-  return {.values = PixelValues::standardized,
-          .brightness = 63.0f,
-          .contrast = {0.2f, 1.8f},
-          .crop_height = 24,
-          .crop_width = 24,
-          .mirroring = ImageMirroring::random,
-          .distort = distort,
-          .seed = 9};
+  ImageInputParams params = tutorial_input;
+  params.distort = distort;
+  params.seed = 9;
+  return params;
 }
 
 std::vector<OpCase> image_ops() {

@@ -84,7 +84,7 @@ std::vector<float> logits_of(const std::string& name, MakeNetwork make) {
   for (const double value : draw("image", image.size())) {
     planes.push_back(static_cast<std::uint8_t>((value + 1.0) * 128.0));
   }
-  write_pixels({side, side, 3}, planes, image);
+  planes_to_pixels({side, side, 3}, planes, image);
   const std::vector<const std::uint8_t*> images{image.data()};
   StepInputs step;
   step.batch = {.images = images};

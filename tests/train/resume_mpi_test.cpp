@@ -1,4 +1,3 @@
-
 #include <gmock/gmock.h>
 
 #include "src/train/checkpointing/run_start.h"

@@ -32,6 +32,7 @@ struct ProgramSpec {
   TrainOptions defaults;
   std::string evaluation_split = "test-";
   MakeTask make_task = nullptr;  ///< null: the standard task for schema.target
+  bool has_own_task() const { return make_task != nullptr; }
   /// The program's own op types. Its evaluations find them by name in checkpoints.
   std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< names by label; empty: messages show the label numbers

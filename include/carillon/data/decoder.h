@@ -115,11 +115,11 @@ class LabelledImageDecoder : public RecordDecoder {
 
 enum class RecordUse { training, evaluation };
 
-/// MNIST format: grey pixels, row-major [height][width], copied without change.
+/// MNIST format: grey pixels, row-major [height][width], copied without change. Errors: failed (not one channel).
 std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
 /// CIFAR-10 format: colour planes [channels][height][width] (CHW). find_fault reports images that look interleaved
-/// (HWC), because their length is the same.
+/// (HWC), because their length is the same. Errors: failed (one channel).
 std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
 /// How an image file is cropped and resized to the network's input.
@@ -130,7 +130,7 @@ struct PictureDecoding {
   bool mirrors = true;
   bool flips = false, turns = false;  ///< arguments of random_orientation
   double color_jitter = 0.0;          ///< strength; 0: disabled
-  RandAugment augment;                ///< applied after cropping and mirroring
+  RandAugment augment;                ///< applied after color_jitter
   double erasing = 0.0;               ///< probability of random erasing, as the last step; 0: disabled
   Colour erasing_fill = {};           ///< colour of erased pixels
   std::uint64_t seed = 0;             ///< seed of the random draws
@@ -140,7 +140,7 @@ struct PictureDecoding {
   Colour padding = {};     ///< colour of the bars of Fit::pad
 };
 
-/// JPEG or PNG files, as in ImageNet's TFRecords, resized.
+/// JPEG or PNG files, as in ImageNet's TFRecords, resized. Errors: failed (not three channels).
 std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const PictureDecoding& decoding);
 
 /// Feature names that replace the default names of the format; an empty name keeps the default.
@@ -162,9 +162,10 @@ struct RecordForm {
   std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
 };
 
-/// Reorders an image from planes, [channels][height][width], to pixels, [height][width][channels].
-void write_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels);
-/// The inverse of write_pixels.
-void write_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes);
+/// Reorders an image from planes, [channels][height][width], to pixels, [height][width][channels]. Both have
+/// shape.bytes() bytes and do not overlap.
+void planes_to_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels);
+/// The inverse of planes_to_pixels.
+void pixels_to_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes);
 
 }  // namespace carillon

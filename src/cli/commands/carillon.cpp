@@ -16,7 +16,7 @@
 #include "carillon/cli/program_spec.h"
 #include "carillon/core/error.h"
 #include "src/cli/commands/commands.h"
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/core/process.h"
 #include "src/core/text.h"
 

@@ -20,8 +20,8 @@
 #include "src/checkpoint/array_files.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/ranks.h"
-#include "src/cli/launch/startup.h"
 #include "src/cli/options/option_set.h"
 #include "src/core/text.h"
 #include "src/core/text_file.h"
@@ -302,7 +302,7 @@ void write_images(const std::string& path, const PicturePredictor& predictor, co
   const std::size_t bytes = shape.bytes();
   std::vector<std::uint8_t> planes(pixels.size());
   for (std::size_t at = 0; at < pixels.size(); at += bytes) {
-    write_planes(shape, std::span(pixels).subspan(at, bytes), std::span(planes).subspan(at, bytes));
+    pixels_to_planes(shape, std::span(pixels).subspan(at, bytes), std::span(planes).subspan(at, bytes));
   }
   NamedArray array{
       .name = "images",

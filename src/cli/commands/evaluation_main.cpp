@@ -1,11 +1,10 @@
-
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "carillon/cli/program_spec.h"
 #include "src/cli/commands/evaluation_outputs.h"
-#include "src/cli/launch/startup.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
 #include "src/core/process.h"
@@ -40,8 +39,6 @@ nlohmann::json description(const LoadedCheckpoint& loaded, const ProgramSpec& pr
           {"trained in bf16", was_trained_in_bf16(loaded)}};
 }
 
-bool has_own_task(const ProgramSpec& program_spec) { return program_spec.make_task != nullptr; }
-
 /// Returns the form of the records. Programs with their own task or decoder use their own form; other forms depend on
 /// the checkpoint. Errors: data, usage.
 RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
@@ -53,7 +50,7 @@ RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, cons
     return evaluation_form(pictures, options.data.files);
   }
   const RecordForm& own = program_spec.defaults.data.record_form;
-  if (has_own_task(program_spec) || !has_named_decoder(own)) return own;
+  if (program_spec.has_own_task() || !has_named_decoder(own)) return own;
   try {
     RecordForm form = described_records(trained);
     form.schema.image_shape = image;
@@ -214,7 +211,7 @@ OptionSet option_set(const std::string& program, EvalOptions& options, const Pro
   OptionSet set({.program = program,
                  .purpose = fmt::format(
                      "Prints the {} of a checkpoint on {}",
-                     has_own_task(program_spec) || program_spec.of_pictures ? "scores" : "accuracy (precision @ 1)",
+                     program_spec.has_own_task() || program_spec.of_pictures ? "scores" : "accuracy (precision @ 1)",
                      program_spec.data_set),
                  .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
@@ -243,7 +240,7 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
     check_shards(options.data, options.data.files);
     const std::string output = output_option(options);
     if (output.empty()) return;
-    if (has_own_task(program_spec))
+    if (program_spec.has_own_task())
       fail(ExitCode::usage, "{} is not available for a program with its own task", output);
     if (mpi.rank() == 0) check_output_places(options);
   });

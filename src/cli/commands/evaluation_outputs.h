@@ -24,8 +24,8 @@ struct EvalOptions {
   std::string checkpoint;         ///< a file, or a train directory, which means its newest good checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
   // Files that are written after the evaluation; empty: no file.
-  std::vector<std::string> report;  ///< the results of each class
-  std::string predictions;          ///< the most probable classes of each record
+  std::vector<std::string> report;  ///< the results of each class, label or number
+  std::string predictions;          ///< target and prediction of each record
   std::string mistakes;             ///< a sheet of pictures
   DeviceOptions device;
   FaultOptions faults;

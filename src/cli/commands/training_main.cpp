@@ -8,9 +8,9 @@
 #include "kernels/dropout/dropout.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/commands/commands.h"
+#include "src/cli/launch/mpi_main.h"
 #include "src/cli/launch/ranks.h"
 #include "src/cli/launch/resolve_training.h"
-#include "src/cli/launch/startup.h"
 #include "src/cli/options/option_groups.h"
 #include "src/cli/options/picture_options.h"
 #include "src/comm/mpi/launcher.h"
@@ -102,8 +102,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
     RecordForm form = data.record_form;
     if (!data.image_key.empty()) form.schema.keys.image = data.image_key;
     if (!data.label_key.empty()) form.schema.keys.label = data.label_key;
-    const bool is_own_task = program_spec.make_task != nullptr;
-    describe_records(form, options.task.value, is_own_task, program_spec.class_names, description);
+    describe_records(form, options.task.value, program_spec.has_own_task(), program_spec.class_names, description);
   }
   // Programs with a single network have never stored `model` as an option. Their checkpoints store the name elsewhere.
   if (program_spec.networks.size() == 1) description.remove("model");

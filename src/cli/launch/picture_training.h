@@ -42,7 +42,7 @@ struct TrainingRequest {
   FolderLayout layout = FolderLayout::automatic;
   std::string targets;               ///< file with the targets of the pictures; empty: the folders are the classes
   std::optional<TargetKind> target;  ///< kind of the targets
-  std::string from;                  ///< weights to fine-tune: *.safetensors, a checkpoint or a train directory
+  std::string from;                  ///< weights to fine-tune: *.safetensors, *.onnx, a checkpoint or a train directory
   std::vector<std::string> passed;   ///< options for image_train, as words
   GivenOptions given;                ///< the values of some of them
   bool fresh = false;

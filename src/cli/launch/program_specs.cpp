@@ -61,7 +61,7 @@ MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& na
 }
 
 Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options) {
-  if (program_spec.make_task != nullptr) return program_spec.make_task(schema, options);
+  if (program_spec.has_own_task()) return program_spec.make_task(schema, options);
   if (schema.target == TargetKind::labels) return multilabel_task(schema.class_count);
   if (schema.target == TargetKind::numbers) return regression_of(schema, options);
   return classification_task({.classes = schema.class_count,

@@ -15,7 +15,6 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/comm/mpi/cpu_share.h"
-#include "src/comm/mpi/launcher.h"
 #include "src/core/file_tools.h"
 #include "src/core/resources.h"
 #include "src/core/text.h"

@@ -57,7 +57,7 @@ struct Launch {
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// The settings of run_child for such a command. The stop signal is USR1: mpirun forwards it and waits, so that the
   /// ranks can save. If a rank ends, mpirun gives the other ranks 30 s to save, unless the environment sets another
-  /// time. The program does not receive CARILLON_RANKS.
+  /// time. The program receives CARILLON_RANKS=0, so that no rank starts ranks.
   ChildSettings settings() const;
   /// Runs a command that `command` made, with run_launcher. If there are several ranks, also calls repeat_error.
   /// Errors: as run_child.

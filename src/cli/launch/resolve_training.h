@@ -24,8 +24,9 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device);
 /// The samples of a rank that are in memory at once, and the option that sets their number.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether a training with any other number of ranks has the same bits. This is true if the micro-batches of each rank
-/// form a whole subtree of the sum.
+/// Whether a training with any other number of ranks has the same bits. Requires micro-batches, samples that do not
+/// depend on the rank (no --sharding file with several ranks), a whole subtree of the sum for each rank, and hosts that
+/// sum as one tree (sums_as_one_tree).
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
 /// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads

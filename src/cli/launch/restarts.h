@@ -38,10 +38,10 @@ struct RestartedTraining {
 };
 
 /// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true, at
-/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart omits
-/// --fresh, unless a checkpoint from before the first start still exists. If no restart is
-/// left, the exit code is 70. With `restarts` 0, the exit code is that of the training. If a rank was lost after a stop
-/// signal, the exit code is 75. Errors: as run_child.
+/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart omits --fresh, unless a
+/// checkpoint from before the first start still exists. If no restart is left, the exit code is 70. With `restarts` 0,
+/// the exit code is that of the training. After a stop signal there is no restart, and exit code 71 becomes 75. Errors:
+/// as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 
 }  // namespace carillon

@@ -108,7 +108,8 @@ struct GivenNetwork {
   std::string preprocessing;  ///< empty: unknown
 };
 
-/// The network of the weights in `from`: a file of PyTorch's weights, a checkpoint or a train directory. `model`:
+/// The network of the weights in `from`: a file of PyTorch's weights, an ONNX file, a checkpoint or a train
+/// directory. `model`:
 /// --model, if it is given. Errors: usage (the network differs from `model`, or is no network for pictures); the errors
 /// of reading the file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model);

@@ -4,7 +4,7 @@
 // Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
 // give equal bits. With several hosts, each host first sums its own ranks in rank order; then the host sums are added
 // in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
-// (core/sum_in_order.h). NCCL chooses its own order: all ranks still get equal bits, and so do repeated runs on the
+// (core/reduction.h). NCCL chooses its own order: all ranks still get equal bits, and so do repeated runs on the
 // same GPUs.
 //
 // Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "carillon/device/device.h"
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/comm/mpi/mpi.h"

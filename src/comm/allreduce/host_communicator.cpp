@@ -20,7 +20,7 @@
 #include <cstring>
 #include <vector>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/transport/group.h"
 #include "src/comm/transport/shared_memory.h"

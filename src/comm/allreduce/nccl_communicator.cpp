@@ -1,6 +1,6 @@
 // NCCL communicator: averages between GPUs, one per rank, in place on the side stream.
 //
-// With SumOrder::tree, gradients are summed in the tree of core/sum_in_order.h, as in the other communicators.
+// With SumOrder::tree, gradients are summed in the tree of core/reduction.h, as in the other communicators.
 // ncclAllReduce is not used for this because it does not guarantee an order. Rank r receives slice r of a bucket from
 // all ranks, adds the parts, and sends the result to all ranks. Each rank sends and receives 2 (n-1)/n of a bucket, as
 // in a ring.

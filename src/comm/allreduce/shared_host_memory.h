@@ -16,7 +16,7 @@
 #include <memory>
 #include <span>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "carillon/device/device.h"
 #include "src/comm/transport/group.h"
 

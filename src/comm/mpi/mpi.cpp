@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 
 #include "src/comm/allreduce/communicators.h"
 #include "src/comm/mpi/launcher.h"

@@ -156,7 +156,7 @@ std::string RunEnd::line_with_save(const std::string& line) {
 std::optional<std::string> RunEnd::save() const {
   const std::lock_guard lock(save_mutex_);
   if (!save_before_exit_.save) return "";
-  if (save_before_exit_.is_updating()) return std::nullopt;
+  if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return std::nullopt;
   return save_before_exit_.save();
 }
 

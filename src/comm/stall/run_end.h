@@ -27,8 +27,8 @@ struct StallDetectorSettings;
 
 /// How to save the last completed step without the other ranks.
 struct SaveBeforeExit {
-  std::function<bool()>
-      is_updating;  ///< whether this rank is in an update; an update can complete without an ended rank
+  /// Whether this rank is in an update. The other ranks can complete the update for a rank that has ended.
+  std::function<bool()> is_updating;
   /// Another thread calls it to prevent further updates. Returns false if the main thread is in an update.
   std::function<bool()> stop_updates;
   std::function<std::string()> save;  ///< returns text for the error line: "; saved step 812 in DIR"

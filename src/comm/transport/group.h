@@ -2,7 +2,7 @@
 //
 // Every call is collective: all members make the same calls in the same order, with the same number of values and the
 // same root. Every element is summed in rank order, ((v0 + v1) + v2) + ..., by every transport, so the bits are equal
-// everywhere. A message group can also sum as a binary tree (core/sum_in_order.h).
+// everywhere. A message group can also sum as a binary tree (core/reduction.h).
 // Errors: failed if MPI fails, lost_rank if a wait exceeds the WaitLimit of the group's members.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 
 namespace carillon {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/comm/mpi/members.h"
 #include "src/comm/transport/group.h"
 #include "src/core/bf16.h"

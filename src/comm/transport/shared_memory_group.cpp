@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/comm/transport/group.h"
 #include "src/comm/transport/shared_memory.h"
 

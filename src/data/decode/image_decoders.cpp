@@ -80,7 +80,7 @@ class PlanarDecoder final : public LabelledImageDecoder {
   void decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/, std::span<std::uint8_t> image,
               std::span<std::byte> target) const override {
     std::string scratch;
-    write_pixels(image_shape(), read_values(record, target, scratch), image);
+    planes_to_pixels(image_shape(), read_values(record, target, scratch), image);
   }
 
   /// Detects the channel order from images spread over the dataset.
@@ -92,7 +92,7 @@ class PlanarDecoder final : public LabelledImageDecoder {
     std::vector<std::uint8_t> image(image_shape().bytes()), stored(image.size());
     for (std::size_t i = 0; i < sample_count; ++i) {
       read(i * record_count / sample_count, image);
-      write_planes(image_shape(), image, stored);
+      pixels_to_planes(image_shape(), image, stored);
       order.add(stored);
     }
     if (!order.seems_interleaved()) return {};
@@ -178,14 +178,14 @@ std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const P
   return std::make_unique<PictureDecoder>(std::move(schema), decoding);
 }
 
-void write_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels) {
+void planes_to_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels) {
   const auto channels = static_cast<std::size_t>(shape.channels), count = planes.size() / channels;
   for (std::size_t c = 0; c < channels; ++c) {
     for (std::size_t i = 0; i < count; ++i) pixels[i * channels + c] = planes[c * count + i];
   }
 }
 
-void write_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes) {
+void pixels_to_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes) {
   const auto channels = static_cast<std::size_t>(shape.channels), count = pixels.size() / channels;
   for (std::size_t c = 0; c < channels; ++c) {
     for (std::size_t i = 0; i < count; ++i) planes[c * count + i] = pixels[i * channels + c];

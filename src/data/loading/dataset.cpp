@@ -251,7 +251,7 @@ Dataset Dataset::synthetic(std::shared_ptr<const RecordDecoder> decoder) {
       const std::uint32_t word = draws.word();
       std::memcpy(planes.data() + at, &word, std::min(sizeof word, planes.size() - at));
     }
-    write_pixels(storage->decoder->image_shape(), planes, pixels);
+    planes_to_pixels(storage->decoder->image_shape(), planes, pixels);
     storage->decoder->write_synthetic_target(i, target);
     storage->seal_last();
     storage->count(storage->image_bytes, draws.word());

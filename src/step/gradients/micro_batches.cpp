@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "carillon/core/error.h"
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "src/graph/executable.h"
 #include "src/step/input/input_stage.h"
 

@@ -3,7 +3,7 @@
 //
 // A micro-batch passes through the network alone, as if it were a batch. Therefore its gradients, its loss and its
 // running statistics depend neither on the rank nor on the thread count. (New running statistics are computed from the
-// running statistics before the step.) One binary tree (core/sum_in_order.h) sums them over the step's micro-batches:
+// running statistics before the step.) One binary tree (core/reduction.h) sums them over the step's micro-batches:
 // each rank sums its own micro-batches, and the communicator sums over the ranks. The sum is divided once by the number
 // of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global batch gives the same bits at any
 // number of ranks.
@@ -28,7 +28,7 @@
 
 namespace carillon {
 
-/// Sums flat arrays in the binary tree of core/sum_in_order.h. The caller may add the arrays in any order.
+/// Sums flat arrays in the binary tree of core/reduction.h. The caller may add the arrays in any order.
 ///
 /// If an array's neighbour is present, their sum moves up the tree. Otherwise the array waits for its neighbour.
 /// Therefore the tree stores about (number of threads + number of tree levels) arrays.

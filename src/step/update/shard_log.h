@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "carillon/graph/parameters.h"
 #include "src/comm/allreduce/shared_host_memory.h"
 

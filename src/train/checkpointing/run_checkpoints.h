@@ -156,8 +156,8 @@ class LastStepSaver {
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of
   /// rank 0 ran on this host and has ended. Returns text for the error line: "; saved step 812 in
-  /// DIR/model.ckpt-812.h5", or the reason why nothing is saved. A thread other than the main thread must first call
-  /// Tower::stop_updates.
+  /// DIR/model.ckpt-812.h5" or "; step 812 is not saved: CAUSE"; empty if it does nothing. A thread other than the main
+  /// thread must first call Tower::stop_updates.
   std::string save() const noexcept;
 
  private:

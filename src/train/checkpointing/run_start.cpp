@@ -282,6 +282,7 @@ RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& m
   mpi.run_on_all([&] {
     if (mpi.rank() == 0) start = load_or_initialize(options, model, dataset, description, tower);
   });
+  static_assert(std::is_trivially_copyable_v<RunStart>);
   mpi.broadcast(std::as_writable_bytes(std::span(&start, 1)), 0);
   tower.broadcast_from_first();
   return start;

@@ -18,8 +18,8 @@ namespace carillon {
 /// among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa or
-/// --convolution winograd on a GPU).
+/// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa,
+/// --convolution winograd or --wire bf16 on a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
 /// The instruction set that determines how this rank's CPU rounds (rounding_isa). It is "avx512" also on CPUs with AMX,

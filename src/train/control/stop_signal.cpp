@@ -217,10 +217,6 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
   errno = own_errno;
 }
 
-}  // namespace
-
-namespace {
-
 void catch_signals(std::initializer_list<int> signals) {
   launcher = find_launcher();
   has_handlers = true;

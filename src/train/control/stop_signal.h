@@ -23,7 +23,8 @@ void catch_stop_signals();
 /// Installs only the handler of CONT, for mpirun_ends_run. Does nothing after catch_stop_signals.
 void catch_end_of_run();
 
-/// The process number of the mpirun, or its daemon on this host, that started this process. 0: there is none.
+/// The process number of the mpirun, or its daemon on this host, that started this process. 0: there is none, or no
+/// signal handler is installed yet.
 int mpirun_process();
 
 /// Whether mpirun has begun to end the run, because it received a stop signal or a rank has ended.
@@ -64,7 +65,8 @@ class StopNotice {
 // The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
 // program without a handler of USR1 ends at once. If the run has not ended after 20 s, the thread ends it.
 
-/// Starts the thread. Call it once, before MPI_Init.
+/// Starts the thread. Call it once, before MPI_Init, and after catch_stop_signals or catch_end_of_run, which find
+/// mpirun.
 void watch_launcher();
 
 /// Records that this rank can notice lost ranks itself, because it observes its waits (StallDetector).

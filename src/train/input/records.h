@@ -75,7 +75,8 @@ std::shared_ptr<const RecordGroups> records_by_group(
 
 class TrainingRecords {
  public:
-  /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets its by_file.
+  /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets by_file
+  /// and skips_damaged and, if either is true, sets cache to none.
   /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
   /// reads or repeats many records. The references outlive this. Collective. Errors: as open_records; usage
   /// (--prefetch-bytes does not suit the records or the host).

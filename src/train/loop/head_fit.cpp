@@ -162,7 +162,7 @@ Network without_head(const Network& network) {
   Network features = network;
   features.output = features.ops.back().inputs.front();
   features.ops.pop_back();
-  std::erase_if(features.frozen_variables, [](const std::string&) { return true; });
+  features.frozen_variables.clear();
   return features;
 }
 

@@ -1,12 +1,9 @@
 // RunPosition: the progress of a run. StepPlan: the actions that are due at a step in addition to the step itself.
-// Pace: how many steps a run takes with --time-budget.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "carillon/cli/options/train_options.h"
-#include "src/report/run_log.h"
 
 namespace carillon {
 
@@ -53,43 +50,5 @@ inline StepPlan plan_step(std::int64_t step, const TrainOptions& options) {
           .evaluates = due(step + 1, options.data.eval_every),
           .last = last};
 }
-
-/// Fits a training into a time budget (--time-budget). The schedule has a fixed length, and the run moves through it as
-/// fast as the budget requires: if steps become slower, the run takes fewer steps, and each step covers more of the
-/// schedule.
-///
-/// A run can be repeated with equal results only if --max-steps alone sets its length. metrics.jsonl records the points
-/// of a pace.
-class Pace {
- public:
-  /// `seconds`: time for all starts of the run. `schedule_steps`: length of the schedule, and largest number of steps.
-  /// `resumed`: the last point of an earlier start of the run; nullopt: there is none. If that start had another
-  /// budget, the run continues at the position in the schedule that it would have if its budget had always been
-  /// `seconds`. Therefore a larger budget continues a run that has ended, at a higher learning rate.
-  Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step, const std::optional<PacePoint>& resumed);
-
-  /// Position of the update `step` in the schedule.
-  std::int64_t schedule_step(std::int64_t step) const;
-  const PacePoint& point() const { return point_; }
-  /// Whether to call `replan` before `step`: after the first few steps, then less and less often.
-  bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
-
-  /// The number of further steps that fit into the rest of the time, at least one, with the evaluations between them
-  /// and at the end. `spent`: time of this start of the run, with `evaluations` evaluations. `eval_every`: steps
-  /// between evaluations; 0: none. Assumes that a step takes as long as the steps since the last plan. Requires at
-  /// least one step since the last plan.
-  std::int64_t fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
-                             std::int64_t eval_every) const;
-  /// Sets the end of the run: after `steps_left` further steps, but at most after the length of the schedule.
-  void replan(std::int64_t step, std::int64_t steps_left, const PhaseSeconds& spent);
-
- private:
-  double position(std::int64_t step) const;
-
-  double seconds_, used_before_;  ///< used_before_: seconds used by earlier starts
-  std::int64_t schedule_steps_, first_step_, due_;
-  PacePoint point_;
-  PhaseSeconds spent_;  ///< at the last plan of this start
-};
 
 }  // namespace carillon

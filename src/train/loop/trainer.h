@@ -23,6 +23,7 @@
 #include "src/train/diagnosis/replica_checks.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/input/records.h"
+#include "src/train/loop/pace.h"
 #include "src/train/loop/run_times.h"
 #include "src/train/loop/step_plan.h"
 #include "src/train/loop/training_log.h"

@@ -223,7 +223,7 @@ void TrainingLog::log_step(const StepPlan& plan, const StepResult& result, doubl
   const auto ago =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(StepClock::Clock::now() - writer_->clock.end());
   StepRecord record{.result = result,
-                    .finished = std::chrono::system_clock::now() - ago,
+                    .wall_time = std::chrono::system_clock::now() - ago,
                     .learning_rate = learning_rate,
                     .step_seconds = seconds.step,
                     .data_wait_seconds = seconds.data_wait,

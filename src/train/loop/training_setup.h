@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+
 #include "carillon/cli/options/train_options.h"
 #include "carillon/device/device.h"
 #include "carillon/models/network.h"

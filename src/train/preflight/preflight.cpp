@@ -19,6 +19,7 @@
 #include "src/core/process.h"
 #include "src/core/text.h"
 #include "src/report/console.h"
+#include "src/train/loop/run_times.h"
 
 namespace carillon {
 namespace {
@@ -236,8 +237,7 @@ double measure(Averager& averager, std::size_t count, const Mpi& mpi) {
   mpi.run_on_all([&] {
     if (!averager.is_right()) fail(ExitCode::failed, "preflight: averaging gives wrong means");
   });
-  std::ranges::nth_element(seconds, seconds.begin() + rounds / 2);
-  return seconds[rounds / 2];
+  return median(std::move(seconds));
 }
 
 }  // namespace

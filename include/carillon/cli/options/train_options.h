@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/decoder.h"
 #include "carillon/device/device.h"
@@ -187,7 +187,7 @@ enum class CommunicatorChoice { automatic, nccl, mpi };
 
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
-  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
+  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; set_precision replaces it
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
   // Options of training programs only:
@@ -200,7 +200,7 @@ struct DeviceOptions {
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
   bool share_gpus = false;            ///< a preflight accepts several ranks per GPU
   // Not an option:
-  Arithmetic arithmetic = Arithmetic::fp32;  ///< `precision` resolved, by open_own_device
+  Arithmetic arithmetic = Arithmetic::fp32;  ///< the resolved `precision`, set by set_precision
 };
 
 // CheckpointOptions: the train directory, the state with which a run starts, and the times at which it saves and stops.
@@ -216,7 +216,7 @@ struct CheckpointOptions {
   std::string train_dir;  ///< directory for checkpoints and logs
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;                     ///< remove checkpoints and logs from train_dir first
-  std::string init_from;                  ///< checkpoint or train directory with initial variables; empty: none
+  std::string init_from;                  ///< checkpoint, train directory or *.safetensors with initial variables
   std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that are not read from init_from
   bool fit_head = false;  ///< before the first step, fit the last layer to the outputs of the other layers
   std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only

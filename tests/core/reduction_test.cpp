@@ -1,4 +1,4 @@
-#include "carillon/core/sum_in_order.h"
+#include "carillon/core/reduction.h"
 
 #include <gtest/gtest.h>
 

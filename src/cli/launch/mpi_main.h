@@ -1,4 +1,4 @@
-// Startup: the first and the last steps of programs with ranks: options, the stall detector, errors and exit codes.
+// mpi_main: the main function of programs with ranks: options, the stall detector, errors and exit codes.
 #pragma once
 
 #include <functional>

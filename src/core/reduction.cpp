@@ -1,6 +1,4 @@
-#include "carillon/core/sum_in_order.h"
-
-#include <algorithm>
+#include "carillon/core/reduction.h"
 
 #include "carillon/core/parallel.h"
 

@@ -1,5 +1,5 @@
-// sum_in_order: sums arrays in a fixed order. On CPUs, all reductions over ranks and over tiles of a batch use it.
-// Wire: the number format of gradients that are sent between hosts.
+// Reduction: the order in which arrays are summed (sum_in_order; on CPUs, all reductions over ranks and over tiles of a
+// batch use it), and the number format of gradients that are sent between hosts (Wire).
 //
 //   sequential   ((p0 + p1) + p2) + p3 ...
 //   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, divided at the largest power of two below

@@ -1,4 +1,4 @@
-#include "src/train/loop/step_plan.h"
+#include "src/train/loop/pace.h"
 
 #include <algorithm>
 #include <cmath>
