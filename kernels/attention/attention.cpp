@@ -1,8 +1,8 @@
 // The definition of attention, and the op on a CPU in float32: each thread computes one head of one sample at a time.
 //
-// q, k, v and dy of the head are copied to matrices with padded rows in the thread's part of the workspace.
-// AttentionProducts computes the products (attention_products.h). Scores are computed for some queries at a time, so
-// that they stay in the second-level cache.
+// The thread copies q, k, v and dy of the head to matrices with padded rows in its part of the workspace.
+// AttentionProducts computes the products (attention_products.h). The thread computes the scores of one chunk of
+// queries at a time, so that the scores stay in the second-level cache.
 #include "kernels/attention/attention.h"
 
 #include <omp.h>
@@ -68,7 +68,7 @@ class AttentionCpu final : public Op {
   }
 
  private:
-  static constexpr std::int64_t most_chunk_rows = 96;  ///< most queries with scores in the workspace at once
+  static constexpr std::int64_t most_chunk_rows = 96;  ///< largest number of queries with scores in the workspace
   static constexpr std::int64_t prefetched = 8;        ///< rows to prefetch ahead
   enum Part { query, key, value };
 
@@ -90,7 +90,7 @@ class AttentionCpu final : public Op {
     }
   }
 
-  /// Channels of a head in a tensor [batch, tokens, parts * width], for one token.
+  /// Returns the channels of one head and one token in a tensor [batch, tokens, parts * width].
   float* channels(const Tensor& tensor, std::int64_t sample, std::int64_t token, std::int64_t head,
                   Part part = query) const {
     const std::int64_t row = tensor.shape[2];
@@ -109,7 +109,7 @@ class AttentionCpu final : public Op {
       std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
-  /// Writes `count` rows of `from` to the tokens from `first` on.
+  /// Writes `count` rows of `from` to the tokens [first, first + count).
   void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
     for (std::int64_t t = 0; t < count; ++t) {

@@ -10,10 +10,10 @@
 //
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
-// A token's row of qkv has the query, then the key, then the value. Each of them has one group of width / heads
-// neighbouring channels per head. These groups are q, k and v of the head. P is not stored. Backward computes P again
-// from qkv and two numbers per row, which forward keeps. If a score S[i, j] is infinite, row i of y becomes NaN, so
-// that no infinity is hidden.
+// A token's row of qkv has the query, then the key, then the value. The query, the key and the value each have one
+// group of width / heads neighbouring channels per head. The groups of a head are its q, k and v. P is not stored.
+// Backward computes P again from qkv and two numbers per row, which forward keeps. If a score S[i, j] is infinite, row
+// i of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -51,7 +51,7 @@ struct AttentionShape {
 /// Tensors: inputs {qkv}, outputs {y}. Uses make_attention_bf16_cpu for tensors in bf16.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
-/// Requires tensors in bf16.
+/// As make_attention_cpu, for tensors in bf16.
 std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const OpContext& context,
                                             const OpTensors& tensors);
 /// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: as

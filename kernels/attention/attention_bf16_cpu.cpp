@@ -3,8 +3,8 @@
 // The operands of all products are bf16. q, k, v and dy are bf16 in memory. The weights exp(S - largest S) in forward,
 // and P and dS in backward, are rounded to bf16. Scores, their gradients and all sums are float32.
 //
-// Each thread computes one head of one sample at a time. Scores are computed for a chunk of queries at a time, so that
-// they stay in the second-level cache.
+// Each thread computes one head of one sample at a time. It computes the scores of one chunk of queries at a time, so
+// that the scores stay in the second-level cache.
 #include <omp.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class WorkspaceParts {
 };
 
 struct ForwardParts {
-  Tiles queries, keys, values;  ///< left operand; right operand, transposed; right operand
+  Tiles queries, keys, values;  ///< queries: left operand; keys: transposed right operand; values: right operand
   Tiles weights;                ///< exp(S - largest S) of a chunk, left operand
   PaddedMatrix scores;
 
@@ -208,7 +208,8 @@ class AttentionBf16Cpu final : public Op {
   }
 
   /// The operands of a product: blocks [first, first + count) of `left` [rows, depth], and `right` [depth, columns].
-  /// The product has `steps` blocks of the depth, which begin at block `first_step` of the right operand.
+  /// The product covers `steps` blocks of the depth. It reads the left operand from depth block 0 on, and the right
+  /// operand from depth block `first_step` on.
   struct Operands {
     Tiles left, right;
     std::int64_t first = 0, count = 0, steps = 0, first_step = 0;
@@ -274,8 +275,8 @@ class AttentionBf16Cpu final : public Op {
     });
   }
 
-  /// Adds the transpose of a chunk's P or dS, times dy or q of the chunk's queries, to `sums`; the first chunk
-  /// overwrites `sums`. `all`: dy or q of all tokens.
+  /// Multiplies `transposed` (P^T or dS^T of a chunk) by dy or q of the chunk's queries, and adds the product to
+  /// `sums`. The first chunk overwrites `sums`. `all`: dy or q of all tokens.
   void add_over_queries(const Tiles& transposed, const Tiles& all, std::int64_t first, std::int64_t blocks,
                         float* sums) const {
     thread_local TileList list;

@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// The device's plan for the task. Null if cuDNN has no plan.
+/// Returns the device's plan for the task, or null if cuDNN has no plan.
 const AttentionPlan* shared_plan(CudaDevice& device, const AttentionTask& task) {
   const AttentionShape& shape = task.shape;
   const std::string key =
@@ -24,7 +24,7 @@ const AttentionPlan* shared_plan(CudaDevice& device, const AttentionTask& task) 
   });
 }
 
-/// The plans of an op. `backward` is null if no gradient is wanted.
+/// The plans of an op. `backward` is null if the op computes no gradient.
 struct AttentionPlans {
   const AttentionPlan* forward = nullptr;
   const AttentionPlan* backward = nullptr;

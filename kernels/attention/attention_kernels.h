@@ -1,11 +1,11 @@
-// The arithmetic of attention for one element, on CPU and GPU, and the CUDA kernels, which run between the matrix
-// products (attention_products_cuda.cu).
+// The arithmetic of attention for one element, on CPU and GPU. The file also has the CUDA kernels that run between the
+// matrix products (attention_products_cuda.cu).
 //
 //   forward    AttentionWeights: P from S
 //   backward   AttentionScoreGradients: P and dS from S and dP
 //
-// `lanes` threads process a row of scores; they read and write neighbouring columns at once. All sums have a fixed
-// order, so equal inputs give equal bits.
+// `lanes` threads process a row of scores; at the same time, they read and write neighbouring columns. All sums have a
+// fixed order, so equal inputs give equal bits.
 #pragma once
 
 #include <cmath>
@@ -23,14 +23,14 @@ struct AttentionRow {
   float inverse_sum;  ///< 1 / sum of the row's weights
 };
 
-/// The weight of a score: exp((score - largest) * scale), or 0 below exp(-86). NaN if the difference of the scores is
-/// not finite.
+/// Returns the weight of a score: exp((score - largest) * scale), or 0 if this is below exp(-86). Returns NaN if the
+/// difference of the scores is not finite.
 CARILLON_HOST_DEVICE inline float attention_weight(float score, float largest, float scale) {
   const float x = (score - largest) * scale;
   return (x < -86.0f ? 0.0f : exp_below_zero(x)) + (x - x);
 }
 
-/// The rows of scores of one head of some samples, [samples, tokens, row_stride]; a row has `tokens` columns. Both
+/// The scores of one head of some samples, as rows [samples, tokens, row_stride]. A row has `tokens` columns. Both
 /// kernels overwrite the scores.
 struct AttentionRows {
   static constexpr int threads = 256;
@@ -118,7 +118,7 @@ struct AttentionScoreGradients : AttentionRows {
   };
 
   const float* weight_gradients = nullptr;     ///< dP, with the layout of the scores
-  T *weights = nullptr, *gradients = nullptr;  ///< P and dS / sqrt(head size), with this layout
+  T *weights = nullptr, *gradients = nullptr;  ///< P and dS / sqrt(head size), with the layout of the scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {

@@ -4,8 +4,8 @@
 // time, which takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
 // (CudaDevice::shared).
 //
-// The backward operation is requested as deterministic, because cuDNN's default backward operation adds in an undefined
-// order, and cuDNN has no note about this.
+// The plan asks cuDNN for a deterministic backward operation. cuDNN's default backward operation adds in an undefined
+// order, and no numerical note of cuDNN says so.
 #pragma once
 
 #include <cstddef>
@@ -37,12 +37,12 @@ class AttentionPlan {
     void *qkv = nullptr, *y = nullptr, *statistics = nullptr, *dy = nullptr, *dqkv = nullptr;
   };
 
-  /// The first plan of cuDNN's heuristics that fits the workspace. Null if there is none, for example for a head size
-  /// that is not a multiple of 8; `reason` is then cuDNN's message.
+  /// Returns the first plan of cuDNN's heuristics that fits the workspace. Returns null if no plan fits, for example if
+  /// the head size is not a multiple of 8; then `reason` is cuDNN's message.
   static std::unique_ptr<AttentionPlan> find(const CudnnTarget& target, const AttentionTask& task, std::string& reason);
   ~AttentionPlan();
 
-  /// Enqueues the operation on the handle's stream. `workspace`: memory of the task's workspace_bytes.
+  /// Enqueues the operation on the handle's stream. `workspace`: memory of at least the task's workspace_bytes.
   void run(cudnnHandle_t handle, const Memory& memory, void* workspace) const;
 
   std::size_t workspace_bytes() const;

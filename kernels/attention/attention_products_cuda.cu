@@ -1,10 +1,11 @@
-// attention on a GPU by matrix products of cuBLASLt, head by head, over all samples at once.
+// attention on a GPU by matrix products of cuBLASLt. The op processes one head after the other, for all samples
+// together.
 //
 //   forward    S = q k^T; AttentionWeights; y = P v
 //   backward   S = q k^T, dP = dy v^T; AttentionScoreGradients; dv = P^T dy, dq = dS k, dk = dS^T q
 //
 // S and dP are float32; P and dS have the type of the operands. All four are in the device's workspace. If they do not
-// fit for all samples at once, the samples are divided into groups of nearly equal size.
+// fit for all samples together, the samples are divided into groups of nearly equal size.
 #include <algorithm>
 #include <optional>
 #include <span>

@@ -11,8 +11,8 @@ namespace carillon {
 
 inline constexpr std::int64_t score_lanes = 16;  ///< rows are padded to a multiple of this
 
-/// A row-major matrix in the workspace, aligned to 64 bytes. Rows start at multiples of an odd number of cache lines,
-/// so that the rows of a block use all sets of the first-level cache.
+/// A row-major matrix in the workspace, aligned to 64 bytes. The distance between two rows is an odd number of cache
+/// lines, so that the rows of a block use all sets of the first-level cache.
 struct PaddedMatrix {
   float* data = nullptr;
   std::int64_t stride = 0;  ///< floats from row to row

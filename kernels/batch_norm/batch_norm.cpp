@@ -1,6 +1,6 @@
-// The definition of batch_norm, and the op on a CPU. Rows are divided into slices. Each slice is summed separately, in
-// blocks that are summed in float32, and the slices' sums are combined in order. Several short rows are processed as
-// one long row, which fills the vectors.
+// The definition of batch_norm, and the op on a CPU. Rows are divided into slices. Each slice is divided into blocks.
+// The op sums a block in float32, and combines the sums of blocks and slices in float64, in order. Several short rows
+// are processed as one long row, which fills the vectors.
 #include "kernels/batch_norm/batch_norm.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 
 using namespace batch_norm_loops;
 
-/// The division of [rows, channels] into slices; depends only on the shape. All counts except `short_rows` are in long
-/// rows.
+/// Divides [rows, channels] into slices. The division depends only on the shape. All counts except `short_rows` count
+/// long rows.
 struct RowSlices {
   std::size_t channels, short_rows;
   std::size_t group = 1;  ///< short rows per long row
@@ -92,8 +92,8 @@ class BatchNormCpu final : public Op {
   /// The gradient of the output. If there is an addend or an expensive activation, dz replaces it.
   ElementPointer dy() const { return tensors_.output_gradients[0]; }
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
-  /// The activation that is not yet applied to the gradients that backward reads. With an addend, replace_dy_by_dz has
-  /// already applied it.
+  /// The activation that backward must still differentiate. With an addend, replace_dy_by_dz has already applied the
+  /// derivative.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
@@ -133,7 +133,7 @@ class BatchNormCpu final : public Op {
     for (std::size_t row = 0; row < rows; row += block_rows) body(row, std::min(block_rows, rows - row));
   }
 
-  /// Computes mean and squares of each column of the slice.
+  /// Computes the mean of each column of the slice, and the sum of the squared distances from the mean.
   void sum_slice(std::size_t slice) {
     const BlockSums block = block_sums(slice);
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);

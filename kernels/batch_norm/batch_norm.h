@@ -26,16 +26,16 @@
 // moving_mean, moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a
 // variable.
 //
-// Moments are sums of distances from a value of the rows, and the sums of blocks are added in float64
+// The op computes moments from the distances to one value of the channel, and adds the sums of blocks in float64
 // (batch_norm_math.h). Therefore a mean far from 0 loses no digits. The order of every sum depends only on the shapes.
 // Passes fuse an activation that follows the op, or an addition with its ReLU, into the op (src/graph/passes.h).
-// Backward computes z again from x. With an addend, backward computes f' from y and never reads the addend. The next op
-// keeps y anyway.
+// Backward computes z again from x. With an addend, backward computes f' from y and never reads the addend. This needs
+// no additional memory, because the next op keeps y anyway.
 //
-// Over all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean and squares, and
-// backward exchanges its two sums. Each exchange has 2 * channels float64 values per rank. Each rank combines them in
-// rank order. Each rank computes its own dgamma and dbeta; the ranks average them with all gradients. The batches of
-// all ranks have equal sizes.
+// If the statistics include all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean
+// and squares, and backward exchanges its two sums. Each exchange has 2 * channels float64 values per rank. Each rank
+// combines them in rank order. Each rank computes its own dgamma and dbeta; the ranks average them with all gradients.
+// The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
 // dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows.
@@ -45,7 +45,7 @@
 // write in forward, and two reads and a write in backward.
 //
 // With an addend, forward also reads the addend. With a ReLU, the first backward pass reads dy, y and x, and replaces
-// dy by dz; with the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
+// dy by dz. With the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
 // The sum and its ReLU as a separate op would cost two reads and a write in forward, and two reads and two writes in
 // backward.
 //

@@ -110,7 +110,7 @@ class BatchNormCuda final : public Op {
             .frozen = form_.frozen};
   }
 
-  // The sums of the ranks: [ranks][row], and in a row [2, columns] as float64.
+  // The sums of the ranks: one row per rank. A row is [2, columns] in float64.
   std::size_t ranks() const { return static_cast<std::size_t>(towers_->size()); }
   std::size_t row_floats() const {
     return aligned_float_count(2 * static_cast<std::size_t>(columns()) * (sizeof(double) / sizeof(float)));
@@ -120,7 +120,7 @@ class BatchNormCuda final : public Op {
     return {first, first + columns(), static_cast<std::int64_t>(row_floats() * sizeof(float) / sizeof(double)),
             towers_->size()};
   }
-  /// Null if the statistics are computed over this rank only.
+  /// Returns null pointers if the statistics are computed over this rank only.
   OwnSums own_sums() const {
     if (towers_ == nullptr) return {};
     double* const first = static_cast<double*>(sums_of_ranks_.data()) + sums_of_ranks().row * towers_->rank();

@@ -19,7 +19,8 @@
 
 namespace carillon {
 
-/// Lanes of ColumnCut: 64 bytes of a row, so that the last blocks read at most 132 parts (64 channels in bf16).
+/// Lanes of ColumnCut. Four lanes read 64 bytes of a row. With 64 channels in bf16, the last blocks then read at most
+/// 132 parts.
 inline constexpr int batch_norm_lanes = 4;
 
 /// ChannelNorm and ChannelGradient, [columns] each.
@@ -88,8 +89,8 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// Bit i is set if y[i] > 0, i.e. if the gradient of a ReLU passes at element i. Backward reads this byte per pack
-/// instead of y.
+/// Returns a byte in which bit i is set if y[i] > 0. There, the gradient passes through the ReLU. Backward reads one
+/// such byte per pack instead of y.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
   unsigned bits = 0;
@@ -264,7 +265,7 @@ struct NormaliseRows {
   const T* x = nullptr;       ///< [rows, columns]
   const T* addend = nullptr;  ///< [rows, columns], with has_addend
   T* y = nullptr;             ///< [rows, columns]
-  /// [rows, columns / n] Receives positive_bits of y; null: not written. Only with has_addend.
+  /// [rows, columns / n] Receives positive_bits of y; null: not written. Requires has_addend.
   std::uint8_t* positive = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {

@@ -37,7 +37,8 @@ struct ValuesOfRanks {
   CARILLON_HOST_DEVICE ValuesOfRanks channel(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
 };
 
-/// The moments over all ranks, in rank order. `of`: the ranks' means and squares, each of `count` values.
+/// Combines the moments of all ranks, in rank order. `of`: mean and squares of each rank, over `count` values of this
+/// rank.
 CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, double count) {
   double mean = 0.0, squares = 0.0;
   for (int rank = 0; rank < of.ranks; ++rank) mean += of.first[rank * of.row] / of.ranks;
@@ -52,7 +53,7 @@ struct ChannelSums {
   double sum = 0.0, product = 0.0;  ///< sum of dz; sum of dz (x - centre)
 };
 
-/// The sums over all ranks, in rank order.
+/// Adds the sums of all ranks, in rank order.
 CARILLON_HOST_DEVICE inline ChannelSums sums_of_ranks(const ValuesOfRanks& of) {
   ChannelSums total;
   for (int rank = 0; rank < of.ranks; ++rank) {
@@ -62,7 +63,8 @@ CARILLON_HOST_DEVICE inline ChannelSums sums_of_ranks(const ValuesOfRanks& of) {
   return total;
 }
 
-/// z of an element. Backward computes it again with the same rounding, to find where a ReLU passes.
+/// Computes z of an element. Backward computes z again with the same rounding, to find the elements at which a ReLU
+/// passes the gradient.
 CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float offset) {
   return from_centre * scale + offset;
 }
@@ -116,7 +118,7 @@ CARILLON_HOST_DEVICE inline float moved(float moving, double value, float moment
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);
 }
 
-/// The statistics of a batch with these moments. Updates the moving statistics of the channel.
+/// Returns the statistics of a batch with these moments. Updates the moving statistics of the channel.
 CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, float epsilon, float momentum,
                                                          float& moving_mean, float& moving_variance) {
   const double unbiased = batch.squares / (batch.count > 1.0 ? batch.count - 1.0 : 1.0);

@@ -1,5 +1,5 @@
-// BroadcastAxes, the definition of multiply and add, and the ops on a CPU: loops over the rows of y, which are its
-// elements along the last of the BroadcastAxes.
+// BroadcastAxes, the definition of multiply and add, and the ops on a CPU. The ops loop over the rows of y. A row
+// consists of the elements along the last of the BroadcastAxes.
 #include "kernels/broadcast/broadcast.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
   fail(ExitCode::failed, "the shapes {} and {} cannot be broadcast", a.text(), b.text());
 }
 
-/// The extent of the axis that is `from_end` axes before the last axis; 1 if the sample has no such axis.
+/// Returns the extent of the axis that is `from_end` axes before the last axis, or 1 if the sample has no such axis.
 std::int64_t extent_of(const Shape& shape, std::size_t from_end) {
   return from_end + 1 < shape.rank() ? shape[shape.rank() - 1 - from_end] : 1;
 }
@@ -95,7 +95,7 @@ struct Product {
 struct Sum {
   static float value(float a, float b) { return a + b; }
 };
-/// The term of a gradient of `add`.
+/// For `add`: a term of the gradient is dy.
 struct First {
   static float value(float dy, float /*other*/) { return dy; }
 };
@@ -213,7 +213,7 @@ class BroadcastCpu final : public Op {
         });
   }
 
-  /// `axes`: axes in which the operand is operand a.
+  /// `axes`: the broadcast axes, exchanged if necessary, so that the operand is operand a.
   void find_gradient(std::size_t operand, const BroadcastAxes& axes) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;
@@ -221,7 +221,7 @@ class BroadcastCpu final : public Op {
     const bool multiplies = function_ == BroadcastFunction::multiply;
     if (is_repeated(gradient))
       return sum_gradient(axes, dy, other, gradient, multiplies ? add_row<Product> : add_row<First>);
-    // The gradient is contiguous, as y is.
+    // The gradient is contiguous like y, so it has the strides of y.
     BroadcastAxes of_map = axes;
     for (int i = 0; i < of_map.count; ++i) of_map.at[i].a = of_map.at[i].y;
     for_rows(of_map, dy, other, gradient, multiplies ? map_row<Product> : map_row<First>);

@@ -51,10 +51,10 @@ CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, s
 }
 
 /// The shape of the result: [batch, ...] with the larger of both extents of each axis. Axes after the batch are matched
-/// from the last one. Errors: failed (extents differ and neither is 1; different batches; a scalar).
+/// from the last axis on. Errors: failed (extents differ and neither is 1; different batches; a scalar).
 Shape broadcast_shape(const Shape& a, const Shape& b);
 
-/// At least one axis. Errors: as broadcast_shape; failed (more axes than max_count).
+/// Returns at least one axis. Errors: as broadcast_shape; failed (more axes than max_count).
 BroadcastAxes broadcast_axes(const Shape& a, const Shape& b);
 
 /// The axes with the operands exchanged.
@@ -66,7 +66,7 @@ struct GradientAxes {
 };
 GradientAxes gradient_axes(const BroadcastAxes& axes);
 
-/// T: float or Bf16. multiplies: y = a b; otherwise y = a + b.
+/// T: float or Bf16. If `multiplies`, y = a b. Otherwise y = a + b.
 template <typename T, bool multiplies>
 struct BroadcastForward {
   BroadcastAxes axes;
@@ -82,7 +82,8 @@ struct BroadcastForward {
   }
 };
 
-/// The gradient of operand a. multiplies: the terms are dy b; otherwise dy. The sum has the order of y's elements.
+/// The gradient of operand a. If `multiplies`, the terms are dy b. Otherwise the terms are dy. The terms are added in
+/// the order of y's elements.
 template <typename T, bool multiplies>
 struct BroadcastGradient {
   GradientAxes axes;
@@ -120,8 +121,8 @@ BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, c
   return kernel;
 }
 
-/// y = the mean of x. The mean is the gradient of a broadcast: y is operand a, and x is the broadcast result.
-/// T: float or Bf16.
+/// y = the mean of x. It is computed like the gradient of a broadcast: y is operand a, and x is the result of the
+/// broadcast. T: float or Bf16.
 template <typename T>
 struct MeanForward {
   GradientAxes axes;

@@ -1,5 +1,5 @@
-// The definition of mean, and the op on a CPU: loops over the rows of x, which are its elements along the last of the
-// BroadcastAxes. y is the repeated operand of a broadcast to x.
+// The definition of mean, and the op on a CPU. The op loops over the rows of x. A row consists of the elements along
+// the last of the BroadcastAxes. y is the repeated operand of a broadcast to x.
 #include "kernels/broadcast/broadcast.h"
 
 #include <algorithm>

@@ -1,13 +1,12 @@
 // Convolutions of bf16 tensors with sums in float32, by products of tiles (kernels/shared/bf16_tiles.h).
 //
-// Weights and their gradients are float32 in memory; weights are rounded to bf16 as they are packed:
+// Weights and their gradients are float32 in memory. Packing rounds the weights to bf16. Zeros are multiplied like
+// other values, so an infinity next to padding can cause a NaN. Float32 convolutions omit such products.
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
-//     all its pixels are padding or between strides; otherwise tiles of zeros replace the pixels that are outside;
+//     all its pixels are outside the image or between strides. In other products, tiles of zeros replace these pixels.
 //   weights gradient: a left tile is 16 channels of one pixel by two groups of 16 images. If fewer products are then
-//     empty, it is instead 16 channels of two pixels of one group: one in the upper and one in the lower half of rows;
+//     empty, it is instead 16 channels of two pixels of one group: one in the upper and one in the lower half of rows.
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (ExpandedColumns).
-// Because zeros are multiplied, an infinity next to padding can cause a NaN; float32 convolutions would omit this
-// product.
 // The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
 
@@ -37,7 +36,8 @@ struct GatherAxis {
     return {w.output, w.input, w.window, w.stride, w.before, true};
   }
 
-  /// The source that target `at` reads at filter position `tap`; -1 if padding or a stride leaves no source there.
+  /// Returns the source position that target `at` reads at filter position `tap`. Returns -1 if this position is
+  /// padding or between strides.
   std::int64_t source_of(std::int64_t at, std::int64_t tap) const {
     std::int64_t found = backward ? at + before - tap : at * stride + tap - before;
     if (backward) {
@@ -66,7 +66,7 @@ struct GatherAxis {
     }
     return range.first < range.last ? range : Range{0, 0};
   }
-  /// The most sources that `count` consecutive targets read.
+  /// Returns the largest number of sources that `count` consecutive targets read.
   std::int64_t most_sources(std::int64_t count) const {
     const std::int64_t most = backward ? (count + window - 2) / stride + 1 : (count - 1) * stride + window;
     return std::min(most, source);
@@ -109,8 +109,8 @@ struct Bf16Convolution {
   bool relu = false, accumulate = false;
 };
 
-/// dw = the sum over images and pixels of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw: [r, r, c, o] in
-/// float32.
+/// dw = the sum over images and pixels of the products of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw:
+/// [r, r, c, o] in float32.
 struct Bf16WeightsGradient {
   Tensor x, dz, dw;
   SlidingWindow rows, columns;
@@ -120,13 +120,13 @@ std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16Convo
 std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16WeightsGradient& task);
 
 inline constexpr std::int64_t half_tile = tile_elements / 2;
-/// Part of a core's second-level cache, for packed operands.
+/// Bytes of a core's second-level cache that packed operands may use.
 inline constexpr std::int64_t packed_cache_bytes = std::int64_t{1} << 20;
 
-/// Number of floats that hold `elements` of bf16.
+/// Number of floats that take the memory of `elements` bf16 values.
 inline std::int64_t floats_of(std::int64_t elements) { return ceil_divide(elements, 2); }
 
-/// The size of the largest part if `count` is split evenly into as few parts of at most `most` as possible.
+/// Splits `count` evenly into as few parts of at most `most` as possible. Returns the size of the largest part.
 inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
   return ceil_divide(count, ceil_divide(count, most));
 }

@@ -181,7 +181,7 @@ class Convolution final : public Conv2dPassCpu {
                             std::min(some.last * tile_rows, outputs()) - first});
   }
 
-  /// Computes some panels of `pixels`. `list`: their left tiles.
+  /// Computes some panels of `pixels`. `list`: the left tiles of `pixels`.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
     if (task_.accumulate && list.right.empty()) return;  // pixels between strides
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
@@ -202,7 +202,7 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// Computes some panels of a strip: target rows of up to `groups_per_strip_` groups.
+  /// Computes some panels of a strip. A strip is some target rows of up to `groups_per_strip_` groups.
   void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row,
                 const Panels& some) const {
     const std::int64_t last_row = std::min(first_row + strip_rows_, task_.rows.target);
@@ -244,7 +244,8 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
   std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or the only one
   std::int64_t strip_rows_;          ///< target rows between two packings
-  /// Parts of a strip that threads share. Above 1 if threads would get uneven numbers of strips.
+  /// The number of parts into which threads divide the panels of a strip. Above 1 if some threads would get more strips
+  /// than others.
   std::int64_t panel_parts_;
   std::int64_t plane_;            ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;            ///< elements of the right tiles for 16 outputs

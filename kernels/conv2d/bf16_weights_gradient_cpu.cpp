@@ -9,8 +9,9 @@
 namespace carillon {
 namespace {
 
-/// A product sums over pixels of dz, in steps: one pixel in two slices of 16 images each. The slices are two groups of
-/// images, or the upper and the lower half of the rows of one group, whichever leaves fewer products empty.
+/// A product sums over pixels of dz in steps. A step sums over one pixel in two slices of 16 images each. The slices
+/// are two groups of images, or the upper and the lower half of the rows of one group, whichever leaves fewer products
+/// empty.
 ///
 /// The left tiles of a step belong to neighbouring taps and to a set of blocks of 16 channels. The taps are in one row
 /// of the filters, or in their only column. The right tiles of a step are a set of panels of 16 filters: up to two
@@ -301,7 +302,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Part of a core's second-level cache, for the sums of a part of dw.
+  /// Bytes of a core's second-level cache that the sums of a part of dw may use.
   static constexpr std::int64_t part_bytes = std::int64_t{640} << 10;
 
   CpuDevice& device_;

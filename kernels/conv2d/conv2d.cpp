@@ -133,8 +133,8 @@ class Conv2dDefinition final : public OpDefinition {
   std::shared_ptr<const OpDefinition> without_biases() const {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
-  /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. They
-  /// need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. With
+  /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. The
+  /// plans need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. With
   /// groups, the images are not padded, because more channels would change which channels each group reads.
   std::int64_t preferred_channels(const Shape& input, DType type) const {
     constexpr std::int64_t multiple = 8;

@@ -13,7 +13,7 @@
 // of equal size: the filters of a group read the channels of the same group, and c counts within the group. Without
 // biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a convolution
 // with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the gradient of the other readers, which saves a pass over gradients (src/graph/passes.h).
+// its dx to the gradient of the other readers. This saves a pass over gradients (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ struct Conv2dParams {
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
   std::int64_t groups = 1;                            ///< must divide the input's channels and the filters
   std::int64_t dilation = 1;
-  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: as kernel, stride, dilation
+  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: equal to kernel, stride, dilation
   std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, in]. Errors: as slide_over.
@@ -73,13 +73,13 @@ struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< only with biases
   /// If true, the op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output;
-  /// both have the same memory. Only for bf16 on a CPU.
+  /// both have the same memory. Only convolutions in bf16 on a CPU support this.
   bool accumulates_dx = false;
   std::int64_t groups = 1;
 };
 
-/// True for a convolution without groups and dilation, and with padding that is smaller than its windows. Only such
-/// convolutions have fast paths; oneDNN and cuDNN compute all convolutions.
+/// True for a convolution without groups and dilation, and with padding that is smaller than its windows. Carillon's
+/// own fast kernels compute only such convolutions. oneDNN and cuDNN compute all convolutions.
 bool is_plain(const Conv2dGeometry& geometry);
 
 /// True if the windows of a plain convolution tile the input: stride = window, no padding. This includes windows of one
@@ -92,7 +92,7 @@ const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
 /// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
 /// y [n, p, q, o].
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);
-/// The names of the graph's convolutions that a CPU computes by Winograd's method; none in bf16.
+/// Returns the names of the graph's convolutions that a CPU computes by Winograd's method. Returns none in bf16.
 std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method);
 
 /// Tensors: inputs {x}, outputs {y} or {y, x}, parameters {W, b} or {W}.

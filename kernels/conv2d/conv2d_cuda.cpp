@@ -26,7 +26,7 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights or their gradient in cuDNN's layout: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  /// `x`: the activations; with groups, their channels are not padded. `compute copy`: if it has data, it holds the
+  /// `x`: the activations; with groups, their channels are not padded. `compute_copy`: if it has data, it holds the
   /// current weights.
   FilterMajorWeights(CudaDevice& device, const Tensor& weights, std::int64_t groups, const Tensor& x,
                      const Tensor& compute_copy = {})

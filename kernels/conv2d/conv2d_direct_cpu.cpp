@@ -19,7 +19,7 @@ memory::desc activations_desc(const Tensor& t) {
   const Shape& s = t.shape;
   return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
 }
-/// Whether weights have the layout of the parameter, or a layout of the primitive's choice.
+/// Whether weights have the layout of the parameter, or a layout that the primitive chooses.
 enum class WeightsLayout { plain, any };
 /// Groups are the outermost extent in oneDNN's order. In memory, they divide the filters.
 memory::desc weights_desc(const Tensor& t, std::int64_t groups, WeightsLayout layout) {

@@ -23,14 +23,14 @@ inline Tensor biases_of(const OpTensors& tensors) {
   return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
 }
 
-/// The passes of one op; a pass that is not needed is null. They use the tensors of make_conv2d_cpu.
+/// The passes of one op; a pass that is not needed is null. The passes use the tensors of make_conv2d_cpu.
 struct Conv2dPassesCpu {
   std::unique_ptr<Conv2dPassCpu> forward, weights_gradient, data_gradient;
 };
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
-/// For bf16 activations: converts them to float32 and runs the direct passes, with weights rounded to bf16. For
-/// convolutions that are not plain.
+/// For bf16 activations and convolutions that are not plain. The passes convert the activations to float32, round the
+/// weights to bf16, and run the direct passes.
 Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 /// Requires winograd_can.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);

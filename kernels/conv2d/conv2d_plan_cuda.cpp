@@ -81,7 +81,7 @@ void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   }
 }
 
-/// cuDNN's notes on kernels that are not acceptable, except NONDETERMINISTIC.
+/// Returns cuDNN's numerical notes that make a kernel unacceptable. cudnn_graph.h adds the note NONDETERMINISTIC.
 std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> notes{
@@ -98,9 +98,9 @@ struct PlanDemands {
 };
 
 /// A weight gradient has few results, and each result is a sum over all pixels of the batch. Blocks of 64x64 results
-/// would leave most of a GPU idle, unless the sums are divided as well. cuDNN's heuristic does not divide the sums for
-/// small images with few channels: such a plan took 495 us on an H200, and a plan with divided sums takes a tenth of
-/// this time. Returns 1 if no division is necessary.
+/// would leave most of a GPU idle, unless the sums are also divided into parts. cuDNN's heuristic does not divide the
+/// sums for small images with few channels: such a plan took 495 us on an H200, and a plan with divided sums takes a
+/// tenth of this time. Returns 1 if no division is necessary.
 std::int64_t least_parts(const Conv2dTask& task) {
   constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
   constexpr std::int64_t block = 64, least_terms = 512;
@@ -145,7 +145,7 @@ class PlannedGraph : public frontend::graph::Graph {
     const auto& notes = plans.numeric_notes.at(static_cast<std::size_t>(index));
     return std::ranges::find(notes, frontend::NumericalNote_t::TENSOR_CORE) != notes.end();
   }
-  /// `too_few`: parts of the names of plans that do not divide the sums as demanded.
+  /// `too_few`: substrings of plan names. A plan divides the sums into too few parts if its name contains one of them.
   bool meets(std::int64_t index, const PlanDemands& demands, std::span<const std::string> too_few) const {
     if (demands.tensor_cores && !on_tensor_cores(index)) return false;
     const auto is_in_name = [full = name(index)](const std::string& part) { return full.find(part) != full.npos; };
@@ -153,8 +153,8 @@ class PlannedGraph : public frontend::graph::Graph {
   }
 };
 
-/// Parts of the names of plans with fewer than `least` parts. Knob 0 is the number of parts of a sum; engines without
-/// this knob divide sums in other ways.
+/// Returns substrings of plan names. A plan divides its sums into fewer than `least` parts if its name contains one of
+/// them. Knob 0 of an engine is the number of parts. Engines without this knob divide sums in other ways.
 std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
   std::vector<std::string> names;
   for (std::int64_t parts = 1; parts < least; ++parts) names.push_back(fmt::format("_k0={}_", parts));

@@ -2,14 +2,14 @@
 //
 // cuDNN's heuristic proposes kernels for the shapes and the GPU, fastest first. The plan is the first kernel that
 //   - gives the same bits on every run,
-//   - multiplies in the Arithmetic and sums in float32 (fp32: no tensor cores; never Winograd or Fourier),
+//   - multiplies in the requested Arithmetic and sums in float32 (fp32: no tensor cores; never Winograd or Fourier),
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
-// If there is a measured plan and it is acceptable, it is used instead. Therefore the same GPU and library always use
-// the same plan. Acceptable kernels compute gradients of weights in the type of their operands, and add float32 biases
-// only to float32 results. Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP) are slow and use no
-// tensor cores, and the others turn NaN into 0.
+// An acceptable measured plan has precedence. Therefore the same GPU and library always use the same plan. Acceptable
+// kernels compute gradients of weights in the type of their operands, and add float32 biases only to float32 results.
+// Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP) are slow and use no tensor cores, and the others
+// turn NaN into 0.
 //
 // Measured plans are plans that were measured once on a GPU, and were the fastest for their convolution. A measurement
 // at every start could choose another kernel in every run, and then two runs would differ in their bits.
@@ -76,13 +76,13 @@ struct MeasuredPlan {
   std::string_view kernel;       ///< cuDNN's name of the kernel, with its parameters
 };
 
-/// The table; empty if is_switched_off("measured_plans").
+/// Returns the table, or an empty table if is_switched_off("measured_plans").
 std::span<const MeasuredPlan> measured_plans();
 
 /// The conditions of a measurement: GPU, version of cuDNN, pass, types, extents.
 std::string convolution_text(const GpuModel& gpu, std::size_t cudnn_version, const Conv2dTask& task);
 
-/// The kernel of the entry for `convolution`; empty: the table has none.
+/// Returns the kernel of the entry for `convolution`, or an empty string if the table has no entry.
 std::string_view measured_kernel(std::span<const MeasuredPlan> plans, std::string_view convolution);
 
 /// y from x and weights; dW from x and dy; dx from dy and W.
@@ -103,19 +103,20 @@ class Conv2dPlan {
     void *x = nullptr, *weights = nullptr, *biases = nullptr, *y = nullptr;
   };
 
-  /// The measured plan, if it is acceptable. Otherwise the first acceptable plan of cuDNN's heuristics that uses tensor
-  /// cores (tf32, bf16) and divides the sums of a small weight gradient; if there is none, the first acceptable plan.
-  /// Null if there is none; `reason` then says why.
+  /// Returns the measured plan if it is acceptable. Otherwise returns the first acceptable plan of cuDNN's heuristics
+  /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan does both, returns
+  /// the first acceptable plan. Returns null if no plan is acceptable; `reason` then says why.
   static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
                                           std::span<const MeasuredPlan> measured = measured_plans());
-  /// The first `count` acceptable plans of cuDNN's heuristics, for measurements; fewer if there are fewer.
+  /// Returns the first `count` acceptable plans of cuDNN's heuristics, for measurements. Returns fewer plans if there
+  /// are fewer.
   static std::vector<std::unique_ptr<Conv2dPlan>> candidates(const CudnnTarget& target, const Conv2dTask& task,
                                                              std::size_t count);
   /// The convolution's text in the table of measured plans.
   static std::string text(const CudnnTarget& target, const Conv2dTask& task);
   ~Conv2dPlan();
 
-  /// Enqueues the kernel on the handle's stream. `workspace`: memory of the task's workspace_bytes.
+  /// Enqueues the kernel on the handle's stream. `workspace`: memory of at least the task's workspace_bytes.
   void run(cudnnHandle_t handle, const Memory& memory, void* workspace) const;
 
   std::size_t workspace_bytes() const;

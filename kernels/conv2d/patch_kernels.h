@@ -1,5 +1,5 @@
-// A convolution with windows that tile its input (windows_tile_input), on a GPU: a matrix product of patches, and the
-// kernels that copy images to the matrix of their patches and back.
+// A convolution with windows that tile its input (windows_tile_input), on a GPU. It is a matrix product of patches. The
+// kernels copy images to the matrix of their patches and back.
 //
 //   y = patches W + b,  dW = patches^T dz,  patches of dx = dz W^T
 //
@@ -30,7 +30,8 @@ struct PatchTiling {
   std::uint32_t output_rows, output_columns;      ///< windows of an image
   std::uint32_t window_height, window_row_packs;  ///< rows of a window, and packs in a row
 
-  /// The position of pack `i` of the images in the matrix of patches; `none` if the pack belongs to no patch.
+  /// Returns the position of pack `i` of the images in the matrix of patches, or `none` if the pack belongs to no
+  /// patch.
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     const std::uint32_t line = i / row_packs, in_line = i % row_packs;
     const std::uint32_t image = line / height, row = line % height;
@@ -41,7 +42,7 @@ struct PatchTiling {
   }
 };
 
-/// A number of elements that divides both a row of a window and a row of an image.
+/// Returns a number of elements that divides both a row of a window and a row of an image.
 inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64_t channels) {
   return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
 }
@@ -71,7 +72,7 @@ struct GatherPatches {
   }
 };
 
-/// Each thread copies a pack of n elements of the patches to the images, or writes 0 to pixels of no patch.
+/// Each thread copies a pack of n elements of the patches to the images. It writes 0 to pixels that belong to no patch.
 template <typename T, int n>
 struct ScatterPatches {
   PatchTiling tiling;

@@ -28,15 +28,16 @@ bool winograd_pays(const Shape& filters, const Shape& y);
 /// A convolution y = x * filters + bias, then an optional ReLU.
 ///
 /// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `before`: rows and columns of zeros
-/// before the image. With `rotated`, it computes the gradient of the input: x is dz [n, p, q, o] and y is dx [n, h, w,
-/// c], while filters and `before` are the same as in the forward convolution.
+/// before the image. With `rotated`, the pass computes the gradient of the input: x is dz [n, p, q, o] and y is dx [n,
+/// h, w, c]. `filters` and `before` are the same as in the forward convolution.
 struct WinogradConvolution {
   Tensor x, filters, bias, y;
   std::int64_t rows_before = 0, columns_before = 0;
   bool relu = false, rotated = false;
 };
 
-/// dw = the sum over tiles of x and dz. x: [n, h, w, c], dz: [n, p, q, o], dw: [r, r, c, o].
+/// dw = the gradient of the filters, summed over the tiles of x and dz. x: [n, h, w, c], dz: [n, p, q, o], dw: [r, r,
+/// c, o].
 struct WinogradFilterGradient {
   Tensor x, dz, dw;
   std::int64_t rows_before = 0, columns_before = 0;
@@ -74,7 +75,8 @@ struct WinogradTiling {
                 .first_column = 0},
         tiles(x.shape[0] * inputs.tiles_down * inputs.tiles_across) {}
 
-  /// Divides the images into tilings of whole and of short tiles, whole ones first. Returns at least one tiling.
+  /// Divides the images into tilings with whole tiles and tilings with short tiles. The tilings with whole tiles are
+  /// first. Returns at least one tiling.
   std::vector<WinogradTiling> with_short_ends(int tile, int short_tile) const {
     const auto has_short_end = [=](std::int64_t extent, std::int64_t tiles_along) {
       return short_tile < tile && extent - (tiles_along - 1) * tile <= short_tile;

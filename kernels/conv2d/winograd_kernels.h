@@ -14,9 +14,9 @@
 // At the end of an image, a whole tile would compute outputs outside the image. A short tile uses fewer points and
 // fewer products there. Short and whole tiles use the same filter transforms (winograd_tile.h).
 //
-// Vectors run across the channels of V and the filters of U, M, Z and W. These are contiguous in memory, as in
-// activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and filter counts in U and W.
-// Elements beyond the counts are zero or never read.
+// A vector contains neighbouring channels of V, or neighbouring filters of U, M, Z or W. The values of a vector are
+// contiguous in memory, as in activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and
+// filter counts in U and W. Elements beyond the counts are zero or never read.
 //
 // Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The matrices
 // come from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity by the construction of Toom and Cook.
@@ -69,8 +69,8 @@ struct WinogradKernels {
   /// M = V U for `rows` tiles of the inputs and all frequencies of these tiles.
   void (*multiply)(const WinogradMatrices& v, const WinogradMatrices& u, const WinogradImages& inputs,
                    std::int64_t rows, const WinogradMatrices& m);
-  /// y = A^T M A + bias, then ReLU with `relu`, for `count` tiles from tile `first` and rows of M from 0. `bias` may be
-  /// null.
+  /// Computes y = A^T M A + bias for `count` tiles from tile `first` on; row 0 of M belongs to tile `first`. With
+  /// `relu`, then applies a ReLU. `bias` may be null.
   void (*transform_outputs)(const WinogradMatrices& m, const WinogradImages& images, const float* bias, bool relu,
                             std::int64_t first, std::int64_t count, float* y);
   /// Computes Z, in the layout of V.
@@ -110,7 +110,7 @@ struct NarrowWinogradKernels {
   /// Computes V for `count` tiles from tile `first` on. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, float* v);
-  /// y = A^T M A + bias with M = V U, then ReLU with `relu`, for these tiles. `bias` may be null.
+  /// Computes y = A^T M A + bias with M = V U for these tiles. With `relu`, then applies a ReLU. `bias` may be null.
   void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
                    const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
   /// W = the sum over these tiles of V Z, or with `add` W += the sum.

@@ -51,7 +51,7 @@ struct Accumulators {
       });
     });
   }
-  /// Prefetches the memory that add_from reads last.
+  /// Prefetches the rows of c, which add_from reads after all products.
   static CARILLON_INLINE void prefetch(const float* c, std::int64_t columns) {
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {

@@ -1,17 +1,18 @@
-// The tile of a Winograd convolution F(m, r): its matrices, computed from points, their products with vectors, the
-// positions of the tile's pixels, and the tile's transforms, one vector of channels at a time. For *_simd.cpp.
+// The tile of a Winograd convolution F(m, r): its matrices, which are computed from points, the products of these
+// matrices with vectors, and the positions of the tile's pixels. The transforms of the tile process one vector of
+// channels at a time. For *_simd.cpp.
 //
 // n = m + r - 1; the points are p[0] = 0, then the pairs +-1, +-2, +-1/2, then infinity; f[i] = product over k != i of
 // (p[i] - p[k]) over the finite points:
-//   A[i][j] = p[i]^j                                                         n x m;  at infinity only j = m - 1, 1
-//   G[i][j] = p[i]^j / f[i]                                                  n x r;  at infinity only j = r - 1, 1
-//   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
+//   A[i][j] = p[i]^j                                                n x m;  at infinity: 1 for j = m - 1, else 0
+//   G[i][j] = p[i]^j / f[i]                                         n x r;  at infinity: 1 for j = r - 1, else 0
+//   B^T[i]  = coefficients of product over k != i of (x - p[k])     n x n;  at infinity: the product over all finite k
 // Rows of a pair +-p differ in the sign of every other element, so their products share all multiplications.
 //
 // F(m', r) with m' < m uses the first finite points, and infinity. At these points, its filter transforms equal the
-// filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] times f[i] of F(m, r) /
-// f[i] of F(m', r). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations",
-// 1980.
+// filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] is multiplied by f[i] of
+// F(m, r) / f[i] of F(m', r). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of
+// Computations", 1980.
 #pragma once
 
 #include "kernels/conv2d/winograd_kernels.h"
@@ -19,8 +20,8 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// A matrix of n rows, one per point: first 0, then `pairs` with equal elements except for signs, then others, infinity
-/// last.
+/// A matrix of n rows, one per point. The first row is the row of 0. Then follow `pairs` pairs of rows; the elements of
+/// a pair are equal except for signs. Then follow the rows of other points. The last row is the row of infinity.
 template <int rows_, int columns_, int pairs_ = (rows_ - 2) / 2>
 struct PointMatrix {
   static constexpr int rows = rows_, columns = columns_, pairs = pairs_;
@@ -60,8 +61,8 @@ constexpr PointMatrix<n, columns> powers(bool divided) {
   return result;
 }
 
-/// B^T for filters that are transformed for `of` points. Only if both points of a pair are used, their polynomials form
-/// a pair.
+/// Returns B^T for filters that are transformed for `of` points. The rows form pairs only if both points of every pair
+/// are used.
 template <int n, int of = n>
 constexpr auto polynomials() {
   PointMatrix<n, n, n % 2 == 0 ? (n - 2) / 2 : 0> result;

@@ -1,8 +1,8 @@
 // Winograd's convolution by matrix products, one per frequency.
 //
-// Tiles are processed in chunks: inputs are transformed, multiplied and transformed back while the chunk's transforms
-// are in the second-level cache, or for layers with hundreds of channels in the third-level cache. The size of a chunk
-// depends on the shapes and the instruction set.
+// Tiles are processed in chunks. The inputs of a chunk are transformed, multiplied and transformed back while the
+// chunk's transforms are in the second-level cache. For layers with hundreds of channels, the transforms are in the
+// third-level cache. The size of a chunk depends on the shapes and the instruction set.
 #include <omp.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ namespace {
 /// Gap between the matrices of two frequencies, so that they do not all map to the same cache sets.
 constexpr std::int64_t skew = 16;
 
-/// Row stride in floats of a matrix that is read by columns: an odd number of cache lines, so that the rows of a column
-/// map to different sets of the first-level cache.
+/// Row stride in floats of a matrix that is read by columns. The stride is an odd number of cache lines, so that the
+/// rows of a column map to different sets of the first-level cache.
 std::int64_t row_floats(std::int64_t columns) {
   constexpr std::int64_t line = 16;
   return ceil_divide(columns, line) % 2 == 0 ? columns + line : columns;
@@ -52,8 +52,8 @@ std::int64_t most_tiles(const std::vector<WinogradTiling>& tilings) {
   return std::ranges::max(tilings, {}, &WinogradTiling::tiles).tiles;
 }
 
-/// filters [r, r, c, o] rotated by 180 degrees, with channels and filters exchanged: [r, r, o, c], for filters in
-/// `part`.
+/// Rotates the filters [r, r, c, o] by 180 degrees and exchanges channels and filters: [r, r, o, c]. Processes only the
+/// filters in `part`.
 void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o, ThreadShare part, float* rotated) {
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
@@ -230,7 +230,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     return false;
   }
 
-  /// Adds the chunk's products to some of the sums, numbered by frequency and channel.
+  /// Adds the chunk's products to the sums in `mine`. A sum's number is frequency * channels() + channel.
   void multiply(std::size_t part, std::int64_t first, std::int64_t count, const ThreadShare& mine) const {
     for (std::int64_t at = mine.first; at < mine.last;) {
       const int frequency = static_cast<int>(at / channels());

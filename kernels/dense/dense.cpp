@@ -114,7 +114,7 @@ class DenseCpu final : public Op {
   std::optional<BiasReluBackward> bias_relu_;
 };
 
-/// The layer as a 1x1 convolution of images of one pixel, one for each row.
+/// Makes the layer as a 1x1 convolution of images of one pixel. Each row is an image.
 std::unique_ptr<Op> make_dense_as_conv2d(bool relu, const OpContext& context, OpTensors tensors) {
   const Shape weights_shape = tensors.parameters.at(0).shape;
   const std::int64_t rows = tensors.inputs.at(0).shape.element_count() / weights_shape[0];

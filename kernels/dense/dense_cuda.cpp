@@ -1,13 +1,14 @@
-// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one.
+// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has this epilogue.
 //
 // cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used only in fp32 (measured on an H200:
 // the kernels nvjet_*_relubias turn NaN into 0).
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
 // each forward makes. The product of the gradient of W has a float32 result. Its epilogue can sum the columns of dy;
-// these sums are the gradient of b. This is off by default (bias_gradient_epilogue in src/device/cuda_backend.h). It
-// requires a layer without ReLU, bf16 (a product in tf32 may add rounded numbers), and an algorithm with this epilogue
-// that divides the sums over the rows into at least as many parts as the algorithm without it.
+// these sums are the gradient of b. This epilogue is off by default (bias_gradient_epilogue in
+// src/device/cuda_backend.h). The epilogue requires a layer without ReLU, and bf16 (a product in tf32 may add rounded
+// numbers). The algorithm with this epilogue must divide the sums over the rows into at least as many parts as the
+// algorithm without it.
 #include <optional>
 
 #include "carillon/core/error.h"

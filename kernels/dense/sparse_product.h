@@ -1,8 +1,8 @@
 // sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, divided among threads.
 //
 // The order of every sum depends neither on the number of threads nor on the zeros, so the results have equal bits. The
-// sparsity of a changes only the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it
-// is skipped, and other elements of a decide whether it is skipped.
+// sparsity of a changes only the time, with one exception. A zero of a times an infinity or NaN of b adds nothing if
+// the zero is skipped. Other elements of a decide whether it is skipped.
 #pragma once
 
 #include "carillon/core/tensor.h"

@@ -16,7 +16,7 @@ constexpr int max_piece_steps =
 
 CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// A block of a panel in one piece.
+/// The product of a block of rows and a panel of columns, over the steps of one piece.
 struct Block {
   const float* a;
   std::int64_t row_stride, step_stride;
@@ -163,7 +163,7 @@ CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std
   return words;
 }
 
-/// Processes adjacent rows, one per lane, so that the bits of several blocks are computed at once.
+/// Processes adjacent rows, one per lane, so that it computes the bits of several blocks at the same time.
 void list_steps_transposed(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists) {
   static_assert(lanes % block_rows == 0, "a vector must hold whole blocks");
   constexpr std::int64_t vector_blocks = lanes / block_rows;
@@ -221,8 +221,8 @@ void multiply(const SparseProduct& product, std::int64_t panel, std::int64_t fir
   }
 }
 
-/// Without zeros in `a`, the kernels take 1.05, 1.65 and 1.4 times as long as oneDNN with these instruction sets; the
-/// limits have a margin.
+/// Without zeros in `a`, the kernels take 1.05, 1.65 and 1.4 times as long as oneDNN with 16, 8 and 4 lanes. The limits
+/// have a margin.
 constexpr float max_share = lanes == 16 ? 0.9f : lanes == 8 ? 0.55f : 0.65f;
 
 constexpr SparseProductKernels kernels{.max_share = max_share,

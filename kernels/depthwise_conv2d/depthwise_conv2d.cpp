@@ -101,7 +101,7 @@ class FilterGradientPass {
     sums_ = device.allocate(static_cast<std::size_t>(groups_ * vectors_ * vector_floats_) * sizeof(float));
   }
 
-  /// A tensor without data is not written.
+  /// Does not write to a tensor without data.
   void run(const Tensor& dw, const Tensor& db) const {
     const std::int64_t image = dy_.shape[1] * dy_.shape[2] * kernels_.lanes;
     for_each_vector(groups_, vectors_, group_samples_ * image, scratch_, [&](std::int64_t group, std::int64_t v) {
@@ -179,7 +179,7 @@ class DepthwiseConv2dCpu final : public Op {
 
  private:
   const float* weights() const { return tensors_.parameters.at(0).floats().data(); }
-  /// The gradient of a parameter. It has no data if it is not wanted.
+  /// Returns the gradient of a parameter, or a tensor without data if backward does not compute the gradient.
   Tensor gradient(std::size_t parameter) const {
     return parameter < tensors_.parameter_gradients.size() ? tensors_.parameter_gradients[parameter] : Tensor{};
   }

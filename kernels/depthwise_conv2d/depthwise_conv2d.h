@@ -3,7 +3,7 @@
 //   y[n,p,q,c] = b[c] + sum over i,j of x[n, p*s + i - before, q*s + j - before, c] * W[i,j,0,c],  x = 0 outside
 //   dW[i,j,0,c] = sum over n,p,q of x[n, p*s + i - before, q*s + j - before, c] * dy[n,p,q,c]
 //   db[c] = sum over n,p,q of dy[n,p,q,c]
-//   dx[n,h,w,c] = sum over i,j of dy[n, (h + before - i)/s, (w + before - j)/s, c] * W[i,j,0,c], for those i and j for
+//   dx[n,h,w,c] = sum over i,j of dy[n, (h + before - i)/s, (w + before - j)/s, c] * W[i,j,0,c], only for i and j at
 //                 which s divides both differences
 //
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; each axis has its own stride
@@ -29,7 +29,7 @@ struct DepthwiseConv2dParams {
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
-  std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: as kernel, stride
+  std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: equal to kernel, stride
   std::vector<std::int64_t> pads = {};                ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.

@@ -57,7 +57,7 @@ CARILLON_INLINE void with_elements(const void* image, bool is_bf16, const Body& 
 /// One vector of channels of an image.
 struct Channels {
   const void* image;       ///< [height, width, channels]
-  std::int64_t row, step;  ///< elements from one row, and from one pixel, to the next
+  std::int64_t row, step;  ///< row: elements from one row to the next; step: from one pixel to the next
   std::int64_t first, count;
   bool is_bf16;
 
@@ -110,7 +110,7 @@ struct InputRows {
   Ring ring;
   std::int64_t next = 0;  ///< first row that is not copied
 
-  /// Copies the rows up to position `end` of the padded input, without the rows before `first`.
+  /// Copies rows from row `first` on, up to position `end` of the padded input. Skips rows that are already copied.
   CARILLON_INLINE void copy(std::int64_t first, std::int64_t end) {
     const DepthwiseAxis &rows = convolution.vertical, &columns = convolution.horizontal;
     next = most(next, first);
@@ -205,8 +205,8 @@ CARILLON_INLINE void with_block(const DepthwiseAxis& axis, std::int64_t q, const
   body(Block<taps, columns, stride, 0, 0>{});
 }
 
-/// The number of output columns that are computed together. It is chosen so that the fewest columns are beyond the
-/// output.
+/// Returns the number of output columns that are computed together. This number leaves the fewest unused columns after
+/// the end of the output.
 CARILLON_INLINE int columns_for(std::int64_t output) {
   int best = lanes == 16 ? 8 : 7;  // fits the number of registers
   constexpr int choices[] = {7, 8, 4};
@@ -216,7 +216,7 @@ CARILLON_INLINE int columns_for(std::int64_t output) {
   return best;
 }
 
-/// Calls body(taps, columns, stride), all constants, with the fastest form of the loops.
+/// Calls body(taps, columns, stride) with the constants of the fastest form of the loops.
 template <typename Body>
 CARILLON_INLINE void with_form(const DepthwiseAxis& axis, const Body& body) {
   const auto with_stride = [&](auto taps, auto columns) __attribute__((always_inline)) {

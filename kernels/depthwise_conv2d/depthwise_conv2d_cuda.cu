@@ -44,7 +44,7 @@ class DepthwiseConv2dCuda final : public Op {
   const Tensor& dy() const { return tensors_.output_gradients.at(0); }
   const float* weights() const { return static_cast<const float*>(tensors_.parameters.at(0).data); }
   std::int64_t channels() const { return x().shape[3]; }
-  /// The gradient of a parameter. It has no data if it is not wanted.
+  /// Returns the gradient of a parameter, or a tensor without data if backward does not compute the gradient.
   Tensor parameter_gradient(std::size_t number) const {
     return number < tensors_.parameter_gradients.size() ? tensors_.parameter_gradients[number] : Tensor{};
   }
@@ -61,7 +61,7 @@ class DepthwiseConv2dCuda final : public Op {
     });
   }
 
-  /// If the geometry accumulates, the result is added to `to`.
+  /// Writes the result to `to`, or adds it to `to` if the geometry accumulates.
   void convolve(const DepthwiseGeometry& geometry, const Tensor& from, const float* biases, bool turned,
                 const Tensor& to, Stream& stream) const {
     with_form(geometry, [&]<typename T, int n, int taps, int stride>(

@@ -15,7 +15,8 @@
 
 namespace carillon {
 
-// Template arguments: `taps` filter columns are processed together, and divide the window. `stride`: 1; 0: any stride.
+// Template arguments. `taps`: filter columns that are processed together; must divide the window. `stride`: 1, or 0 for
+// any stride.
 
 inline constexpr int depthwise_columns = 4;  ///< output columns that are processed together
 

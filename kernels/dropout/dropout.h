@@ -5,7 +5,7 @@
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
 // kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the stream position
-// of sample b and, for dropout, element i of the sample (dropout_kernels.h), so the number of ranks, the batches and a
+// of sample b and, for dropout, element i of the sample (dropout_kernels.h). So the number of ranks, the batches and a
 // resume do not change the draw. Backward repeats the draws, because this moves less memory than a mask. x, y: [batch,
 // ...]. The op is not tiled, because a tile does not know the positions of its samples. Sources: Srivastava, Hinton,
 // Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to prevent neural networks from overfitting", 2014;

@@ -15,7 +15,7 @@ namespace carillon {
 
 inline constexpr std::int64_t dropout_block = 4;  ///< elements per block of draws
 
-/// Applies an element's word to the element.
+/// Keeps or drops an element, depending on the element's random word.
 struct DropoutFilter {
   std::uint64_t key;
   std::uint32_t least;  ///< least word that keeps an element: rate 2^32

@@ -25,8 +25,8 @@ bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
   return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
 }
 
-/// An op with one input. Backward works in place, unless it reads the input. If it reads the input, the op shares no
-/// memory and can be tiled.
+/// An op with one input. Backward works in place, unless it reads the input. If backward reads the input, the op shares
+/// no memory and can be tiled.
 template <typename F>
 class UnaryDefinition final : public OpDefinition {
  public:
@@ -112,7 +112,7 @@ class AddDefinition final : public OpDefinition {
     ElementwiseMaps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
     if (!wants_da && !wants_db) return make_elementwise_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // da has the memory of dy; with shared gradients, so has db
+    const Tensor& dy = tensors.output_gradients.at(0);  // da uses dy's memory; with shared gradients, db also does
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
     if (wants_db && !shares_gradients_) {
       maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});

@@ -6,8 +6,8 @@
 //   silu    y = x sigma(x), sigma(x) = 1 / (1 + exp(-x)); also called swish    dx = dy sigma(x) (1 + x (1 - sigma(x)))
 //   sigmoid        y = sigma(x)                                                dx = dy y (1 - y)
 //   hard_sigmoid   y = min(max(alpha x + beta, 0), 1)                          dx = alpha dy if 0 < alpha x + beta < 1,
-//   else 0 hard_swish     y = x min(max(x / 6 + 1 / 2, 0), 1)                         dx = dy (x / 3 + 1 / 2) if -3 < x
-//   < 3;
+//                                                                              0 otherwise
+//   hard_swish     y = x min(max(x / 6 + 1 / 2, 0), 1)                         dx = dy (x / 3 + 1 / 2) if -3 < x < 3,
 //                                                                              0 below, dy above
 //   clip           y = min(max(x, least), most); ReLU6: 0 to 6                 dx = least < y < most ? dy : 0
 //   leaky_relu     y = x < 0 ? slope x : x                                     dx = y > 0 ? dy : slope dy

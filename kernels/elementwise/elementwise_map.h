@@ -51,7 +51,7 @@ struct SumWithRelu {
 template <typename F>
 inline constexpr bool is_unary = std::is_invocable_v<F, float>;
 
-/// `function` for results of type T (float or Bf16).
+/// Returns the form of `function` for results of type T (float or Bf16).
 template <typename T, typename F>
 [[gnu::always_inline]] inline F functor_for(const F& function) {
   return function;

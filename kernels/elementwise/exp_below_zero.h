@@ -23,7 +23,7 @@ CARILLON_HOST_DEVICE inline float magnitude_of(float value) { return float_of(bi
 /// exp(x + low) for x from -86 to 0 and |low| much smaller than 1, to a relative error of 1e-7. Unspecified for x below
 /// -86.
 CARILLON_HOST_DEVICE inline float exp_below_zero(float x, float low = 0.0f) {
-  constexpr float to_integer = 0x1.8p23f;  // adding it leaves an integer in the lowest bits
+  constexpr float to_integer = 0x1.8p23f;  // adding this number leaves an integer in the lowest bits
   constexpr float log2_of_e = 1.44269504f;
   constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // power * ln2_high is exact
   const float shifted = x * log2_of_e + to_integer, power = shifted - to_integer;

@@ -190,8 +190,8 @@ struct HardSwish {
   }
 };
 
-/// If y is strictly between the limits, so is x. In bf16, the limits are rounded like y, so that a clipped y is never
-/// between the limits.
+/// If y is strictly between the limits, x is strictly between them, too. In bf16, the limits are rounded like y, so
+/// that a clipped y is never between the limits.
 struct Clip {
   static constexpr std::string_view type = "clip";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -290,7 +290,7 @@ struct Erf {
  private:
   static constexpr float two_by_root_of_pi = 1.12837917f;
 
-  /// exp(-a^2), 0 above 9.2
+  /// exp(-a^2), or 0 if a is above 9.2
   CARILLON_HOST_DEVICE static float exp_of_square(float a) {
     const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
     const float exponential = exp_below_zero(-(high * high), -low * (a + high));

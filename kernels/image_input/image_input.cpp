@@ -1,5 +1,5 @@
 // The definition of image_input, and the op on a CPU. For each image, the op copies the crop to contiguous memory,
-// computes the values, sets the square to 0, and warps.
+// computes the values, sets the square to 0, and warps the image.
 #include "kernels/image_input/image_input.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// image_input: the batch's uint8 images as numbers, randomly changed in training, in one pass. mix_images: mixes the
-// images of a batch. These two ops do all augmentation that a step does; decoders do the rest (images/view.h).
+// image_input: converts the batch's uint8 images to numbers in one pass, and changes them randomly in training.
+// mix_images: mixes the images of a batch. These two ops do all augmentation that a step does; decoders do the rest
+// (images/view.h).
 //
 //   v   = crop of pad(image_b), mirrored left-right or not     image_b: [height, width, channels] uint8, gathered
 //   y_b = warp(values(v), 0 in a square)                       y: [batch, crop_height, crop_width, channels], or
@@ -10,11 +11,11 @@
 //   normalized       (v / 255 - mean_c) / deviation_c
 //   standardized     (u - mean) / max(std, 1 / sqrt(n))        u = (v + b - m_c) f + m_c; n values in the crop
 //
-// Crop: in training at a uniform position in the padded image, otherwise at the centre. Mirroring: `alternating` is
-// drawn once for each record, for epoch 0, and inverted in each further epoch. So any two consecutive epochs show each
-// record both mirrored and not mirrored. The stream position determines the epoch.
+// Crop: in training, its position in the padded image is uniformly random; otherwise it is at the centre. Mirroring:
+// `alternating` is drawn once for each record, for epoch 0, and inverted in each further epoch. So any two consecutive
+// epochs show each record both mirrored and not mirrored. The stream position determines the epoch.
 //
-// Standardized: mean and std (of the population) are over all values of u, no value is clipped. b and f are drawn in
+// Standardized: mean and std (of the population) are over all values of u. No value is clipped. b and f are drawn in
 // training: brightness is uniform in [-brightness, brightness), contrast in [contrast[0], contrast[1]). m_c is the mean
 // of channel c of v + b. All steps are one exact map per channel, computed from integer sums; brightness cancels out.
 //
@@ -63,8 +64,8 @@ struct WarpParams {
 
 struct ImageInputParams {
   // From GraphContext, no attributes: sample, distort, record_count, seed.
-  /// Extents of an image of the records: height, width, channels. At most max_image_channels channels, unless the op
-  /// only scales and warps. Vectors {n} are possible if the op only scales.
+  /// Extents of one image: height, width, channels. At most max_image_channels channels, unless the op only scales and
+  /// warps. Vectors {n} are possible if the op only scales.
   Shape sample = {32, 32, 3};
   PixelValues values = PixelValues::scaled;
   float scale = 1.0f;                               ///< scaled only
@@ -72,7 +73,7 @@ struct ImageInputParams {
   std::array<float, max_image_channels> deviation = {1.0f, 1.0f, 1.0f, 1.0f};  ///< normalized only; above 0
   float brightness = 0.0f;                                                     ///< standardized only
   std::array<float, 2> contrast = {1.0f, 1.0f};                                ///< standardized only
-  std::int64_t crop_height = 0, crop_width = 0;                                ///< 0: as the image
+  std::int64_t crop_height = 0, crop_width = 0;                                ///< 0: equal to the image
   std::int64_t padding = 0;  ///< rows and columns on each side; fewer than the image has
   ImagePadding padding_mode = ImagePadding::zero;
   ImageMirroring mirroring = ImageMirroring::none;
@@ -115,8 +116,8 @@ void warp_images(Graph& graph, Value images, const WarpParams& params);
 ///   CutMix    y_i = x_i, except in a box, where it is x_j
 ///
 /// lambda and the box are the same for the whole batch (kernels/shared/mixing.h). The loss draws the same lambda for
-/// the targets. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient. It is a
-/// separate op because an output depends on two images: image_input would compute each image twice. Errors: failed
+/// the targets. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient. mix_images is
+/// a separate op because an output depends on two images: image_input would compute each image twice. Errors: failed
 /// (params.height or width differs from x, x wants a gradient).
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
 

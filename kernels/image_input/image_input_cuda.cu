@@ -7,7 +7,6 @@
 namespace carillon {
 namespace {
 
-/// Runs a kernel in the forward pass.
 template <typename Kernel>
 class ForwardKernel final : public Op {
  public:

@@ -1,5 +1,5 @@
-// The random draws of image_input for a sample and the maps from input to output pixels, on CPU and GPU. Then the
-// kernels of image_input and mix_images on a GPU: one block per image; one of its threads draws.
+// The random draws of image_input for a sample and the maps from input to output pixels, on CPU and GPU. The file also
+// has the kernels of image_input and mix_images on a GPU. One block processes an image, and one of its threads draws.
 //
 // Brightness, contrast and standardisation are one affine map per channel. m_c and V_c: mean and variance of channel c
 // of the crop; b: brightness; f: contrast.
@@ -36,7 +36,7 @@ struct PixelMap {
   std::int32_t centre[max_image_channels] = {};
   float factor[max_image_channels] = {}, offset[max_image_channels] = {};
 
-  /// A fused multiply-add, so that every processor rounds alike.
+  /// Uses a fused multiply-add, so that every processor rounds in the same way.
   CARILLON_HOST_DEVICE float value(std::int32_t channel, std::uint8_t v) const {
     const auto c = static_cast<std::size_t>(channel) % max_image_channels;
     return std::fma(static_cast<float>(v - centre[c]), factor[c], offset[c]);
@@ -84,7 +84,7 @@ struct Warp {
   };
   Place base, by_row, by_column;
 
-  /// A fused multiply-add, so that every processor rounds alike.
+  /// Uses a fused multiply-add, so that every processor rounds in the same way.
   CARILLON_HOST_DEVICE Place at(std::int32_t row, std::int32_t column) const {
     const auto y = static_cast<float>(row), x = static_cast<float>(column);
     return {std::fma(x, by_column.row, std::fma(y, by_row.row, base.row)),
@@ -92,7 +92,7 @@ struct Warp {
   }
 };
 
-/// Uniform in [low, high). A fused multiply-add, so that every processor rounds alike.
+/// Uniform in [low, high). Uses a fused multiply-add, so that every processor rounds in the same way.
 CARILLON_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low, float high) {
   return std::fma(uniform_float(word), high - low, low);
 }
@@ -162,7 +162,7 @@ struct ImageInputMap {
     return drawn;
   }
 
-  /// The row or column of the image that row y or column x of the crop shows; -1: black pixels.
+  /// Returns the row (column) of the image that row y (column x) of the crop shows. Returns -1 for black pixels.
   CARILLON_HOST_DEVICE std::int32_t row_of(const ImageDraw& drawn, std::int32_t y) const {
     return within(drawn.top + y, height);
   }

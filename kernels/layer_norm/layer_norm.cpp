@@ -22,8 +22,8 @@ namespace {
 // address of the row nor on the other rows. Vectors have the width of x86-64-v3's registers. Vectors of 16 floats are
 // at most 15 % faster with AVX-512, and several times slower without it.
 //
-// Several rows are processed at once: their sums are independent, and backward adds their terms of dgamma and dbeta
-// before it loads and stores the sums. The first pass over rows reads them one after the other, as the hardware's
+// Several rows are processed together. Their sums are independent, and backward adds the rows' terms of dgamma and
+// dbeta before it loads and stores the sums. The first pass over rows reads them one after the other, as the hardware's
 // prefetcher expects.
 namespace layer_norm_rows {
 
@@ -103,7 +103,7 @@ template <std::size_t count>
   }
 }
 
-/// gamma, beta: [channels]. norms: receives the normalisation of each row; null: not kept.
+/// gamma, beta: [channels]. norms: receives the normalisation of each row, unless it is null.
 template <std::size_t count>
 [[gnu::always_inline]] inline void forward(const float* __restrict x, std::size_t channels, float epsilon,
                                            const float* __restrict gamma, const float* __restrict beta,

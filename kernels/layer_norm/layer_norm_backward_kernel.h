@@ -1,16 +1,16 @@
 // LayerNormBackward: the gradients of layer_norm on a GPU in one kernel, for rows that fill all lanes (layer_norm_cut).
 //
-// A block processes rows_per_block() rows in a round. A thread reads its packs of x and dy once, keeps them in
-// registers until the sums of the row are known, and keeps the sums of dy and dy xhat of its channels over all rounds.
-// At the end the block adds its threads' sums. CombineColumnSums adds the blocks' sums. The shapes fix the order of
-// each sum.
+// A block processes rows_per_block() rows in a round. A thread reads its packs of x and dy once, and keeps them in
+// registers until the sums of the row are known. Over all rounds, it keeps the sums of dy and of dy xhat for its
+// channels. At the end the block adds its threads' sums. CombineColumnSums adds the blocks' sums. The shapes fix the
+// order of each sum.
 #pragma once
 
 #include "kernels/layer_norm/layer_norm_kernels.h"
 
 namespace carillon {
 
-/// The rows of each block, as CombineColumnSums reads them. All blocks are resident at once on a GPU with 132
+/// The rows of each block, as CombineColumnSums reads them. All blocks run at the same time on a GPU with 132
 /// multiprocessors.
 inline ColumnCut layer_norm_sums_cut(const LayerNormCut& cut) {
   constexpr int max_blocks = 264;
@@ -141,8 +141,8 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     }
   }
 
-  /// Makes the compiler convert the pack again. Otherwise it would keep both formats in registers, and only one block
-  /// would fit.
+  /// Makes the compiler convert the pack again. Otherwise the compiler would keep both formats in registers, and only
+  /// one block would fit on a multiprocessor.
   CARILLON_HOST_DEVICE static void forget_floats([[maybe_unused]] Pack<T, n>& pack) {
 #ifdef __CUDA_ARCH__
     auto* const words = reinterpret_cast<std::uint32_t*>(pack.at);

@@ -4,9 +4,9 @@
 //   backward   LayerNormBackward (layer_norm_backward_kernel.h), CombineColumnSums; for rows that do not fill all lanes
 //              LayerNormGradient, ColumnSums<LayerNormGradients>, CombineColumnSums
 //
-// `lanes` threads process a row. A thread has `packs` packs of n neighbouring channels and reads them again in each
-// phase. From the second phase on, they are in the first-level cache, which is several times faster than memory. Each
-// thread adds the lanes' sums of its row in the same order.
+// `lanes` threads process a row. A thread has `packs` packs of n neighbouring channels, and reads the packs again in
+// each phase. From the second phase on, the packs are in the first-level cache, which is several times faster than
+// memory. Each thread adds the lanes' sums of its row in the same order.
 #pragma once
 
 #include <cmath>
@@ -66,8 +66,8 @@ inline LayerNormCut layer_norm_cut(std::int64_t rows, std::int64_t channels, int
   return cut;
 }
 
-/// Calls body(std::integral_constant<int, packs>{}). The number is a constant only for rows of the largest packs that
-/// fill all lanes, because each constant compiles another kernel. Other rows pass 0.
+/// Calls body(std::integral_constant<int, packs>{}). Each value of `packs` compiles another kernel. Therefore `packs`
+/// is 2 or 3 only for rows that consist of the largest packs and fill all lanes. It is 0 for all other rows.
 template <typename T, int n, typename Body>
 void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   if constexpr (n * sizeof(T) == pack_bytes) {
@@ -77,8 +77,8 @@ void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// The common part of the kernels that process rows. packs: number of packs of each lane, so that the lane loads them
-/// together; 0: any number.
+/// The common part of the kernels that process rows. packs: number of packs of each lane, or 0 for any number. A lane
+/// loads a fixed number of packs together.
 template <typename T, int n, int packs>
 struct LayerNormRows {
   static constexpr int threads = LayerNormCut::threads;

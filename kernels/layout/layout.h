@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-// reshape: gives the elements of each sample another shape.
+// reshape: changes the shape of each sample.
 //
 //   y[b, i] = x[b, i] for the elements i of a sample, in row-major order      dx[b, i] = dy[b, i]
 //
@@ -54,7 +54,7 @@ extern const OpType transpose_op;
 //   pad     y[..., i, ...] = x[..., i - before, ...] if x has this element, otherwise value    dx: the elements of dy
 //   slice   y[..., i, ...] = x[..., first + i step, ...]      i = 0 ... count - 1              dx: dy, 0 between
 //
-// A negative number of elements removes elements.
+// If `before` or `after` is negative, pad removes elements.
 
 struct PadParams {
   std::vector<std::int64_t> before, after;  ///< added elements of each axis after the batch; negative: removed

@@ -1,5 +1,5 @@
-// Maps an element of a layout op's result to an element of x, for the CPU loops and the GPU kernels. Then the kernels,
-// and the functions that enqueue them (CUDA builds only).
+// Maps an element of a layout op's result to an element of x, for the CPU loops and the GPU kernels. The file also has
+// the kernels, and the functions that enqueue them (CUDA builds only).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ CARILLON_HOST_DEVICE inline std::int64_t original_place(const TransposeAxes& axe
   return place;
 }
 
-/// At least one axis. `axes`: a permutation of the axes of x that starts with 0. Errors: failed (more axes than
+/// Returns at least one axis. `axes`: a permutation of the axes of x that starts with 0. Errors: failed (more axes than
 /// max_count).
 TransposeAxes transpose_axes(const Shape& x, std::span<const std::int64_t> axes);
 
@@ -63,7 +63,7 @@ struct TransposeForward {
 /// y = x transposed, in one type.
 void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const Tensor& y, Stream& stream);
 
-// PadAxes: which element of x an element of y is, for pad, slice and their gradients.
+// PadAxes: maps an element of y to an element of x, for pad, slice and their gradients.
 //
 // On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. The gradient
 // exchanges x and y. If all elements of an axis are copied, the axis is merged into the axis before it.
@@ -73,7 +73,7 @@ struct PadAxis {
   std::int64_t step = 1, offset = 0;
   std::int64_t divisor = 1;  ///< above 0; 1 or step is 1 or -1
 
-  /// The index in x of element `i` of y; -1: none.
+  /// Returns the index in x of element `i` of y, or -1 if x has no such element.
   CARILLON_HOST_DEVICE std::int64_t source(std::int64_t i) const {
     const std::int64_t scaled = i * step + offset;
     if (scaled < 0) return -1;
@@ -90,8 +90,8 @@ struct PadAxes {
   int count = 0;
 };
 
-/// Maps element `i` of a sample of y to its position in a sample of x; -1: x has no such element. Uses only the first
-/// `count` axes.
+/// Maps element `i` of a sample of y to its position in a sample of x. Returns -1 if x has no such element. Uses only
+/// the first `count` axes.
 CARILLON_HOST_DEVICE inline std::int64_t source_place(const PadAxes& axes, int count, std::int64_t i) {
   std::int64_t place = 0, stride = 1;
   bool exists = true;
@@ -106,7 +106,7 @@ CARILLON_HOST_DEVICE inline std::int64_t source_place(const PadAxes& axes, int c
   return exists ? place : -1;
 }
 
-/// At least one axis. Errors: failed (more axes than max_count; numbers that do not fit into 64 bits).
+/// Returns at least one axis. Errors: failed (more axes than max_count; numbers that do not fit into 64 bits).
 PadAxes pad_axes(const std::vector<PadAxis>& sample);
 
 /// The axes of the gradient: from dy to dx.
@@ -127,11 +127,11 @@ struct PadForward {
   }
 };
 
-/// y = the elements of x that the axes select, and `value`.
+/// y = the elements of x that the axes select, and `value` elsewhere.
 void pad_cuda(const PadAxes& axes, float value, const Tensor& x, const Tensor& y, Stream& stream);
 
 // RowParts: a tensor as rows, and each row as parts along one axis, for split and concat.
-//
+// RowParts: divides a tensor into rows, and each row into parts along one axis, for split and concat.
 //   read_parts    part_k[row, i] = whole[row, offset_k + i]
 //   write_parts   whole[row, offset_k + i] = part_k[row, i]
 
@@ -145,8 +145,8 @@ struct RowParts {
   std::vector<Part> parts;
 };
 
-/// The axis of a tensor of this shape that an op divides or joins; -1: the last one. Errors: failed (the axis does not
-/// exist or is the batch). `verb`: for the message, for example "split".
+/// Returns the axis that an op divides or joins in a tensor of this shape. An `axis` of -1 means the last one. Errors:
+/// failed (the axis does not exist or is the batch). `verb`: for the message, for example "split".
 std::size_t axis_to_part(std::int64_t axis, const Shape& shape, std::string_view verb);
 
 // The kernels of RowParts: each thread copies a pack of n neighbouring elements of one part. n divides the sizes and

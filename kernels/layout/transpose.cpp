@@ -35,7 +35,7 @@ class ReshapeDefinition final : public OpDefinition {
 Shape reshaped(const std::string& name, const Shape& x, const ReshapeParams& params) {
   std::vector<std::int64_t> extents{x[0]};
   std::int64_t known = 1;
-  std::size_t open = 0;  // the axis whose extent is computed; 0: none
+  std::size_t open = 0;  // the axis with the extent that is computed; 0: none
   const auto refuse = [&] {
     fail(ExitCode::failed, "reshape {}: the extents {} do not fit the shape {}", name, Shape(params.extents).text(),
          x.text());

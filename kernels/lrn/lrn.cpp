@@ -23,7 +23,7 @@ namespace {
 //
 // The sum of a window of 9 is computed by doubling: sums of two, sums of four, then four + four + one. Each step shifts
 // neighbouring vectors by some lanes. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic.
-// With x and dy outside the second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of
+// If x and dy are not in the second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of
 // x86-64-v4's registers; narrower machines process them in parts.
 namespace lrn_registers {
 

@@ -97,7 +97,8 @@ struct LrnValue {
   CARILLON_HOST_DEVICE float operator()(float value) const { return value; }
 };
 
-/// The sum of F(values[j]) over the window of element `at` of a tile. `channel`: channel of the element. Any radius.
+/// The sum of F(values[j]) over the window of element `at` of a tile. `channel`: channel of the element. The radius may
+/// be any number.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* values, const LrnCut& cut,
                                                                  const LrnCut::Tile& tile, int at, int channel) {
@@ -129,7 +130,7 @@ CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* val
            shared + high_2 + high.at[3]}};
 }
 
-/// The common part of forward and backward. Packs of 4 for radius 4, packs of 1 for any radius.
+/// The common part of forward and backward. Packs of n = 4 require radius 4; packs of n = 1 permit any radius.
 template <typename T, int n, bool three_quarters>
 struct LrnBlock {
   static constexpr int threads = 256;

@@ -5,8 +5,8 @@
 //
 //   a': [batch, ..., m, k]   b': [batch, ..., k, n]   y: [batch, ..., m, n]
 //
-// transpose_a and transpose_b say that the last two axes of a or b are exchanged in memory: a is [batch, ..., k, m], b
-// is [batch, ..., n, k]. A product with a variable is dense. Source: the operator MatMul of ONNX.
+// If transpose_a is set, the last two axes of a are exchanged in memory: a is [batch, ..., k, m]. If transpose_b is
+// set, b is [batch, ..., n, k]. A product with a variable is dense. Source: the operator MatMul of ONNX.
 #pragma once
 
 #include <string>
@@ -42,7 +42,7 @@ struct MatmulProduct {
   std::int64_t count = 1;
 };
 
-/// The products of the op. A product without data in c is not wanted.
+/// The products of the op. The op does not compute a product if its c has no data.
 struct MatmulProducts {
   MatmulProduct y, da, db;
 };

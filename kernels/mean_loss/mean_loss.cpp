@@ -1,5 +1,5 @@
-// The definition of mean_loss, and the op on a CPU. It uses one thread, because a batch of outputs is small. The sum
-// has double precision.
+// The definition of mean_loss, and the op on a CPU. The op uses one thread, because a batch of outputs is small. The
+// sum has double precision.
 #include "kernels/mean_loss/mean_loss.h"
 
 #include <vector>

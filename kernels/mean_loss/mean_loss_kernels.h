@@ -1,5 +1,5 @@
-// The losses of mean_loss as functors, on CPU and GPU: operator() is f, slope is its derivative by the output. Then the
-// CUDA kernel. All its sums have a fixed order, so equal inputs give equal bits.
+// The losses of mean_loss as functors, on CPU and GPU: operator() is f, and slope is the derivative of f by the output.
+// The file also has the CUDA kernel. All its sums have a fixed order, so equal inputs give equal bits.
 #pragma once
 
 #include <bit>

@@ -15,7 +15,8 @@
 namespace carillon {
 namespace {
 
-/// The number that is stored. Compilers vectorise a choice between numbers, but not a choice between structs.
+/// Returns the number that a value stores. Compilers vectorise a choice between numbers, but not a choice between
+/// structs.
 [[gnu::always_inline]] inline float& stored(float& value) { return value; }
 [[gnu::always_inline]] inline std::uint16_t& stored(Bf16& value) { return value.bits; }
 [[gnu::always_inline]] inline float stored(const float& value) { return value; }
@@ -23,8 +24,8 @@ namespace {
 
 /// Whether a window's maximum becomes x; NaN counts as larger and stays.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As above, for bf16 values compared as 16-bit integers, because a vector holds more 16-bit integers. The integer is
-/// made from the sign and the other bits. A NaN of either sign becomes a number above infinity.
+/// As above, for bf16 values. It compares 16-bit integers, because a vector holds more of them than floats. An integer
+/// is made from the sign and the other bits of a value. A NaN of either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
   constexpr std::int16_t infinity = 0x7f80;
   const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };

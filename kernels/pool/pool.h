@@ -17,22 +17,22 @@ namespace carillon {
 //   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 without biases
 //   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
 //   dm = relu ? dy * [y > 0] : dy
-//   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dm[n,p,q,c]
+//   dx[n,h,w,c] = sum over the windows (p,q) with k = (h,w) of dm[n,p,q,c]
 //   db[c] = sum over n,p,q of dm[n,p,q,c]
 //
 // A NaN in a window makes its y NaN.
 //
-// The op takes over a ReLU before it (src/graph/passes.h). ReLU before or after the pooling gives the same values and
-// gradients. After the pooling, the ReLU processes a quarter of the elements (stride 2), and backward does not need the
-// activations of the previous layer. On a GPU, the op also takes over the biases of a convolution before it: rounding
-// preserves order, so the largest value plus b is the largest sum. If adding b makes several values equal, the gradient
-// goes to the value that was the largest before the addition.
+// Passes fuse a ReLU before the op into the op (src/graph/passes.h). ReLU before or after the pooling gives the same
+// values and gradients. After the pooling, the ReLU processes a quarter of the elements (stride 2), and backward does
+// not need the activations of the previous layer. On a GPU, passes also fuse the biases of a convolution before the op
+// into the op. Rounding preserves order, so the largest value plus b is the largest sum. If adding b makes several
+// values equal, the gradient goes to the value that was the largest before the addition.
 
 struct MaxPoolParams {
   std::int64_t window = 0;  ///< height, and width if window_width is 0; 0: the whole image, without padding
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: equal to window, stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
@@ -81,7 +81,7 @@ struct AvgPoolParams {
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   bool counts_padding = false;                      ///< the mean counts positions of padding
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: equal to window, stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
 
   /// The windows over images [batch, height, width, channels]. Errors: as slide_over.

@@ -12,7 +12,8 @@
 
 namespace carillon {
 
-/// fixed: the window's extents; 0: any. With a fixed window, all loads are issued before the first is used.
+/// fixed: the window's extents, or 0 for any extents. With a fixed window, all loads are issued before the first is
+/// used.
 template <typename T, int n, int fixed>
 struct MaxPoolForward {
   PackedPool pool;

@@ -1,5 +1,5 @@
 // The definition of scale_channels, and the op on a CPU. Backward divides the rows into blocks, which are summed
-// separately (rows_cpu.h). It reads x and dy once: a pass computes both gradients.
+// separately (rows_cpu.h). Backward reads x and dy once, because one pass computes both gradients.
 #include "kernels/scale_channels/scale_channels.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace {
 #define CARILLON_WITH_TILES __attribute__((target("amx-tile,amx-bf16")))
 
 constexpr int tiles = 8;
-// Tiles 0 to 5: sums, as many as needed. GCC takes only literals as tile numbers.
+// Tiles 0 to 5 hold the sums; a product uses as many tiles as it has sums. GCC takes only literals as tile numbers.
 #define CARILLON_SECOND_RIGHT_TILE 5  // with at most four sums
 #define CARILLON_LEFT_TILE 6
 #define CARILLON_RIGHT_TILE 7

@@ -45,8 +45,8 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(co
   }
 }
 
-/// Adds the products of one left tile (number m of each step) and one panel from `step` to the end of the chain, with
-/// the sums in registers. Returns the first step of the next chain.
+/// Adds the products of one left tile (number m of each step) and one panel, from step `step` to the end of the chain.
+/// Keeps the sums in registers. Returns the first step of the next chain.
 CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, int panel, std::int64_t step,
                                                  bool overwrites) {
   const Bf16* const right = p.right + panel * p.panel_stride;
@@ -83,7 +83,7 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 widened(_
 
 }  // namespace
 
-// One left tile and one panel at a time. The right tiles stay in the cache.
+// Multiplies one left tile by one panel at a time. The right tiles stay in the cache.
 void multiply_avx512_bf16(const TileProduct& p) {
   if (p.steps == 0 && !p.add) std::fill_n(p.sums, p.count * p.panels * tile_sums, 0.0f);
   for (int m = 0; m < p.count; ++m) {

@@ -108,8 +108,9 @@ struct Bf16TileKernels {
   void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 
-/// Products by the tile instructions for Isa::amx, and by VDPBF16PS for Isa::avx512_bf16. For other instruction sets
-/// the products are emulated, and are slower than float32 products.
+/// Returns the kernels of the instruction set. They multiply with the tile instructions for Isa::amx, and with
+/// VDPBF16PS for Isa::avx512_bf16. For other instruction sets the products are emulated, and are slower than float32
+/// products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
 
 // Functions of Bf16TileKernels that use instructions for bf16: AMX (Isa::amx; src/device/device.cpp asks Linux for

@@ -93,7 +93,7 @@ CARILLON_INLINE std::uint32_t rounded_bits(float value) {
 }
 CARILLON_INLINE std::uint32_t rounded_bits(Bf16 value) { return value.bits; }
 
-/// The first `count` elements, at most 32, then zeros.
+/// Packs the first `count` elements, at most 32, and then zeros.
 template <typename T>
 CARILLON_INLINE void pack_row(const T* from, std::int64_t count, Bf16* to) {
   if (count >= 32) {
@@ -182,9 +182,9 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// pack_transposed for columns `first` to `first` + 31, or to the last column. If 32 columns are a cache line, each
-/// cache line is read once. Rows are often a multiple of 4 KiB apart, and a first-level cache of 12 ways does not hold
-/// 16 such lines.
+/// pack_transposed for columns `first` to `first` + 31, or to the last column. If 32 columns are a cache line, the
+/// function reads each cache line once. A second read would not find the line in the cache: rows are often a multiple
+/// of 4 KiB apart, and a first-level cache with 12 ways cannot hold 16 such lines.
 CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
@@ -247,7 +247,7 @@ CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, st
   __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
 }
 
-// Two blocks at a time, so that each cache line of bf16 is read once, as in pack_transposed_32.
+// Packs two blocks at a time, so that it reads each cache line of bf16 once (see pack_transposed_32).
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 32) {

@@ -1,4 +1,4 @@
-// BlockKernel: a GPU kernel as a struct whose arithmetic also runs on a CPU, for tests without a GPU.
+// BlockKernel: a GPU kernel as a struct. Its arithmetic also runs on a CPU, for tests without a GPU.
 //
 //   struct Shared;                   shared memory of a block
 //   static constexpr int threads;    threads of a block
@@ -10,7 +10,7 @@
 // Threads pass values to later phases through Shared. A LoopedKernel is a second form, for blocks that repeat their
 // phases and threads that keep values in registers. In addition, it has
 //
-//   struct Private;                    what a thread keeps from phase to phase; starts with any bits
+//   struct Private;                    what a thread keeps from phase to phase; its bits are undefined at first
 //   int rounds() const;                rounds of each block; all phases run in each round
 //   static constexpr int last_phases;  phases after the last round
 //   template <int phase> void run(Shared&, Private&, int block, int thread, int round) const;
@@ -28,7 +28,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/host_device.h"
 
-/// Before a loop: the CUDA compiler unrolls it, so that an array indexed in it stays in registers.
+/// Before a loop: makes the CUDA compiler unroll the loop, so that an array that the loop indexes stays in registers.
 #ifdef __CUDA_ARCH__
 #define CARILLON_UNROLL _Pragma("unroll")
 #else

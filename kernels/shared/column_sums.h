@@ -3,7 +3,7 @@
 // ColumnFinish, the kernel CombineColumnSums adds them.
 //
 // A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
-// has packs of n neighbouring columns of one row, and the groups take the rows in turn. Therefore a row is read
+// has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore a row is read
 // contiguously. The shapes fix the order of each sum: first the rows of a group, then the groups, then the blocks of
 // rows.
 #pragma once
@@ -34,12 +34,12 @@ struct ColumnCut {
   }
 };
 
-/// With a ColumnFinish, few lanes per block let several blocks of columns finish at once.
+/// With a ColumnFinish, few lanes per block let several blocks of columns finish at the same time.
 inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size,
                             int max_lanes = ColumnCut::max_lanes) {
   ColumnCut cut{.rows = rows, .columns = columns, .n = pack_size};
   while (cut.lanes < max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
-  constexpr std::int64_t max_blocks = 264;  // 2 on each of the 132 SMs of an H200: with 128 registers, all run at once
+  constexpr std::int64_t max_blocks = 264;  // 2 on each of the 132 SMs of an H200: with 128 registers, all run together
   const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.fewest_rows * cut.groups();
   cut.rows_per_block = even > fewest ? even : fewest;
@@ -51,11 +51,11 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// The work of the block of ColumnSums that finishes last with some columns. A derived struct has
+/// The block of ColumnSums that finishes last with some columns runs a ColumnFinish. A derived struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
-/// The block's threads form groups of `width` threads, one per column; the groups take the blocks of rows in turn.
+/// The block's threads form groups of `width` threads, one per column; the groups process the blocks of rows in turn.
 struct ColumnFinish {
   static constexpr int threads = ColumnCut::threads;
   static constexpr int phases = 2;
@@ -116,8 +116,8 @@ struct KeepParts {
   struct Shared {};
 };
 
-/// Computes both sums of Terms over each block of rows. If Terms has store(row, at), it is called for each row between
-/// Terms::row(at) and Terms::add, and may change the row.
+/// Computes both sums of Terms over each block of rows. If Terms has store(row, at), ColumnSums calls it for each row,
+/// after Terms::row(at) and before Terms::add. store may change the row.
 template <int n, typename Terms, typename Finish = KeepParts>
 struct ColumnSums {
   static constexpr int threads = ColumnCut::threads;

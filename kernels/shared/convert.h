@@ -24,7 +24,7 @@ struct ConvertPack {
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { store_floats(load_floats<n>(from + i * n), to + i * n); }
 };
 
-/// y = y + bias, then its ReLU with `relu`; each thread processes a pack of n.
+/// y = y + bias, then with `relu` y = max(y, 0). Each thread processes a pack of n.
 template <typename T, int n>
 struct BiasReluPack {
   const float* bias;  ///< [columns]

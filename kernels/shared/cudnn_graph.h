@@ -48,8 +48,8 @@ inline cudnn_frontend::error_t build_operation_graph(cudnn_frontend::graph::Grap
   return graph.build_operation_graph();
 }
 
-/// Requests the plans of cuDNN's heuristics for the graph, and deselects the plans that are not deterministic, have an
-/// `unwanted` note or need more workspace than there is.
+/// Requests the plans of cuDNN's heuristics for the graph. Deselects plans that are not deterministic, have an
+/// `unwanted` note, or need more than `workspace_bytes`.
 inline cudnn_frontend::error_t propose_plans(cudnn_frontend::graph::Graph& graph, const CudnnTarget& target,
                                              std::vector<cudnn_frontend::NumericalNote_t> unwanted,
                                              std::size_t workspace_bytes) {

@@ -19,7 +19,7 @@ template <typename Body>
   return body(std::type_identity<float>{});
 }
 
-/// The address of some activations in host memory; null: none.
+/// The address of some activations in host memory, or null.
 class ElementPointer {
  public:
   ElementPointer() = default;
@@ -33,7 +33,7 @@ class ElementPointer {
   T* as() const {
     return reinterpret_cast<T*>(data_);
   }
-  /// The pointer to the element `count` elements later; null stays null.
+  /// Returns the pointer to the element `count` elements later. A null pointer stays null.
   ElementPointer operator+(std::size_t count) const {
     ElementPointer moved = *this;
     if (data_ != nullptr) moved.data_ += count * (type_ == DType::bf16 ? sizeof(Bf16) : sizeof(float));

@@ -4,8 +4,8 @@
 // adds the blocks' sums in float64.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
-// groups take the rows in turn. Therefore a row is read contiguously. The shapes fix the order of each sum: first the
-// rows of a group, then the groups, then the blocks of rows.
+// groups process the rows in turn. Therefore a row is read contiguously. The shapes fix the order of each sum: first
+// the rows of a group, then the groups, then the blocks of rows.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// Whether any of the built code waits for the previous kernel. Only such kernels may be launched early.
+/// Whether the build contains code that waits for the previous kernel. Only such code may be launched early.
 inline constexpr bool built_to_wait = [] {
   constexpr int first_that_can = 900;
   for (const int architecture : {__CUDA_ARCH_LIST__}) {
@@ -56,7 +56,7 @@ void launch(const Kernel& kernel, Stream& stream) {
   check_cuda(cudaLaunchKernelEx(&config, block_kernel<Kernel>, kernel));
 }
 
-/// A LoopedKernel as a BlockKernel with one phase, which synchronises the block itself.
+/// Adapts a LoopedKernel to a BlockKernel with one phase. The phase synchronises the block itself.
 template <typename Kernel>
 struct OnePhase {
   using Shared = typename Kernel::Shared;

@@ -68,8 +68,8 @@ Preference make_preference(std::size_t workspace_bytes, Arithmetic arithmetic) {
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // This reduction scheme is allowed in addition to undivided sums. Other schemes keep partial sums in the result's
-  // type (bf16) or add in place.
+  // Allows this reduction scheme in addition to undivided sums. Other schemes keep partial sums in the result's type
+  // (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if (arithmetic == Arithmetic::fp32) {

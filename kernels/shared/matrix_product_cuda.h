@@ -8,7 +8,7 @@
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
 // Therefore every run uses the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
 //
-// A batch computes products of equal shapes at once; each operand has its own distance from product to product.
+// A batch computes several products of equal shapes. Each operand has its own distance between two products.
 #pragma once
 
 #include <cublasLt.h>
@@ -74,12 +74,12 @@ struct MatrixAddresses {
   const void* s = nullptr;  ///< if beta is not 0: S, with C's layout and alignment; may be A or B, not C
 };
 
-/// Operations on the product while the product is in registers, or on B while B is in shared memory. A product has
-/// either a bias or sums or neither of them.
+/// Operations on the product while the product is in registers, or on B while B is in shared memory. A product may have
+/// a bias or sums, but not both.
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
   bool relu = false;               ///< requires a bias
-  const Tensor* b_sums = nullptr;  ///< [columns of C] in float32, written, or null; requires a B that is not transposed
+  const Tensor* b_sums = nullptr;  ///< output: [columns of C] in float32, or null; requires a B that is not transposed
 };
 
 class MatrixProductCuda {

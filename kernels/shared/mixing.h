@@ -6,9 +6,9 @@
 //   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1; sample 0 with the last
 //
 // Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image,
-// and the edges of the image cut off the box. There is one draw for all samples that an executable processes at once.
-// It depends only on the stream position of the first sample, so a resume and the number of ranks do not change the
-// draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk
+// and the edges of the image cut off the box. There is one draw for all samples that an executable processes together.
+// The draw depends only on the stream position of the first sample. So a resume and the number of ranks do not change
+// the draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk
 // minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
 #pragma once
 
@@ -54,7 +54,7 @@ struct Mixing {
   std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< the box: rows [top, bottom), columns [left, right)
 
   CARILLON_HOST_DEVICE float rest() const { return 1.0f - lambda; }
-  /// A fused multiply-add, so that every processor rounds alike.
+  /// Uses a fused multiply-add, so that every processor rounds in the same way.
   CARILLON_HOST_DEVICE float blend(float own, float other) const { return std::fma(lambda, own, rest() * other); }
   CARILLON_HOST_DEVICE bool is_cut(std::int32_t y, std::int32_t x) const {
     return y >= top && y < bottom && x >= left && x < right;

@@ -1,8 +1,8 @@
 // Pack: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
 // PackedRows and PackedPool assign packs of a matrix or of a pooled image to threads.
 //
-// A pack of n elements starts at a multiple of its own size: n divides the extent that packs must not straddle (a row,
-// a pixel's channels), and tensors start at multiples of 16 bytes.
+// A pack of n elements starts at a multiple of its own size. Therefore n must divide the length of a row, or the number
+// of channels of a pixel. Tensors start at multiples of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,9 @@ CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 
-/// Like `store`, for tensors only: the instruction writes global memory, and never shared memory. It writes 16 bytes at
-/// once. nvcc 13.0 splits `store` if the elements of the pack are also used otherwise, for example added to sums.
+/// Like `store`, for tensors only: the instruction writes global memory, and never shared memory. The instruction
+/// writes 16 bytes together. nvcc 13.0 splits `store` if the elements of the pack are also used otherwise, for example
+/// added to sums.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) {
 #ifdef __CUDA_ARCH__

@@ -27,8 +27,9 @@ inline const float* floats_at(ElementPointer elements, std::size_t count, float*
   return scratch;
 }
 
-/// Calls body(address), which writes `count` floats to the address. If the elements are float32, the address is that of
-/// the elements. Otherwise it is `scratch`, and afterwards the floats are converted to the type of the elements.
+/// Calls body(address), which writes `count` floats to the address. If the elements are float32, the address is the
+/// address of the elements. Otherwise the address is `scratch`, and write_at then converts the floats to the type of
+/// the elements.
 template <typename Body>
 void write_at(ElementPointer elements, std::size_t count, float* scratch, const Body& body) {
   if (elements.type() == DType::f32) return body(elements.as<float>());
@@ -36,8 +37,8 @@ void write_at(ElementPointer elements, std::size_t count, float* scratch, const 
   write_floats(scratch, count, elements);
 }
 
-/// The address at which the sums of a row are accumulated in float32: in place if the row is float32, otherwise in
-/// scratch memory.
+/// Returns the address at which the sums of a row are accumulated in float32: in place if the row is float32, otherwise
+/// in scratch memory.
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
 
@@ -72,8 +73,8 @@ void add_blocks(const float* sums, std::size_t count, std::size_t stride, const 
 ///   dz[r,c] = y[r,c] > 0 ? dy[r,c] : 0   in place of dy; without ReLU dz = dy
 ///   db[c] = sum over r of dz[r,c]
 ///
-/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. One pass
-/// over dy.
+/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. Reads dy
+/// once.
 class BiasReluBackward {
  public:
   /// If `y` has no data, there is no ReLU.

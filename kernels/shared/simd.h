@@ -1,8 +1,8 @@
 // simd.h: vectors of floats with the width of the instruction set that a file is compiled for. For *_simd.cpp only.
 //
-// CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as its name. Everything that such a file defines
-// or uses is in namespace carillon::CARILLON_ISA. The file includes few other headers: if other files share an inline
-// function, the linker could keep its AVX-512 version for all of them.
+// CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as the name of the Isa. Everything that such a
+// file defines or uses is in namespace carillon::CARILLON_ISA. The file includes few other headers: if other files
+// share an inline function, the linker could keep its AVX-512 version for all of them.
 #pragma once
 
 #include <cstddef>
@@ -125,7 +125,7 @@ CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #endif
 }
 
-/// Elements [at, at + lanes) of an array of `count`; zeros beyond its end.
+/// Loads elements [at, at + lanes) of an array of `count` elements. Elements after its end are zeros.
 CARILLON_INLINE Floats load_within(const float* array, std::int64_t at, std::int64_t count) {
   return at + lanes <= count ? load(array + at) : load_first(array + at, count - at);
 }

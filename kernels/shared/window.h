@@ -1,5 +1,5 @@
-// SlidingWindow: how a window slides along one axis, as in TensorFlow and, with symmetric padding, PyTorch; and which
-// windows contain which positions, for CPU ops and CUDA kernels.
+// SlidingWindow: how a window slides along one axis, for CPU ops and CUDA kernels. The rules are TensorFlow's, or
+// PyTorch's with symmetric padding. Functions find the positions in a window, and the windows that contain a position.
 //
 // A window with a dilation d reads every d-th position. Its span is (window - 1) * d + 1; without dilation, the span is
 // the window. In the formulas, `window` is the span.
@@ -90,11 +90,11 @@ inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t
   return {input, output, window, stride, pad / 2, pad - pad / 2, dilation};
 }
 
-/// A window over images, as the params of an op describe it. If the width of a setting is 0, it equals the height.
+/// A window over images, as the params of an op describe it. If a width is 0, it equals the height.
 struct ImageWindow {
   std::int64_t height, width, stride, stride_width;
   Padding padding;
-  std::vector<std::int64_t> pads;  ///< {top, left, bottom, right}, in place of `padding`; empty: `padding`
+  std::vector<std::int64_t> pads;  ///< {top, left, bottom, right}, replaces `padding` unless empty
   std::int64_t dilation = 1, dilation_width = 0;
 };
 

@@ -1,5 +1,5 @@
-// The definition of softmax_cross_entropy, and the op on a CPU. It uses one thread, because a batch of logits is small.
-// The sum over the batch has double precision.
+// The definition of softmax_cross_entropy, and the op on a CPU. The op uses one thread, because a batch of logits is
+// small. The sum over the batch has double precision.
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include <algorithm>

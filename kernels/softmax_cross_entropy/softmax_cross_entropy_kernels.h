@@ -160,7 +160,7 @@ struct SoftmaxKernel {
   CARILLON_HOST_DEVICE static std::int64_t row_of(int block, int thread) {
     return static_cast<std::int64_t>(block) * rows_per_block + thread / lanes;
   }
-  /// Calls body(row, j) for each logit of this thread. No call if the row is outside the batch.
+  /// Calls body(row, j) for each logit of this thread. Does not call body if the row is outside the batch.
   template <typename Body>
   CARILLON_HOST_DEVICE void for_each_logit(int block, int thread, const Body& body) const {
     const std::int64_t row = row_of(block, thread);

@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-// constant: numbers that nothing trains.
+// constant: numbers that are not trained.
 //
 //   y[b, i] = values[i]      y: [batch, shape...]
 //

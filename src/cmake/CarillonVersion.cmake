@@ -1,6 +1,6 @@
-# Writes carillon_sources.h at each build. The header defines CARILLON_SOURCES, the commit of the sources. It ends in
-# "-changed" if files differ from the commit. It is empty if there is no repository. The build runs this file as a
-# script, with -DSOURCE= -DHEADER=.
+# Writes carillon_sources.h at each build. The header defines CARILLON_SOURCES, the commit of the sources.
+# CARILLON_SOURCES ends in "-changed" if files differ from the commit, and is empty if there is no repository. The build
+# runs this file as a script, with -DSOURCE= -DHEADER=.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(header ${PROJECT_BINARY_DIR}/src/carillon_sources.h)
   add_custom_target(carillon_version
@@ -12,8 +12,8 @@ endif()
 set(name "")
 find_program(git git)
 if(git)
-  # Asks only the repository of the sources. It ignores a repository that contains the unpacked sources, and a
-  # repository that a git hook has set in the environment.
+  # The command asks only the repository of the sources. It ignores a repository that contains the unpacked sources, and
+  # a repository that a git hook has set in the environment.
   set(own_git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE ${git} -C ${SOURCE})
   execute_process(COMMAND ${own_git} rev-parse --show-toplevel
     OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -26,7 +26,8 @@ std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   return bytes;
 }
 
-/// Larger batches have larger tiles: each tile adds an array of gradients to sum.
+/// The largest number of tiles. Larger batches have larger tiles instead of more tiles, because each tile adds an array
+/// of gradients to sum.
 constexpr std::int64_t max_tiles = 64;
 
 bool shares_memory(const Graph::Node& node) {

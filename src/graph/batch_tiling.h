@@ -62,7 +62,7 @@ class TiledOps {
  public:
   using MakeOp = std::function<std::unique_ptr<Op>(int op, const BatchTile& tile)>;
   /// `gradients`: the section's part of the flat gradient array; empty: no parameters, or no training. Several threads
-  /// call `make_op` at once. `device` outlives this object.
+  /// call `make_op` concurrently. `device` outlives this object.
   TiledOps(const TiledSection& section, Device& device, std::span<float> gradients, const MakeOp& make_op);
 
   void forward(Stream& stream);

@@ -21,7 +21,8 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// The position, in the producer's list, of the parameter for which the only reader of `value` computes the gradient.
+/// If the only reader of `value` computes the gradient of a parameter of the producer: returns the position of this
+/// parameter in the producer's list.
 std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value,
                                                       DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;

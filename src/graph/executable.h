@@ -25,8 +25,8 @@ struct ExecutableContext {
   const StepInputs& inputs;     ///< InputStage::inputs
   TowerLink* towers = nullptr;  ///< link to the other ranks; null: the rank computes alone
   Value loss = {};              ///< training adds it to the step sums; no value: no step sums
-  /// Outside training: the ops read the compute copies of `parameters`. These must be current and have the formats that
-  /// the ops of the graph read.
+  /// Outside training: the ops read the compute copies of `parameters`. The compute copies must be current and have the
+  /// formats that the ops of the graph read.
   bool reads_compute_copies = false;
 };
 
@@ -39,7 +39,7 @@ enum class Tiling {
 class Executable {
  public:
   /// Called when the work of an op is enqueued. Until the work of the next op is enqueued, the outputs of the op can be
-  /// read; in the backward pass, the gradients that the op computes can be read. Requires Tiling::never.
+  /// read. In the backward pass, the gradients that the op computes can be read until then. Requires Tiling::never.
   using OpDone = std::function<void(int op)>;
 
   /// `training`: computes gradients and updates buffers. `results`: values that can be read after `forward` and after
@@ -62,8 +62,8 @@ class Executable {
   /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
   /// gradient, or if only one tiled section uses it.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
-  /// The gradient that a node of the graph computes for parameter number `position` of its list: a part of the
-  /// parameter's gradient if several ops share the parameter. `parameters`: the store of the context.
+  /// The gradient that a node of the graph computes for parameter number `position` of its list. If several ops share
+  /// the parameter, this is a part of the parameter's gradient. `parameters`: the store of the context.
   Tensor parameter_gradient(const Graph::Node& node, std::size_t position, const ParameterStore& parameters) const;
   /// Whether backward writes the step sums. If so, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }

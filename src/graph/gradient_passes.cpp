@@ -27,8 +27,8 @@ Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Grap
   return node;
 }
 
-/// Whether the gradients of both inputs of `node` can have the same memory: no op overwrites the gradient of one input
-/// before the producer of the other input has read it.
+/// Whether the gradients of both inputs of `node` can have the same memory. This requires that no op overwrites the
+/// gradient of one input before the producer of the other input has read it.
 bool can_share_gradients(const Graph& graph, const Graph::Node& node) {
   const Graph::ValueInfo &a = graph.values()[node.inputs.at(0)], &b = graph.values()[node.inputs.at(1)];
   if (!a.wants_gradient || !b.wants_gradient) return true;

@@ -1,8 +1,8 @@
 // Memory plan: places all activations and their gradients in one block of device memory, by their lifetimes.
 //
-// Times number the parts of a training step: with n sections (src/graph/batch_tiling.h; mostly one op each), the
-// forward of section i is time i and its backward is time 2n - 1 - i. A tensor's lifetime is from its first write to
-// its last read. Tensors with disjoint lifetimes may share memory. Tensors that must share memory
+// A time is the number of a part of a training step. With n sections (src/graph/batch_tiling.h; mostly one op each),
+// the forward of section i is time i and its backward is time 2n - 1 - i. A tensor's lifetime is from its first write
+// to its last read. Tensors with disjoint lifetimes may share memory. Tensors that must share memory
 // (OpDefinition::output_shares_input, gradient_shares_output) have one place and a lifetime that covers all of them.
 // Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020,
 // section 5.2).

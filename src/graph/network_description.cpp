@@ -131,7 +131,7 @@ OrderedJson json_of(const Attributes::Value& value) {
   return std::visit([](const auto& other) { return OrderedJson(other); }, value);
 }
 
-/// Errors: data (no integer from 0 to `most`).
+/// Errors: data (the value is not an integer from 0 to `most`).
 std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
     fail(ExitCode::data, "{} is no integer from 0 to {}", what, most);
@@ -139,7 +139,7 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
-/// Errors: data (no value of a float).
+/// Errors: data (a float cannot hold the value).
 float float_in(const std::string& name, const Json& value) {
   const double number = value.get<double>();
   if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
@@ -174,7 +174,7 @@ Attributes::Value attribute_of(const std::string& name, const Json& value) {
   fail(ExitCode::data, "the attribute '{}' is no list of numbers", name);
 }
 
-/// A name that messages and files can hold. Errors: data.
+/// Returns a name that messages and files can hold. Errors: data.
 std::string name_in(const Json& value, std::string_view what) {
   const std::string name = value.get<std::string>();
   check_name(name, what, ExitCode::data);

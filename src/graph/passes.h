@@ -34,8 +34,9 @@ namespace carillon {
 void fuse_additions(Graph& graph, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
-/// op if this op is the only reader and the fusion is cheaper there: max_pool has fewer elements after the pooling,
-/// with equal values and gradients. Otherwise the activation is fused into the op before it.
+/// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, max_pool has fewer
+/// elements after the pooling, and the values and gradients are the same. Otherwise the activation is fused into the op
+/// before it.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
 /// For a GPU: moves the biases of an op to its only reader, if the reader has fewer elements (max_pool: the largest
@@ -54,8 +55,8 @@ void fit_to_gpu(Graph& graph, std::span<const Value> results);
 /// Replaces each op that has OpTraits::synchronized by its synchronized form. Returns the number of replaced ops.
 int synchronize_batches(Graph& graph);
 
-/// Replaces each op that has OpTraits::frozen and for which `is_wanted` returns true by its frozen form. Its buffers no
-/// longer change. Returns the number of replaced ops.
+/// If an op has OpTraits::frozen and `is_wanted` returns true for the op, replaces the op by its frozen form. The
+/// buffers of a frozen op do not change. Returns the number of replaced ops.
 int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& node)>& is_wanted);
 
 /// Inserts an op between `x` and the readers of `x`. `y` is the output of this op, and the op reads only `x`. All other
@@ -68,7 +69,7 @@ struct GradientOps {
 };
 
 /// For training: gives each value that wants a gradient one reader, and each op its own gradients of parameters. Call
-/// it after all passes that fuse ops: they assume one output.
+/// it after all passes that fuse ops, because these passes assume that ops have one output.
 void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& ops);
 
 /// If a value wants a gradient and its first reader has OpTraits::accumulating, the first reader gets another output:
@@ -77,8 +78,8 @@ void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& 
 void accumulate_input_gradients(Graph& graph, DeviceKind device);
 
 /// If a value wants a gradient and has two readers, and its producer has OpTraits::summing_gradients, the producer gets
-/// another output. It is a value without memory accesses; its gradient is the gradient of the second reader. A
-/// `gradient_fork`, which computes nothing, gives each reader its own value.
+/// another output. No op reads or writes the memory of this output. Its gradient is the gradient of the second reader.
+/// A `gradient_fork`, which computes nothing, gives each reader its own value.
 void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork);
 
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own

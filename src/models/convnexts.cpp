@@ -12,8 +12,8 @@
 //   logits                classes, with biases
 //
 // A block of f channels is x + scale(project(GELU(expand(norm(depthwise(x)))))): depthwise is a 7x7 convolution, expand
-// has 4f outputs per position, and project has f outputs. All three have biases. scale multiplies each channel by a
-// trained factor, initially 10^-6.
+// has 4f outputs per position, and project has f outputs. depthwise, expand and project have biases. scale multiplies
+// each channel by a trained factor, initially 10^-6.
 //
 //           w     blocks of the stages   parameters for 1000 classes   GMAC at 224x224
 //   tiny     96   3, 3,  9, 3            28,589,128                     4.456

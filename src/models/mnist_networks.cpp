@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-// The fully connected network for MNIST of the reference program.
+// The fully connected network of the reference program, for MNIST.
 //
 //   layer              output      weights    stddev  bias  L2
 //   layer1 + ReLU      500         784x500    0.1     0.0   yes

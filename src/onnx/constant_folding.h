@@ -55,7 +55,7 @@ struct Folded {
     return *inputs[i];
   }
   /// The integers of input `i`, or of `attribute` if the input is missing: earlier operator sets have an attribute.
-  /// Nullopt: the node has neither.
+  /// Returns nullopt if the node has neither.
   std::optional<Extents> integers(std::size_t i, std::string_view attribute) const {
     if (has(i)) return integers_of(i);
     return node.has(attribute) ? std::optional(node.integers(attribute)) : std::nullopt;

@@ -99,8 +99,8 @@ OnnxArray fold_constant(const Folded& f) {
   f.refuse("has no numbers");
 }
 
-/// Exporters store equal arrays once. For each of the other arrays they write an Identity node, so the copy gets the
-/// name of the node's output.
+/// Exporters store equal arrays once. For each duplicate they write an Identity node, so the copy gets the name of the
+/// node's output.
 OnnxArray fold_identity(const Folded& f) {
   OnnxArray array = f.input(0);
   if (!array.name.empty()) array.name = f.node.output();

@@ -138,15 +138,16 @@ void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Pl
   importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
 }
 
-/// The number of a float constant with one element. Nullopt otherwise, and for arrays of the file: such arrays are
-/// trained.
+/// Returns the number of a float constant with one element. Returns nullopt for other constants, and for arrays of the
+/// file, because arrays of the file are trained.
 std::optional<float> single(const OnnxConstant& constant) {
   const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
   if (!is_number || !constant->name.empty()) return std::nullopt;
   return constant->floats[0];
 }
 
-/// The axis of `x` that matches the only axis of the constant with an extent above 1. Nullopt if there is no such axis.
+/// Returns the axis of `x` that matches the only axis of the constant with an extent above 1. Returns nullopt if there
+/// is no such axis.
 std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   const std::size_t rank = constant.shape.size();
   std::optional<int> axis;

@@ -19,7 +19,7 @@ namespace {
 
 Initializer fan_in(std::int64_t count) { return fan_in_uniform(std::max<std::int64_t>(count, 1)); }
 
-/// The pads that the attributes pads and auto_pad set; nullopt: TensorFlow's "same".
+/// Returns the pads that the attributes pads and auto_pad set, or nullopt for TensorFlow's "same".
 std::optional<Extents> pads_of(Importer& importer, const OnnxNode& node) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   if (automatic == "SAME_UPPER") return std::nullopt;

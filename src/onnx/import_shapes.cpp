@@ -120,7 +120,7 @@ void add_pad(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, padded(importer, node, x, before, after, value));
 }
 
-/// Keeps every `step`th element of an axis, from `first`, `count` in total.
+/// Keeps `count` elements of an axis: element `first`, and every `step`th element after it.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step) {
   if (step == 1) {

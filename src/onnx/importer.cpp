@@ -91,7 +91,7 @@ const Operator* operator_of(std::string_view type) {
 void Importer::find_end() {
   end_ = source_.file.output();
   const OnnxNode* node = source_.producer(end_);
-  // The loss computes the probabilities itself.
+  // Leaves out this node, because the loss computes the probabilities.
   if (node != nullptr && turns_into_probabilities(node->type())) {
     end_ = node->input(0);
     node = source_.producer(end_);

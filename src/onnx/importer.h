@@ -210,7 +210,7 @@ class Importer {
   /// Marks a node that an earlier node has already added.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
-  /// By value: the pads of a Pad node that the next node, a convolution, adds itself: top, left, bottom, right.
+  /// By value: the pads that a convolution adds in place of the Pad node before it. Order: top, left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
   /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the numbers differ:
   /// the layer then gets new values.

@@ -22,7 +22,7 @@ std::int64_t onnx_axis(std::size_t axis, std::size_t rank) {
 }
 
 /// Adds a conversion of a tensor with `rank` axes from ONNX's layout to Carillon's; to_onnx_layout adds the opposite
-/// one.
+/// conversion.
 std::string to_own_layout(OnnxWriter& writer, const std::string& x, std::size_t rank) {
   return rank == 4 ? to_channels_last(writer, x) : x;
 }

@@ -43,10 +43,11 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 /// Indices into StepScalars: first the scalars of every optimiser, then the scalars of the rule.
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
                              first_rule_scalar = 3;
-/// The decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates, with TensorFlow's warm-up:
-/// min(decay, (1 + t) / (10 + t)).
+/// Returns the decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates. d follows
+/// TensorFlow's warm-up: min(decay, (1 + t) / (10 + t)).
 double moving_average_decay(double decay, std::int64_t updates_applied);
-/// The scalars of update `step`, counted from 0. `schedule_step`: its position in the schedule of the learning rate.
+/// The scalars of update `step`, counted from 0. `schedule_step`: position of the update in the schedule of the
+/// learning rate.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step, std::int64_t schedule_step);
 inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
   return step_scalars(settings, step, step);
@@ -57,8 +58,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
-  /// times end.result_scale are the mean gradients. The factor is 1 on a CPU. On a GPU the update also computes the L2
-  /// loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
+  /// times end.result_scale are the mean gradients; result_scale is 1 on a CPU. On a GPU the update also computes the
+  /// L2 loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
   /// The norm of the gradient in the last update, before clipping. It is 0 before the first update, without
   /// OptimizerSettings::clip_norm, and always on a GPU.
@@ -72,9 +73,9 @@ class ElementwiseOptimizer : public Optimizer {
   /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call it in
   /// each step before update_range. `apply` computes norm and factor itself.
   virtual void clip(const ClippedNorm& norm) = 0;
-  /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients, on the calling
-  /// thread and at once. Several threads may update disjoint ranges concurrently. Errors: failed (with
-  /// OptimizerSettings::clip_norm, if `clip` was never called).
+  /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients. Runs on the
+  /// calling thread, and is complete when it returns. Several threads may update disjoint ranges concurrently. Errors:
+  /// failed (with OptimizerSettings::clip_norm, if `clip` was never called).
   virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
 };
 
@@ -97,7 +98,7 @@ std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const Optimizer
 /// As ElementwiseOptimizer::update_range, on all threads.
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
-/// The steps [first, end) in which a variable is trained; the variable's group decides.
+/// The steps [first, end) in which a variable is trained. The variable's group sets them.
 struct TrainedSteps {
   std::int64_t first = 0, end = 0;
   bool contain(std::int64_t step) const { return first <= step && step < end; }
@@ -148,7 +149,7 @@ class BufferLookahead {
   BufferLookahead(const LookaheadSettings& settings, const BufferStore& buffers, Device& device,
                   const StepInputs& inputs);
 
-  /// The slow copies. Empty without a lookahead.
+  /// The slow copies. There are none without a lookahead.
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();

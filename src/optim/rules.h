@@ -134,7 +134,7 @@ struct AdamMoments {
                                correction1 = rest1 + 3, correction2 = rest1 + 4;
 
  private:
-  /// Computes base^exponent with products only, because all processors round products alike.
+  /// Computes base^exponent with products only, because all processors round products in the same way.
   CARILLON_HOST_DEVICE static double power(double base, std::int64_t exponent) {
     double result = 1.0;
     for (; exponent > 0; exponent /= 2, base *= base) {
@@ -172,9 +172,9 @@ struct AdamW : AdamMoments {
 ///   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
 ///   w <- w - learning_rate * |w| / |d| * d
 ///
-/// If |w| or |d| is 0, the ratio |w| / |d| counts as 1. One-dimensional variables have no ratio. They have weight decay
-/// only if a group sets it, or with OptimizerSettings::decay_exclude "none". Source: You and others, "Large batch
-/// optimization for deep learning: training BERT in 76 minutes", 2020.
+/// If |w| or |d| is 0, the ratio |w| / |d| counts as 1. One-dimensional variables have no ratio. These variables have
+/// weight decay only if a group sets it, or with OptimizerSettings::decay_exclude "none". Source: You and others,
+/// "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
 struct Lamb : AdamMoments {
   static constexpr std::string_view name = "lamb";
   static constexpr std::array<std::string_view, 2> slots{"lamb_m", "lamb_v"};
@@ -209,9 +209,9 @@ struct Lamb : AdamMoments {
 ///   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
 ///   w <- w - v
 ///
-/// If |w| or |g| is 0, r is 1. One-dimensional variables have r = 1. They have weight decay only if a group sets it, or
-/// with OptimizerSettings::decay_exclude "none". Source: You, Gitman, Ginsburg, "Large batch training of convolutional
-/// networks", 2017; MLPerf's ResNet-50.
+/// If |w| or |g| is 0, r is 1. One-dimensional variables have r = 1. These variables have weight decay only if a group
+/// sets it, or with OptimizerSettings::decay_exclude "none". Source: You, Gitman, Ginsburg, "Large batch training of
+/// convolutional networks", 2017; MLPerf's ResNet-50.
 struct Lars {
   static constexpr std::string_view name = "lars";
   static constexpr std::array<std::string_view, 2> options{"momentum", "lars-coefficient"};

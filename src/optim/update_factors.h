@@ -1,5 +1,5 @@
-// The factors of an update: UpdateFactors, the constants of each variable, and ClippedNorm, the factor of all gradients
-// of a step, which GradientNorm computes.
+// The factors of an update. UpdateFactors: the constants of each variable. ClippedNorm: the factor of all gradients of
+// a step. GradientNorm computes the ClippedNorm.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ CARILLON_HOST_DEVICE inline ClippedNorm clipped_norm(double squares, double limi
 //   l2_loss = sum over variables of l2_factor * sum(w^2) / 2
 //   norm = sqrt(sum over all variables that the step trains of |g + l2_factor * w|^2)        g: mean gradient
 //
-// The norm is that of the whole loss's gradient: it includes the L2 loss and excludes weight decay. PyTorch's
+// It is the norm of the gradient of the whole loss: it includes the L2 loss and excludes weight decay. PyTorch's
 // clip_grad_norm_ uses the same gradient.
 //
 // Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary

@@ -44,7 +44,7 @@ struct FlatShare {
   std::size_t count = 0;       ///< floats, a multiple of line_floats
   std::size_t max_blocks = 1;  ///< limit per launch; in a large array a thread gets several packs
 
-  /// At least 1.
+  /// Returns the number of blocks, at least 1.
   CARILLON_HOST_DEVICE int blocks() const {
     const std::size_t wanted = (count / pack + threads - 1) / threads;
     return static_cast<int>(wanted < 1 ? 1 : wanted > max_blocks ? max_blocks : wanted);
@@ -58,7 +58,7 @@ struct FlatShare {
   }
 };
 
-/// The compute copy of a parameter. The update writes it together with the parameter.
+/// The compute copy of a parameter. The update writes the compute copy together with the parameter.
 struct ComputeCopyIndex {
   void* data = nullptr;       ///< null: no compute copy
   std::size_t offset = 0;     ///< offset of the parameter in the flat array
@@ -229,8 +229,8 @@ struct UpdateKernel {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
       float& value = elements.value.at[k];
-      // The same order as in update_element. A call of update_element would need local memory, because its pointer to
-      // the slow copy may be null.
+      // Applies the rule and the lookahead in the same order as update_element. A call of update_element would need
+      // local memory, because its pointer to the slow copy may be null.
       if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
       if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
       update_copies(scalars, value, &elements.average.at[k], nullptr);

@@ -10,10 +10,10 @@
 //   CARILLON_HOST_DEVICE static void update(                           state: the slots of this element, [n]
 //       const StepScalars&, const UpdateFactors&, float gradient, float& value, float* state);
 //
-// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies weight decay in the way of its
-// paper. The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays
-// holds zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds alike.
-// No two rules have equal slot names, because the slot names identify the rule of a checkpoint.
+// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies weight decay as its paper does.
+// The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays holds
+// zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds in the same
+// way. No two rules have equal slot names, because the slot names identify the rule of a checkpoint.
 #pragma once
 
 #include <cmath>
@@ -90,7 +90,7 @@ CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squ
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }
 
-/// The step's scalars for one variable. Its updates are counted from the first step that trains it.
+/// The step's scalars for one variable. The updates of the variable are counted from the first step that trains it.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, const UpdateFactors& factors) {
   StepScalars scalars = of_step;

@@ -344,7 +344,7 @@ void Tower::save(CheckpointState& state) const {
 
 void Tower::save_whole_step(CheckpointState& state) const {
   check(holds_whole_step(), "a step that is not complete cannot be saved");
-  update_->synchronize();  // needs no other rank if this one holds the whole step
+  update_->synchronize();  // needs no other rank if this rank holds the whole step
   save_arrays(completed_buffers_, completed_slow_, state);
   check(holds_whole_step(), "another rank has begun the next update meanwhile");
 }

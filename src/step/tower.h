@@ -58,10 +58,10 @@ class Tower {
   Tower& operator=(const Tower&) = delete;
   ~Tower();
 
-  // Before the first step, call one of the functions up to initialize_from on rank 0, then broadcast_from_first on all
-  // ranks. Do not call them after a step: other ranks may still read this rank's values. Errors: failed (called on a
-  // rank other than 0, unless the ranks replicate the slots).
-  /// Draws the variables from `seed`, except those with `given` values. Slots get their initial values. Buffers get
+  // Before the first step, call one of the next four functions on rank 0, and then broadcast_from_first on all ranks.
+  // Do not call these five functions after a step: other ranks may still read this rank's values. Errors: failed
+  // (called on a rank other than 0, unless the ranks replicate the slots).
+  /// Draws the variables from `seed`, except variables with `given` values. Slots get their initial values. Buffers get
   /// their `given` values or, without them, their initial values. Errors: failed (`given` names an unknown variable or
   /// buffer, or has another number of elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
@@ -79,10 +79,10 @@ class Tower {
   /// Takes one training step. On return the step is complete or enqueued (StepDriver). If the loss is not finite, the
   /// step's result reports this, and no variable and no slot changes. Collective.
   void step(StepRequest request);
-  /// Resets the checksums. The returned function, as StepRequest::gradient_complete, stores a variable's checksum when
-  /// the variable's gradient on this rank is complete. CPU only. `checksums` outlives the step.
+  /// Resets `checksums`. Returns a function for StepRequest::gradient_complete, which stores the checksum of a
+  /// variable's gradient when this gradient is complete on this rank. CPU only. `checksums` outlives the step.
   std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
-  /// Computes the gradients of a batch as step number `step` would, and returns their checksums. CPU only; called
+  /// Computes the gradients of a batch as step number `step` would, and returns their checksums. CPU only. Call it
   /// between two steps. Overwrites this rank's gradients and step sums, but not its variables and buffers. The batch
   /// must stay valid until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all
   /// ranks have completed the previous step (a barrier). Collective. Errors: failed (a GPU).
@@ -102,15 +102,16 @@ class Tower {
     std::vector<NamedArray> values, slow;
     bool are_synchronized = false;
   };
-  /// Launches all enqueued steps. Empty if synchronize_buffers() would not change any buffer.
+  /// Launches all enqueued steps, and then copies the buffers. Returns an empty result if synchronize_buffers() would
+  /// not change any buffer.
   RankBuffers rank_buffers();
   /// Undoes synchronize_buffers(). Not allowed if a step was taken after rank_buffers().
   void restore(const RankBuffers& own);
   /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
-  /// CPU only: whether this rank alone can save the last completed step, without synchronize_buffers(). False while an
-  /// update runs, and after an update was interrupted. A thread other than the one that calls step() must first call
-  /// stop_updates().
+  /// CPU only: whether this rank alone can save the last completed step, without synchronize_buffers(). Returns false
+  /// while an update runs, and after an update was interrupted. A thread other than the one that calls step() must
+  /// first call stop_updates().
   bool holds_whole_step() const { return device_.kind() == DeviceKind::cpu && update_->holds_whole_step(); }
   /// As save(), but saves the last completed step, also if the next step was interrupted. Requires holds_whole_step().
   /// The buffers are this rank's own, unless steps average them. Errors: failed (another rank of the host began the
@@ -126,7 +127,7 @@ class Tower {
   const Network& network() const { return network_; }
   const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
-  // The functions below return values after the launched steps. To launch all enqueued steps, call
+  // The functions below return the state after the launched steps. To launch all enqueued steps, call
   // synchronize_buffers().
   const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
@@ -142,7 +143,7 @@ class Tower {
   std::span<float> moving_averages() const;
   /// As UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }
-  /// Connects ops of this rank with the same ops on other ranks. Null: no op communicates.
+  /// Connects ops of this rank with the same ops on other ranks. Returns null if no op communicates.
   TowerLink* link() const;
   /// The number of floats that `save` adds.
   std::size_t saved_floats() const;

@@ -26,7 +26,8 @@ void require_one_kind(const Mpi& mpi, Device& device) {
   });
 }
 
-/// Advice if ranks on one host see one GPU each; otherwise an empty text. Call it only if no two ranks share a GPU.
+/// Returns advice if ranks on one host see one GPU each, otherwise an empty text. Call it only if no two ranks share a
+/// GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::string, int> ranks;  // ranks by host
   for (const GpuPlace& place : gpus) {

@@ -4,8 +4,8 @@
 // Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
 // give equal bits. With several hosts, each host first sums its own ranks in rank order; then the host sums are added
 // in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
-// (core/reduction.h). NCCL chooses its own order: all ranks still get equal bits, and so do repeated runs on the
-// same GPUs.
+// (core/reduction.h). NCCL chooses its own order: all ranks still get equal bits, and repeated runs on the same GPUs
+// get equal bits, too.
 //
 // Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
 // on all ranks; finish(); read. Errors: lost_rank if a peer or link is lost or a wait exceeds its WaitLimit.
@@ -112,8 +112,8 @@ bool sums_as_one_tree(std::span<const int> hosts);
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
                                                 WaitLimit limit = {}, Averaging averaging = {});
 
-/// "ranks 0 and 2 share GPU-5c1d on n1, ..." if ranks share GPUs; otherwise, and on CPUs, an empty text. Collective;
-/// all devices are of one kind.
+/// Returns "ranks 0 and 2 share GPU-5c1d on n1, ..." if ranks share GPUs. Otherwise, and on CPUs, returns an empty
+/// text. Collective; all devices are of one kind.
 std::string shared_gpus(const Mpi& mpi, Device& device);
 
 }  // namespace carillon

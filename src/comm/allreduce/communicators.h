@@ -44,7 +44,7 @@ struct GpuPlan {
   std::string warning;  ///< one line for rank 0 to print, or empty
 };
 /// Decides how ranks on these GPUs average. `gpus`: [ranks]. `choice`: auto, nccl or mpi. The result depends only on
-/// the arguments, so all ranks decide alike. Errors: no_device (`choice` is nccl and ranks share a GPU).
+/// the arguments, so all ranks make the same decision. Errors: no_device (`choice` is nccl and ranks share a GPU).
 GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choice);
 
 /// The text of shared_gpus for ranks on these GPUs.

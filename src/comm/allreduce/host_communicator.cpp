@@ -1,7 +1,7 @@
 // Host communicator: averages gradients in host memory, by shared memory within a host and by messages between hosts.
 //
 // The ranks of a host map each other's gradients. Local rank r sums slice r of a bucket over its host, in place in its
-// own array, and exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
+// own array. It exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
 // slices from their owners. So a sum is (sum over the ranks of host 0) + (sum over the ranks of host 1) + ... A run on
 // one host sends no messages. A host with one rank makes no copies. If hosts have different numbers of ranks, some
 // ranks of the larger hosts own no slice.
@@ -133,7 +133,7 @@ class HostCommunicator final : public Communicator {
 
   int own_host() const { return hosts_[all_.rank()]; }
 
-  /// The ranks that own the same slice, one per host. Null if this rank owns no slice.
+  /// Returns the group of the ranks that own the same slice, one per host. Returns null if this rank owns no slice.
   std::unique_ptr<Group> group_between_hosts(Wire wire) const {
     Members members = all_.split(std::min(host_.rank(), slices_), own_host());
     if (host_.rank() >= slices_) return nullptr;

@@ -72,8 +72,8 @@ ncclUniqueId shared_id(const Mpi& mpi) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Must not be called in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it in NCCL. The
-  /// error of one rank ends all ranks.
+  /// Do not call it in Mpi::run_on_all: a rank that fails here would wait in MPI, while the other ranks wait for it in
+  /// NCCL. The error of one rank ends all ranks.
   NcclCommunicator(const Mpi& mpi, CudaDevice& device, Averaging how)
       : mpi_(mpi),
         device_(device),
@@ -164,7 +164,7 @@ class NcclCommunicator final : public Communicator {
           "NCCL lost a peer or a link: {}: {}; start again to resume from the last checkpoint (NCCL_DEBUG=INFO for "
           "details)",
           ncclGetErrorString(state), ncclGetLastError(nullptr));
-      // ncclCommAbort ends NCCL's kernels at once, but returns only after captured graphs are destroyed. Therefore
+      // ncclCommAbort ends NCCL's kernels immediately, but returns only after captured graphs are destroyed. Therefore
       // another thread calls it.
       abort_ = std::thread([this] { static_cast<void>(ncclCommAbort(nccl_)); });
     }

@@ -21,10 +21,10 @@ struct CpuShare {
 };
 
 /// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
-/// Unbound ranks divide the host's usable CPUs; so do ranks with mpirun's default binding, which leaves cores idle.
-/// Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP threads: the ranks
-/// of a control group divide its CPU quota.
-/// `requested_threads` > 0 overrides that number. Collective.
+/// Unbound ranks divide the host's usable CPUs. Ranks with mpirun's default binding do the same, because this binding
+/// leaves cores idle. Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP
+/// threads: the ranks of a control group divide its CPU quota. `requested_threads` > 0 overrides that number.
+/// Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 
 /// The part of `cpus` for process `index` of `count`: contiguous and at least one CPU. Processes share a CPU only if
@@ -38,8 +38,8 @@ class CpuTopology {
   /// pu:2"). Errors: failed.
   explicit CpuTopology(const std::string& description = {});
 
-  /// The CPUs on which the main thread of `process`, or the calling thread, may run, in ascending order. Empty if the
-  /// system does not report them.
+  /// The CPUs on which the main thread of `process`, or the calling thread, may run, in ascending order. Returns no
+  /// CPUs if the system does not report them.
   std::vector<int> allowed_cpus(pid_t process) const;
   std::vector<int> allowed_cpus() const;
   /// Binds the calling thread. If the system refuses (a sandbox), the thread stays unbound.

@@ -47,7 +47,7 @@ bool belongs_to_launcher(std::string_view name) {
 }
 
 [[noreturn]] void refuse_tasks(int count) {
-  // Only one task prints the error, because all tasks find the same one.
+  // Only one task prints the error, because all tasks find the same error.
   const char* const task = std::getenv("SLURM_PROCID");
   if (task != nullptr && std::string_view(task) != "0") throw PeerFailed(ExitCode::usage);
   fail(ExitCode::usage,

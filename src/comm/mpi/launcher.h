@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// The environment variable that shows that mpirun, srun or another launcher of MPI programs started this process.
-/// Empty if there is none. The shell of `srun --pty` does not count.
+/// Returns the environment variable that shows that mpirun, srun or another launcher of MPI programs started this
+/// process. Returns an empty text if there is none. The shell of `srun --pty` does not count.
 std::string launcher_variable();
 
 /// The processes that the launcher started.

@@ -28,8 +28,8 @@ class WaitObserver {
   virtual void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
   /// Called after each wait, even if `still_waiting` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
-  /// Whether the process of this rank has ended without reporting an error (it was killed or crashed). False if
-  /// unknown.
+  /// Whether the process of this rank has ended without reporting an error (it was killed or crashed). Returns false if
+  /// this is unknown.
   virtual bool has_ended(int /*rank*/) const { return false; }
 };
 
@@ -47,7 +47,7 @@ class SharedError : public Error {
   using Error::Error;
 };
 
-/// Thrown on the other ranks if one throws SharedError: they exit with the same code and print nothing.
+/// Thrown on the other ranks if one rank throws SharedError: they exit with the same code and print nothing.
 class PeerFailed : public std::exception {
  public:
   explicit PeerFailed(ExitCode code) : code_(code) {}
@@ -90,9 +90,9 @@ class Mpi {
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
-  /// Runs `part` on every rank; `part` must not make collective calls. If it throws on some ranks, the lowest of them
-  /// throws SharedError and all others throw PeerFailed. So an error that all ranks find is printed once, and no rank
-  /// waits for a rank that has exited. Collective.
+  /// Runs `part` on every rank; `part` must not make collective calls. If it throws on some ranks, the lowest of these
+  /// ranks throws SharedError and all other ranks throw PeerFailed. So an error that all ranks find is printed once,
+  /// and no rank waits for a rank that has exited. Collective.
   void run_on_all(const std::function<void()>& part) const;
 
   /// Terminates all ranks with `code` (MPI_Abort).

@@ -57,12 +57,12 @@ class HeartbeatTable {
   int own_member() const { return host_.rank(); }
   /// The rank in the run of member `member` of this host.
   int rank(int member) const { return host_.bounded_wait().ranks()[member]; }
-  /// The member number of rank `rank` of the run. Empty if this rank is on another host.
+  /// Returns the member number of rank `rank` of the run, or nullopt if this rank is on another host.
   std::optional<int> member(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
 
-  /// The process ID of a member as seen by this process. 0 if unknown, e.g. in another container.
+  /// Returns the process ID of a member as seen by this process, or 0 if it is unknown, e.g. in another container.
   int process(int member) const;
 
   /// Records a heartbeat of the main thread.
@@ -79,7 +79,7 @@ class HeartbeatTable {
   void mark_saved() const { entry(0).is_saved = true; }
   bool is_saved() const { return entry(0).is_saved; }
 
-  /// Whether the process of a member has ended. False if unknown, e.g. in another container.
+  /// Whether the process of a member has ended. Returns false if this is unknown, e.g. in another container.
   bool has_ended(int member) const;
   /// Whether the process of a member has ended without reporting an error (it was killed or crashed). Another rank may
   /// then complete the member's update.

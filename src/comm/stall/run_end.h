@@ -54,13 +54,13 @@ class RunEnd {
   [[noreturn]] void end(const std::string& line);
 
   // The second thread calls these a few times per second.
-  /// Ends this process if another rank, or the main thread of this rank, ends the run: it exits after the rank that
-  /// ends the run has saved and exited. If look_on_second_thread has stopped the updates, does the same as `follow`.
-  /// After a time limit, exits in any case, for example if a file system hangs. If this rank ends the run, first prints
-  /// its line.
+  /// Ends this process if another rank, or the main thread of this rank, ends the run. This process exits after the
+  /// rank that ends the run has saved and exited. If look_on_second_thread has stopped the updates, does the same as
+  /// `follow`. After a time limit, exits in any case, for example if a file system hangs. If this rank ends the run,
+  /// first prints its line.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does. It acts for a main thread that cannot check, because the main thread
-  /// computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
+  /// Ends the run as `still_waiting` does. This is for a main thread that cannot check the other ranks itself, because
+  /// it computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"

@@ -11,7 +11,7 @@
 // suspended job) does not count. Heartbeats of other hosts are unknown: a wait only for ranks of other hosts fails
 // after 1.5 times the limit. Ranks that all wait for each other are not detected.
 //
-// RunEnd ends the run. It also does so if the process of a rank has ended.
+// RunEnd ends the run. RunEnd also ends the run if the process of a rank has ended.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ struct StallDetectorSettings {
   /// furthest behind.
   bool waits_unseen = false;
   std::string program = {};  ///< name in error lines
-  /// Called with the error line before `still_waiting` throws. It may exit without waiting for the other threads of
-  /// this process.
+  /// Called with the error line before `still_waiting` throws. The function may exit without waiting for the other
+  /// threads of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
   /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
   /// never.
@@ -88,9 +88,9 @@ class StallDetector final : public WaitObserver {
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
-  /// Text about the data of a step, for the error line of a rank that hangs in the data phase: describe(rank, step)
-  /// returns "whose batch begins with a.tfrecord: record 12", or an empty text. Called in `still_waiting` or in the
-  /// detector's own thread.
+  /// Returns text about the data of a step, for the error line of a rank that hangs in the data phase. For example,
+  /// describe(rank, step) returns "whose batch begins with a.tfrecord: record 12". The text may be empty. Called in
+  /// `still_waiting` or in the detector's own thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
   /// The states of the ranks of this host, by rank.

@@ -33,7 +33,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the counters are
 constexpr std::size_t cache_line = 64;
 constexpr std::string_view operation = "setting up shared memory";
 constexpr std::string_view dev_shm = "/dev/shm";
-/// The room in /dev/shm that the segment leaves free per rank. The file of Open MPI grows up to 4 MiB per rank.
+/// Bytes of /dev/shm per rank that the segment leaves free. Open MPI's file in /dev/shm grows up to 4 MiB per rank.
 constexpr std::size_t bytes_for_messages = std::size_t{8} << 20;
 
 std::string size(std::size_t bytes) { return size_text(static_cast<double>(bytes)); }

@@ -52,8 +52,8 @@ class SharedSegment {
   std::string place_ = "memory";
 };
 
-/// Maps a segment with `bytes` per rank of this host, frees it at once, and returns its place. Collective. Errors: as
-/// SharedSegment.
+/// Maps a segment with `bytes` per rank of this host, frees it immediately, and returns its place. Collective. Errors:
+/// as SharedSegment.
 std::string try_shared_segment(const Mpi& mpi, std::size_t bytes);
 
 /// One array per member, and the progress of the members in their common work.

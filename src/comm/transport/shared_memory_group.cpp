@@ -1,8 +1,8 @@
 // A group of the ranks of one host, through memory that all of them map.
 //
-// Values pass through the memory in pieces. A rank copies its part of a piece in and increments `started`. The other
-// ranks read this part, and every rank then increments `copied`. A rank overwrites its part only after all ranks have
-// done this. Each call is synchronous.
+// Values pass through the memory in pieces. A rank copies its part of a piece into the memory and increments `started`.
+// The other ranks read this part, and every rank then increments `copied`. A rank overwrites its part only after all
+// ranks have incremented `copied`. Each call is synchronous.
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // TrainingStep and StepDriver: the parts of a training step, and how a device runs them. StepQueue: tracks the steps
 // that the host enqueues ahead of a GPU.
 //
-// A CPU runs each step at once. For a GPU, the host enqueues steps ahead: it writes their inputs to a table in the
+// A CPU runs each step immediately. For a GPU, the host enqueues steps ahead: it writes their inputs to a table in the
 // GPU's memory, replays a captured step, and reads the results some steps later.
 //
 // The number of steps between a step and its result depends only on the calls, not on timing. So all ranks learn of a
@@ -70,14 +70,14 @@ struct StepResult {
   std::int64_t step = 0;
   double loss = 0.0;     ///< mean over the global batch, without L2; not finite: the update was skipped
   double l2_loss = 0.0;  ///< L2 loss before the update, in steps that report it
-  /// Norm of the mean gradient before clipping; the gradient includes the L2 part. Only with
+  /// Norm of the mean gradient before clipping; the gradient includes the L2 part. Has a value only with
   /// OptimizerSettings::clip_norm, and only if the step updates the variables.
   std::optional<double> gradient_norm = {};
   bool sync_requested = false;  ///< a rank requested a synchronisation
-  /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
+  /// Time of TrainingStep::enqueue_means after this rank's backward pass. It is 0 on a GPU.
   double reduce_seconds = 0.0;
-  /// Estimated time at which the step ended. If the host learns of several steps at once, their times are spaced
-  /// evenly.
+  /// Estimated time at which the step ended. If the host learns of several steps at the same time, their times are
+  /// spaced evenly.
   std::chrono::steady_clock::time_point finished;
 };
 
@@ -86,21 +86,21 @@ inline double total_loss(const StepResult& result) { return result.loss + result
 
 /// Which results next_result returns.
 enum class Results {
-  due,  ///< steps older than those that the device keeps in flight (StepQueue)
+  due,  ///< all steps except the newest ones, which the device keeps in flight (StepQueue)
   all,  ///< every step
 };
 
 class StepDriver {
  public:
   virtual ~StepDriver() = default;
-  /// Runs a step at once, or enqueues it to run before its result is returned.
+  /// Runs a step immediately, or enqueues it to run before its result is returned.
   virtual void enqueue(const StepRequest& request) = 0;
   /// Launches all enqueued steps. Later work on the stream runs after them.
   virtual void flush() = 0;
   /// Returns the oldest result that is due and not yet returned; waits for this result. A CPU keeps only the result of
   /// the last step.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
-  /// The nodes of a captured step, kernels by name. Empty before the first capture.
+  /// The nodes of a captured step; kernels are listed by name. The list is empty before the first capture.
   virtual const std::vector<std::string>& captured_nodes() const = 0;
 };
 
@@ -158,7 +158,7 @@ class StepQueue {
  public:
   StepQueue(StepEngine& engine, StepRingForm form) : engine_(engine), form_(form) {}
 
-  /// Adds a step. Launches it at once if `at_once` or if it has a `before_update`, otherwise with its block.
+  /// Adds a step. Launches it immediately if `at_once` or if it has a `before_update`, otherwise with its block.
   void push(const StepRequest& request, bool at_once);
   /// Launches all steps that are not yet launched.
   void flush() { launch_pushed({}); }

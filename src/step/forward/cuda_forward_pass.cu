@@ -2,7 +2,7 @@
 //
 // Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so the
 // host waits once per block. The ring has two blocks: the host fills one while the GPU computes the other. A block ends
-// at half of the ring or at its end, so that each copy of a block is one piece; the first and the last block of an
+// at half of the ring or at its end, so that each copy of a block is one piece. The first and the last block of an
 // evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass of one batch,
 // with all its views, is captured as a CUDA graph and replayed. The graph stays valid between evaluations: it reads the
 // variables from the same addresses.

@@ -15,7 +15,7 @@
 
 namespace carillon {
 
-// Image views: mirrored and shifted copies of an image. Test-time augmentation averages the outputs over them.
+// Image views: mirrored and shifted copies of an image. Test-time augmentation averages the outputs over the views.
 //
 //   output = 1/4 (z(x) + z(mirror x)) + 1/8 (z(up) + z(mirror up)) + 1/8 (z(down) + z(mirror down))
 //

@@ -3,8 +3,8 @@
 //   pass->enqueue(batch); while (outputs = pass->next_outputs(Results::due)) ...      for each batch
 //   while (outputs = pass->next_outputs(Results::all)) ...                            after the last batch
 //
-// A CPU computes a batch at once. A GPU keeps up to two blocks of batches in flight. It replays a captured forward pass
-// for each batch, and the host reads the outputs of a whole block (src/step/forward/cuda_forward_pass.cu).
+// A CPU computes each batch immediately. A GPU keeps up to two blocks of batches in flight. The GPU replays a captured
+// forward pass for each batch, and the host reads the outputs of a whole block (src/step/forward/cuda_forward_pass.cu).
 #pragma once
 
 #include <cstddef>
@@ -46,9 +46,9 @@ class ForwardPass {
   /// take all outputs that are due.
   virtual void enqueue(const Batch& batch) = 0;
   /// Returns the outputs of the oldest batch that are not yet returned: [batch, output elements], valid until the next
-  /// call of enqueue. Waits for these outputs. Nullopt: no batch is left or, with Results::due, the oldest batch may
-  /// stay in flight. Which batches are due depends only on the calls, not on timing. Errors: failed (device, lost
-  /// peer).
+  /// call of enqueue. Waits for these outputs. Returns nullopt if no batch is left, or, with Results::due, if the
+  /// oldest batch may stay in flight. The calls alone decide which batches are due, not the timing. Errors: failed
+  /// (device, lost peer).
   virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
 };
 

@@ -28,7 +28,7 @@ namespace carillon {
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// Enqueues a wait until no other rank reads this rank's gradients and step sums of the previous step any more.
+  /// Enqueues a wait until all other ranks have read this rank's gradients and step sums of the previous step.
   virtual void acquire(Stream& stream) = 0;
   /// The source calls this when the work that completes the gradient of `parameter` is enqueued. No later work of the
   /// pass reads the value of `parameter`. Before the first call of a step, the source has enqueued the work that

@@ -3,10 +3,10 @@
 //
 // A micro-batch passes through the network alone, as if it were a batch. Therefore its gradients, its loss and its
 // running statistics depend neither on the rank nor on the thread count. (New running statistics are computed from the
-// running statistics before the step.) One binary tree (core/reduction.h) sums them over the step's micro-batches:
-// each rank sums its own micro-batches, and the communicator sums over the ranks. The sum is divided once by the number
-// of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global batch gives the same bits at any
-// number of ranks.
+// running statistics before the step.) One binary tree (core/reduction.h) sums gradients, losses and running statistics
+// over the step's micro-batches: each rank sums its own micro-batches, and the communicator sums over the ranks. The
+// sum is divided once by the number of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global
+// batch gives the same bits at any number of ranks.
 //
 //   compute   thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to sum
 //   enqueue   compute; sum -> gradients and step sums, which include the buffers

@@ -30,7 +30,7 @@ class WholeBatch final : public GradientSource {
  private:
   GradientSourceContext context_;
   std::unique_ptr<Executable> executable_;
-  bool clears_gradients_ = false;  ///< in the next step, because the new `executable_` may write only some
+  bool clears_gradients_ = false;  ///< in the next step, because the new `executable_` may write only some of them
 };
 
 WholeBatch::WholeBatch(const GradientSourceContext& context)

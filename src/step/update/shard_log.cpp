@@ -15,7 +15,7 @@ namespace {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
               "other processes read them");
 
-/// The header of a log. After it follow the marks of the rank's blocks and the logs of its threads.
+/// The header of a log. The marks of the rank's blocks and the logs of its threads follow the header.
 struct alignas(64) Header {
   std::uint64_t threads;
 };

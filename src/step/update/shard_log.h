@@ -8,8 +8,8 @@
 //
 // A block that is neither marked nor open has its old slots. The slots of a block that is open and not marked are
 // restored from the log. Every other rank has the old values of the shard in its own memory until it gathers the new
-// ones, and the gradients of a rank outlive its process. Therefore another rank can repeat the update of each block
-// that is not marked.
+// values. The gradients of a rank outlive its process. Therefore another rank can repeat the update of each block that
+// is not marked.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class ShardLog {
   /// Bytes of this rank's log.
   static std::size_t bytes(const Form& form);
 
-  /// `own`: zeroed memory for this rank's log. It is part of an own array of `memory`, at the same offset on all ranks.
-  /// The ranks may have different numbers of threads. `parameters` and `memory` outlive this.
+  /// `own`: zeroed memory for this rank's log. This memory is part of an own array of `memory`, at the same offset on
+  /// all ranks. The ranks may have different numbers of threads. `parameters` and `memory` outlive this.
   ShardLog(const Form& form, std::byte* own, const ParameterStore& parameters, const SharedHostMemory& memory);
 
   /// Begins the next update of all blocks. All ranks call it the same number of times. Errors: failed (more threads

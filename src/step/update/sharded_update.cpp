@@ -35,7 +35,7 @@ std::size_t norm_bytes(const UpdateContext& context) {
 }
 
 /// The communicator's memory, from which other ranks copy, holds in this order: gradients, variables and, with several
-/// ranks, the sums of squares and the log. The log is last because ranks with more threads have a longer one.
+/// ranks, the sums of squares and the log. The log is last because ranks with more threads have a longer log.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
@@ -204,7 +204,7 @@ void ShardedUpdate::update_shard(int owner) {
 }
 
 void ShardedUpdate::enqueue_update() {
-  if (gradients_ == MeanGradients::update_only) return;  // gradient_complete or enqueue_means has updated
+  if (gradients_ == MeanGradients::update_only) return;  // gradient_complete or enqueue_means has updated the variables
   if (gate_ != nullptr) gate_->enter();
   memory_.meet();  // until here an observer on another rank may have read the old slots
   if (!one_rank_) {

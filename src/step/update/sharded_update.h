@@ -9,9 +9,10 @@
 // twice: first the gradients of its norm blocks, then the gradients of its shard. With --clip-norm, a run with one rank
 // updates all variables after the backward pass.
 //
-// A rank reads each gradient of its shard once from every rank. It does not store the means: it computes them in the
-// cache and updates the variables and the slots at once. The result equals averaging followed by an update of all
-// variables, bit for bit. If the mean gradients must be readable, the ranks all-reduce them first.
+// A rank reads each gradient of its shard once from every rank. The rank does not store the means. It computes the
+// means of a block in the cache, and immediately updates the variables and the slots of this block. The result equals
+// averaging followed by an update of all variables, bit for bit. If the mean gradients must be readable, the ranks
+// all-reduce them first.
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,7 @@ class UpdateGate {
       expected = State::open;
     }
   }
-  /// Call it when the step is complete: `stop` can succeed again.
+  /// Call it when the step is complete. Then `stop` can succeed again.
   void leave() {
     State expected = State::entered;
     state_.compare_exchange_strong(expected, State::open, std::memory_order_release);
@@ -110,12 +110,12 @@ class UpdateStrategy : public GradientSink {
   virtual const StepEnd& step_end() const = 0;
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
-  /// The norm of the last step's mean gradient before clipping. Equal on all ranks. Only on a CPU with
+  /// The norm of the last step's mean gradient before clipping. Equal on all ranks. Has a value only on a CPU with
   /// OptimizerSettings::clip_norm, and only if the last step updated the variables.
   virtual std::optional<double> gradient_norm() const { return std::nullopt; }
   /// CPU only: true if the variables and slots that this rank can read belong to one completed step. Then the rank can
-  /// call `synchronize` and save them without the other ranks. False during an update, and if an update may have been
-  /// interrupted.
+  /// call `synchronize` and save them without the other ranks. Returns false during an update, and if an update may
+  /// have been interrupted.
   virtual bool holds_whole_step() const = 0;
 };
 
@@ -139,7 +139,7 @@ using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const U
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
 
 /// Estimates how many bytes this rank shares with the other ranks of its host under the strategy that
-/// make_update_strategy chooses. Ignores gaps and step sums. 0: no shared memory.
+/// make_update_strategy chooses. Ignores gaps and step sums. Returns 0 if there is no shared memory.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 
@@ -192,8 +192,8 @@ class ReplicatedUpdate final : public UpdateStrategy {
 /// empty list on a CPU, and if no op reads a compute copy.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
-/// Enqueues the conversion of the parameters' present values to their compute copies. Required after every change of
-/// parameters except updates, which also write the copies.
+/// Enqueues the conversion of the parameters' present values to their compute copies. Call it after every change of
+/// parameters, except after updates. Updates also write the copies.
 void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
 }  // namespace carillon

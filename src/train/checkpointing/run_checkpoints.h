@@ -30,7 +30,7 @@
 
 namespace carillon {
 
-/// On rank 0: locks the train directory and removes the temporary files of killed writers. Null on other ranks.
+/// On rank 0: locks the train directory and removes the temporary files of killed writers. Returns null on other ranks.
 /// Collective. Errors: as DirectoryLock, io.
 std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path& train_dir, const Mpi& mpi);
 
@@ -39,14 +39,14 @@ void remove_run_files(const std::filesystem::path& train_dir);
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;
-  std::int64_t count = 1;  ///< checkpoints in addition to those in the directory
+  std::int64_t count = 1;  ///< checkpoints in addition to the checkpoints in the directory
 };
 
 /// The smallest possible size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
-/// Returns a warning if there is no space for `count` checkpoints; an empty text if there is space or if the file
-/// system does not report its free space. Quotas are ignored. Errors: io (no space for one checkpoint).
+/// Returns a warning if there is no space for `count` checkpoints. Returns an empty text if there is space, or if the
+/// file system does not report its free space. Quotas are ignored. Errors: io (no space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
 /// Bytes that a checkpoint of `network` cannot exceed with any optimiser.
@@ -58,8 +58,8 @@ constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
   return std::max(max_bytes, std::uint64_t{1} << 30);
 }
 
-/// Step and losses of the step before the checkpoint. Nullopt unless a LastStepSaver wrote the checkpoint and knew the
-/// losses.
+/// Returns step and losses of the step before the checkpoint. Returns nullopt unless a LastStepSaver wrote the
+/// checkpoint and knew the losses.
 std::optional<StepResult> stored_result(const CheckpointState& state);
 
 class RunCheckpoints {
@@ -83,8 +83,8 @@ class RunCheckpoints {
   /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: as
   /// save.
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
-  /// On rank 0: whether keep_if_best would write nothing, because no best checkpoint is wanted or because the stored
-  /// one is at least as good.
+  /// On rank 0: whether keep_if_best would write nothing, because the run keeps no best checkpoint or because the
+  /// stored one is at least as good.
   bool has_kept(const Score& score, const Tower& tower);
   /// On rank 0: step and score of the best checkpoint; nullopt if there is no best checkpoint or if the run has not
   /// evaluated yet.
@@ -93,8 +93,8 @@ class RunCheckpoints {
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
-  /// The requests of this rank. Rank 0 polls the writes. It requests a checkpoint if one is due at `now`, and the end
-  /// of the run if checkpoints kept failing.
+  /// Returns the requests of this rank. Rank 0 checks the writes in progress. It requests a checkpoint if one is due at
+  /// `now`, and the end of the run if checkpoints kept failing.
   ControlFlags poll(Clock::time_point now = Clock::now());
   /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.
   /// Collective. Errors: io.
@@ -108,7 +108,7 @@ class RunCheckpoints {
   void check_limits(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
                     const Tower& tower) const;
   CheckpointState state(const RunPosition& position, const Tower& tower, std::string options_json) const;
-  /// The error of the checkpoints if they kept failing; nullopt: they did not keep failing.
+  /// Returns the error of the checkpoints if they kept failing, otherwise nullopt.
   const std::optional<Error>& given_up() const;
   bool is_due(Clock::time_point now) const;
 
@@ -151,7 +151,7 @@ class LastStepSaver {
   /// `save` does not write it again. If a file with this name already exists, it may be damaged. Then `save` writes the
   /// checkpoint itself.
   void expect_checkpoint(std::int64_t step);
-  /// Sets the result whose losses `save` stores if they belong to the last completed step.
+  /// Sets the last known result. `save` stores its losses if the result belongs to the last completed step.
   void note(const StepResult& result);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of

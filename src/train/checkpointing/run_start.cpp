@@ -27,10 +27,10 @@ std::vector<float> first_values(const ParameterSpec& spec, std::uint64_t seed, c
   return own == given.end() ? initial_values(spec, seed) : own->values;
 }
 
-/// Puts initial values of the network's variables and buffers that match one of `patterns` into the checkpoint. The
-/// checkpoint may lack these arrays. Initial values of variables are `given` or drawn from `seed`. Patterns are shell
-/// patterns, in which `*` also matches `/`. Returns the names of these variables and buffers. Errors: usage (a pattern
-/// matches no variable; lists all variables).
+/// Excludes the variables and buffers with names that match one of `patterns`: puts their initial values into the
+/// checkpoint, which may lack these arrays. Initial values of variables are `given` or drawn from `seed`. Patterns are
+/// shell patterns, in which `*` also matches `/`. Returns the names of these variables and buffers. Errors: usage (a
+/// pattern matches no variable; lists all variables).
 std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
                                  const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
                                  CheckpointState& checkpoint) {
@@ -111,7 +111,7 @@ std::string initialized_line(const LoadedCheckpoint& initial, const std::vector<
   return line;
 }
 
-/// A warning if the checkpoint was trained with another --preprocessing; empty: no warning.
+/// Returns a warning if the checkpoint was trained with another --preprocessing, otherwise an empty text.
 std::string preprocessing_warning(const LoadedCheckpoint& initial, const RunDescription& description) {
   const auto preprocessing = [](const std::string& json) {
     const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
@@ -221,7 +221,8 @@ bool first_rank_finds(const Mpi& mpi, const std::function<bool()>& condition) {
   return found != 0;
 }
 
-/// On rank 0: the score of the evaluation at the checkpoint's step; nullopt if this evaluation is not logged.
+/// On rank 0: returns the score of the evaluation at the checkpoint's step, or nullopt if this evaluation is not
+/// logged.
 std::optional<Score> last_evaluation(const ResumedRun& run) {
   return logged_score(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
 }
@@ -243,8 +244,8 @@ bool has_reached_target(const ResumedRun& run) {
   });
 }
 
-/// The logged evaluations up to the checkpoint's step, in their order. Ranks other than 0 get only the values of the
-/// scores. Empty if the run was evaluated on other records. Collective.
+/// Returns the logged evaluations up to the checkpoint's step, in their order. Ranks other than 0 get only the values
+/// of the scores. Returns none if the run was evaluated on other records. Collective.
 std::vector<StepScore> logged_evaluations(const ResumedRun& run) {
   if (!run.start.same_evaluation) return {};
   std::vector<StepScore> found;

@@ -1,6 +1,6 @@
 // Facts that a checkpoint contains about its training: the network's description, the form of the records, and the
-// meaning of the outputs. With these facts, not only the training program can evaluate and export the network, and
-// predict with it.
+// meaning of the outputs. With these facts, programs other than the training program can evaluate the network, export
+// it, and predict with it.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpTyp
 /// Replaces the factor by which the network's input op scales the pixels. Does nothing if no op scales the pixels.
 void set_pixel_scale(Network& network, float scale);
 
-/// The picture options of the training; nothing if image_train did not train the network. Errors: data.
+/// Returns the picture options of the training, or nullopt if image_train did not train the network. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 /// How evaluations and predictions turn a picture into an image. `image`: the shape of an evaluation's image. Errors:
 /// data.

@@ -28,7 +28,7 @@ void check_names(const std::string& subject, const NetworkDescription& network) 
        subject, network.name);
 }
 
-/// PyTorch's name of an array. Errors: data (the description has none).
+/// Returns PyTorch's name of an array. Errors: data (the description does not contain the name).
 const std::string& torch_name(const NetworkDescription& network, const std::string& array) {
   const auto found = network.torch_names.find(array);
   if (found != network.torch_names.end()) return found->second;
@@ -55,8 +55,8 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
-/// The common beginning of all names, up to a dot; empty: none. Wrappers of a network add such a beginning: "module."
-/// (data parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
+/// Returns the common beginning of all names, up to a dot. It may be empty. Wrappers of a network add such a beginning:
+/// "module." (data parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
 std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
   if (entries.empty()) return "";
   std::string_view common = entries.front().name;
@@ -83,7 +83,8 @@ constexpr OtherNames other_names[] = {
     {"layers.0.blocks.0.attn.relative_position_bias_table", "timm's Swin transformers"},
 };
 
-/// A sentence that names the package that uses these array names, and the supported names; empty: the names are
+/// Returns a sentence that names the supported names and the package that uses these array names. Returns an empty text
+/// if no such package is known.
 /// unknown.
 std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   for (const OtherNames& other : other_names) {
@@ -137,8 +138,8 @@ std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsE
   return values;
 }
 
-/// The number of arrays that match an array of the network by name and shape, minus the number of arrays that the
-/// network lacks. 0: at most half of the network's arrays are matched.
+/// Returns the number of arrays that match an array of the network by name and shape, minus the number of arrays that
+/// the network lacks. Returns 0 if at most half of the network's arrays match.
 std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arrays) {
   Graph graph(1, Arithmetic::fp32, {.image = network.image});
   add_network(graph, network);

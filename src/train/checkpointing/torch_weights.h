@@ -25,9 +25,9 @@ struct TorchArray {
   std::vector<std::int64_t> shape;
 };
 
-/// The network to which the arrays belong. `networks`: networks with NetworkDescription::torch_names, of any image size
-/// and number of outputs. Chooses the network with the most matching arrays (name and shape), minus the arrays that the
-/// network lacks. Null: in every network, at most half of the arrays match.
+/// Returns the network to which the arrays belong. `networks`: networks with NetworkDescription::torch_names, of any
+/// image size and number of outputs. Chooses the network with the most matching arrays (name and shape), minus the
+/// arrays that the network lacks. Returns null if at most half of the arrays match in every network.
 const Network* network_with(const std::vector<TorchArray>& arrays, const std::vector<Network>& networks);
 
 /// The name of the network to which the file's arrays belong (network_with). Errors: data (no network matches, or the
@@ -37,11 +37,11 @@ std::string network_of_weight_file(const std::filesystem::path& path, const std:
 /// The name of the layer that has the last of the variables, for example "logits". Its values depend on the classes.
 std::string last_layer(const std::vector<ParameterSpec>& variables);
 
-/// Reads the variables and buffers of `network` from the file, except those with a name that matches one of `excluded`;
-/// the file may lack these arrays. If all names in the file have a common prefix, such as "module.", ignores it and
-/// calls `note` with one line. Resizes the position embeddings of a vision transformer for another image size. Errors:
-/// usage (the description has no torch_names); data (an array is missing, unknown, or of another shape or type, or has
-/// a value that is not finite; the file is damaged); no_input, io.
+/// Reads the variables and buffers of `network` from the file, except arrays with a name that matches one of
+/// `excluded`. The file may lack the excluded arrays. If all names in the file have a common prefix, such as "module.",
+/// ignores it and calls `note` with one line. Resizes the position embeddings of a vision transformer for another image
+/// size. Errors: usage (the description has no torch_names); data (an array is missing, unknown, or of another shape or
+/// type, or has a value that is not finite; the file is damaged); no_input, io.
 CheckpointState read_weight_file(
     const std::filesystem::path& path, const NetworkDescription& network, const std::vector<ParameterSpec>& variables,
     const std::vector<BufferSpec>& buffers, const std::vector<std::string>& excluded,

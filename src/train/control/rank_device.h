@@ -22,29 +22,29 @@ void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 /// --convolution winograd or --wire bf16 on a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
-/// The instruction set that determines how this rank's CPU rounds (rounding_isa). It is "avx512" also on CPUs with AMX,
-/// because both give equal bits. Empty on a GPU.
+/// The instruction set that determines how this rank's CPU rounds (rounding_isa). The text is "avx512" also on CPUs
+/// with AMX, because both give equal bits. The text is empty on a GPU.
 std::string isa_text(Device& device, Arithmetic arithmetic);
 /// The instruction sets of the CPU kernels of all ranks, for example "avx512, avx2". Each set is listed once, in the
-/// order of the ranks. Empty on GPUs. Collective.
+/// order of the ranks. The text is empty on GPUs. Collective.
 std::string isas_of_all(Device& device, Arithmetic arithmetic, const Mpi& mpi);
 
 /// The highest instruction set of each rank's processor that --isa permits. Collective.
 std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
-/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. There are two
-/// conditions. In float32, Winograd's method would compute at most 60 % of the multiply-adds. The samples that a rank
-/// processes at once (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
+/// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. Two conditions must
+/// hold. In float32, Winograd's method would compute at most 60 % of the multiply-adds. And the samples that a rank
+/// processes together (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
-/// On CPUs, bf16 if all ranks have Isa::amx. Also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx, and the network
-/// is faster in bf16 with AVX512-BF16. Otherwise fp32. `isas`: the result of possible_isas.
+/// On CPUs, it is bf16 if all ranks have Isa::amx. It is also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx and
+/// the network is faster in bf16 with AVX512-BF16. Otherwise it is fp32. `isas`: the result of possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
-/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, bf16 if all ranks have
-/// Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16; otherwise fp32. `trained_in_bf16`:
-/// whether the training used bf16, from the checkpoint.
+/// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, it is bf16 if all ranks
+/// have Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16. Otherwise it is fp32.
+/// `trained_in_bf16`: whether the training used bf16, from the checkpoint.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
 /// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).

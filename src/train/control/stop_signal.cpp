@@ -280,7 +280,7 @@ constexpr std::chrono::milliseconds interval(100);
 
 std::atomic<bool> is_starting = true, is_over = false, has_lost_mpirun = false;
 
-/// A second after the end of mpirun, Open MPI would end this process (ompi_mpi_abort), also if the process is saving.
+/// One second after the end of mpirun, Open MPI would end this process (ompi_mpi_abort), even if the process is saving.
 /// Open MPI's variable opal_abort_delay delays this. If the variable is missing, the run has one second to save.
 void delay_abort_of_mpi() {
   if (void* const delay = dlsym(RTLD_DEFAULT, "opal_abort_delay")) {
@@ -289,7 +289,7 @@ void delay_abort_of_mpi() {
 }
 
 [[noreturn]] void end_now() {
-  // Without its launcher, nothing would shorten mpirun's pauses.
+  // The program that started mpirun has ended, so nothing else would shorten mpirun's pauses.
   if (const int mpirun = mpirun_process(); mpirun > 0 && !has_lost_mpirun) kill(mpirun, SIGKILL);
   std::_Exit(static_cast<int>(ExitCode::lost_rank));
 }
@@ -318,7 +318,7 @@ class StartWatch {
   }
 
  private:
-  static constexpr std::chrono::seconds time_to_start{5};  ///< mpirun starts the ranks of a host at once
+  static constexpr std::chrono::seconds time_to_start{5};  ///< mpirun starts the ranks of a host at the same time
   int mpirun_, local_size_ = 0, most_ = 0;
   Clock::time_point began_ = Clock::now();
 };

@@ -23,8 +23,8 @@ void catch_stop_signals();
 /// Installs only the handler of CONT, for mpirun_ends_run. Does nothing after catch_stop_signals.
 void catch_end_of_run();
 
-/// The process number of the mpirun, or its daemon on this host, that started this process. 0: there is none, or no
-/// signal handler is installed yet.
+/// Returns the process number of the mpirun that started this process, or of its daemon on this host. Returns 0 if
+/// there is none, or if no signal handler is installed yet.
 int mpirun_process();
 
 /// Whether mpirun has begun to end the run, because it received a stop signal or a rank has ended.
@@ -60,10 +60,10 @@ class StopNotice {
 //
 //   mpirun has ended (killed)            the run saves a checkpoint and ends with code 71
 //   carillon or --ranks has ended        the run saves a checkpoint and ends, and so mpirun ends
-//   a rank ends while MPI starts         the others exit at once: there is nothing to save
+//   a rank ends while MPI starts         the others exit immediately: there is nothing to save
 //
 // The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
-// program without a handler of USR1 ends at once. If the run has not ended after 20 s, the thread ends it.
+// program without a handler of USR1 ends immediately. If the run has not ended after 20 s, the thread ends it.
 
 /// Starts the thread. Call it once, before MPI_Init, and after catch_stop_signals or catch_end_of_run, which find
 /// mpirun.

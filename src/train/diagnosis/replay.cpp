@@ -173,8 +173,8 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // One thread, because on a CPU the training also runs a micro-batch on one thread. Dense layers may round differently
-  // with another number of threads.
+  // The replay uses one thread, because on a CPU the training also runs a micro-batch on one thread. Dense layers may
+  // round differently with another number of threads.
   const bool is_cut =
       step.settings.batch_size < static_cast<std::int64_t>(step.batch.size()) && !step.device.workers().empty();
   Device& device = is_cut ? *step.device.workers().front() : step.device;

@@ -1,9 +1,9 @@
 // Ends a run after a loss that is not finite, and reports the cause (--on-nan report).
 //
 // The step did not update the variables (graph/step_inputs.h), so each rank can replay its part of the step. One rank
-// reports the cause: the rank with the earliest infinity or NaN in the forward pass. If no rank finds one in the
-// forward pass, it is the rank with the earliest one in the backward pass. If several ranks tie, the lowest rank
-// reports: a synchronised batch norm spreads a NaN of one rank to all ranks.
+// reports the cause: the rank with the earliest infinity or NaN in the forward pass. If all values of the forward pass
+// are finite, the rank with the earliest infinity or NaN in the backward pass reports. If several ranks tie, the lowest
+// rank reports. Ranks tie, for example, if a synchronised batch norm spreads a NaN of one rank to all ranks.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@ namespace carillon {
 /// The first value with infinities or NaNs.
 struct NotFinite {
   std::string what;                  ///< "output of op layer1 (dense)"
-  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: not a value per sample
+  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: the value belongs to no sample
   int after_ops = 0;                 ///< number of ops that the pass ran before this value
 };
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
 ///
-/// It works on a copy of the variables in its own memory. Outputs and gradients of activations equal the outputs and
-/// gradients of the training step, bit for bit. An op with independent samples (OpTraits::samples_are_independent)
+/// Replay works on a copy of the variables in its own memory. Outputs and gradients of activations equal the outputs
+/// and gradients of the training step, bit for bit. An op with independent samples (OpTraits::samples_are_independent)
 /// computes equal values from the whole batch, and random draws are functions of the stream position.
 class Replay {
  public:

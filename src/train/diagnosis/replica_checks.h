@@ -25,8 +25,8 @@ namespace carillon {
 // step, and a fault in another part is overwritten.
 
 /// Describes the first array that differs: "variable conv1/weights after step 300: rank 2 on n1 differs from the other
-/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Empty: all are equal. `checksums`: [rank][name].
-/// `hosts`: [rank].
+/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Returns an empty text if all are equal.
+/// `checksums`: [rank][name]. `hosts`: [rank].
 std::string replica_difference(std::int64_t step, std::span<const std::string> names,
                                std::span<const std::vector<std::uint32_t>> checksums,
                                std::span<const std::string> hosts);
@@ -49,9 +49,9 @@ void check_replicas(std::int64_t step, const Tower& tower, Device& device, const
 /// other rank has this key. `rounding_keys`: [rank] instruction set and number of threads.
 std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
-/// The text of a failed audit; empty: all gradients are equal. `in_step`: [rank] checksums of the rank's own step.
-/// `in_audit`: [rank] checksums that the rank computed for audited[rank]. `audited`: as audited_ranks. `rank_names`:
-/// [rank] "rank 2 on n1".
+/// Returns the text of a failed audit, or an empty text if all gradients are equal. `in_step`: [rank] checksums of the
+/// rank's own step. `in_audit`: [rank] checksums that the rank computed for audited[rank]. `audited`: as audited_ranks.
+/// `rank_names`: [rank] "rank 2 on n1".
 std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
                              std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
                              std::span<const int> audited, std::span<const std::string> rank_names);

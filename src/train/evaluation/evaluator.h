@@ -77,7 +77,7 @@ class Evaluator {
       const std::function<void()>& batch_done = [] {});
 
  private:
-  /// The data that the metric needs of a batch after its outputs are computed.
+  /// The data of a batch that the metric needs when the outputs of the batch are computed.
   struct PendingBatch {
     std::vector<std::uint32_t> records;  ///< records of the valid samples
     std::vector<std::byte> targets;      ///< targets of the valid samples
@@ -108,8 +108,8 @@ class TaskScore {
   Score of(const Metric& metric) const;
   /// A score with the same names and no samples.
   const Score& form() const { return form_; }
-  /// Whether `score` is better than `than`. False if they are equal or if `score` is NaN. Any score except NaN is
-  /// better than NaN.
+  /// Whether `score` is better than `than`. Returns false if the scores are equal or if `score` is NaN. Any score
+  /// except NaN is better than NaN.
   bool is_better(const Score& score, const Score& than) const;
   /// Whether there is a target, and the score is the target or better.
   bool reaches_target(const Score& score) const;
@@ -132,11 +132,11 @@ class Patience {
   /// outlives this.
   Patience(const TaskScore& score, std::int64_t max_evaluations) : score_(&score), max_evaluations_(max_evaluations) {}
 
-  /// Adds an evaluation. TaskScore::is_better decides whether it is the best so far; NaN never is. The first score that
-  /// is not NaN is the best so far.
+  /// Adds an evaluation. TaskScore::is_better decides whether the evaluation is the best so far. A NaN is never the
+  /// best. The first score that is not NaN is the best so far.
   void add(const StepScore& evaluation);
   bool is_over() const { return max_evaluations_ > 0 && since_best_ >= max_evaluations_; }
-  /// The best evaluation; the first one if several are equal; nullopt if all scores are NaN.
+  /// Returns the best evaluation, or the first of several equal ones. Returns nullopt if all scores are NaN.
   const std::optional<StepScore>& best() const { return best_; }
 
  private:

@@ -1,5 +1,5 @@
-// The records that a training or an evaluation reads: the ranks copy their files to each host (staging), open them, and
-// read them in the order of the training.
+// The records that a training or an evaluation reads. The ranks copy the files of the records to each host (staging),
+// open them, and read the records in the order of the training.
 #pragma once
 
 #include <chrono>
@@ -92,7 +92,8 @@ class TrainingRecords {
   /// loader.
   BatchLoader loader_from(std::uint64_t stream_position);
 
-  /// The record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any thread.
+  /// The record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any thread may
+  /// call it.
   std::string name_at(std::uint64_t stream_position) const;
 
  private:
@@ -123,7 +124,7 @@ std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, cons
 
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
 /// of them. Returns the path of the copy for each copied file, and the given path for every other file. A copy with the
-/// size and modification time of the file is reused, so a restarted job copies nothing; if the file's directory has an
+/// size and modification time of the file is reused, so a restarted job copies nothing. If the file's directory has an
 /// index file, the copy must also have the records of the index. All directories must belong to this user, without
 /// links and without write permission for others. Rank 0 prints the progress. Collective. Errors: no_input, io (a file;
 /// no space, before anything is copied), usage (a directory of another user), data (a file changes during the copy),

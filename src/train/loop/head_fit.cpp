@@ -181,7 +181,7 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   x.rowwise() -= mean;
   Eigen::RowVectorXf deviation = (x.array().square().colwise().sum() / static_cast<float>(count)).sqrt();
   for (float& one : deviation) one = std::max(one, 1e-6f);
-  // One factor for all features keeps their ratios, which carry information.
+  // One factor for all features keeps their ratios, which contain information.
   const float factor = 1.0f / std::sqrt(deviation.array().square().mean());
   x *= factor;
   Objective objective(std::move(x), labels, classes);

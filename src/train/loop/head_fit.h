@@ -36,8 +36,8 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
                                 const std::function<void()>& heartbeat);
 
 /// Fits the last layer of the tower's network to the records and prints a line on rank 0. Does nothing if the last op
-/// is no dense layer with biases, or if the features would need too much memory. Collective. Errors: those of
-/// evaluations. `network`: the tower's network for the images of `records`.
+/// is no dense layer with biases, or if the features would need too much memory. Collective. Errors: as
+/// Evaluator::evaluate. `network`: the tower's network for the images of `records`.
 void fit_head(const Network& network, const TrainOptions& options, const Dataset& records, Tower& tower, const Mpi& mpi,
               Device& device, int decode_threads, const std::function<void()>& heartbeat);
 

@@ -9,7 +9,7 @@
 namespace carillon {
 
 /// Fits a training into a time budget (--time-budget). The schedule has a fixed length, and the run moves through it as
-/// fast as the budget requires: if steps become slower, the run takes fewer steps, and each step covers more of the
+/// fast as the budget requires. If steps become slower, the run takes fewer steps, and each step covers more of the
 /// schedule.
 ///
 /// A run can be repeated with equal results only if --max-steps alone sets its length. metrics.jsonl records the points
@@ -28,10 +28,10 @@ class Pace {
   /// Whether to call `replan` before `step`: after the first few steps, then less and less often.
   bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
 
-  /// The number of further steps that fit into the rest of the time, at least one, with the evaluations between them
-  /// and at the end. `spent`: time of this start of the run, with `evaluations` evaluations. `eval_every`: steps
-  /// between evaluations; 0: none. Assumes that a step takes as long as the steps since the last plan. Requires at
-  /// least one step since the last plan.
+  /// Returns the number of further steps that fit into the rest of the time, at least one. Counts the time of the
+  /// evaluations between these steps and at the end. `spent`: time of this start of the run, with `evaluations`
+  /// evaluations. `eval_every`: steps between evaluations; 0: none. Assumes that a step takes as long as the steps
+  /// since the last plan. Requires at least one step since the last plan.
   std::int64_t fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
                              std::int64_t eval_every) const;
   /// Sets the end of the run: after `steps_left` further steps, but at most after the length of the schedule.

@@ -18,7 +18,7 @@
 
 namespace carillon {
 
-/// The median of at least one value; of the two middle ones, the larger.
+/// Returns the median of at least one value. If there are two middle values, returns the larger one.
 template <typename Value>
 Value median(std::vector<Value> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -31,7 +31,7 @@ class PhaseTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The run is in Phase::start since `start`.
+  /// The run has been in Phase::start since `start`.
   explicit PhaseTimes(Clock::time_point start) : since_(start) {}
 
   void enter(Phase phase, Clock::time_point now) {
@@ -163,8 +163,8 @@ class Stragglers {
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
   /// Adds the times of a few steps, which took `seconds` together. Returns a warning when a rank becomes a straggler:
-  /// its time exceeds 1.5 times the upper median of the other ranks, and exceeds this median by 5 ms. Both must hold
-  /// three times in a row and for half a minute, because other programs can delay a rank for a shorter time.
+  /// its time exceeds 1.5 times the upper median of the other ranks, and exceeds this median by 5 ms. Both conditions
+  /// must hold three times in a row and for half a minute, because other programs can delay a rank for a shorter time.
   std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:

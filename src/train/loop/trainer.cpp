@@ -313,7 +313,7 @@ ControlFlags Trainer::own_requests() {
 
 ControlFlags Trainer::exchange_control_flags() {
   if (!sync_requested_) return {};
-  take_results(Results::all);  // steps in flight carry the same request
+  take_results(Results::all);  // steps in flight report the same request
   sync_requested_ = false;
   return requested_by_any(mpi_, own_requests());
 }
@@ -388,8 +388,8 @@ void Trainer::evaluate() {
   evaluated_step_ = position_.step;
   ++evaluations_;
   log_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
-  // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption. They
-  // must not change its result.
+  // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption. These
+  // evaluations must not change its result.
   const bool is_planned = evaluates_after(position_.step, options_);
   if (is_planned) patience_.add({position_.step, score});
   if (!is_planned && position_.step < options_.optimizer.max_steps) return;

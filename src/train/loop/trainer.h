@@ -1,5 +1,5 @@
-// Trainer: a whole training run, from options to an evaluated, checkpointed model. Each training program creates one
-// after it has initialised MPI and opened its device.
+// Trainer: a whole training run, from options to an evaluated, checkpointed model. Each training program creates a
+// Trainer after it has initialised MPI and opened its device.
 //
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
@@ -44,13 +44,13 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains until --max-steps or --stop-at-accuracy is reached, or --patience is over. Returns done; stopped after a
-  /// signal or --time-limit; io if checkpoints kept failing. Collective.
+  /// Trains until --max-steps or --stop-at-accuracy is reached, or --patience is over. Returns `done`; `stopped` after
+  /// a signal or --time-limit; `io` if checkpoints kept failing. Collective.
   ExitCode run();
 
  private:
   void open_data();
-  /// The training records; null: the run reads none.
+  /// The training records; null if the run reads none.
   const Dataset* dataset() const { return records_ ? &records_->dataset() : nullptr; }
   /// Sets the number of steps from --epochs.
   void count_epochs();
@@ -74,7 +74,8 @@ class Trainer {
   Clock::time_point enter(Phase phase);
   void take_step(const StepPlan& plan);
   void take_results(Results wanted);
-  /// Step of the newest checkpoint that is complete; -1: none. On rank 0; a signal handler may call this.
+  /// On rank 0: returns the step of the newest complete checkpoint, or -1 if there is none. A signal handler may call
+  /// this.
   std::int64_t safe_step() const;
   /// The requests of this rank. Rank 0 checks whether --time-limit is over.
   ControlFlags own_requests();

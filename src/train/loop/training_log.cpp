@@ -52,7 +52,7 @@ std::string description_line(const TrainingLog::Parts& parts, const TrainOptions
 }
 
 /// The parameters' histograms on rank 0. If rank 0's host has a second rank, the second rank computes the histograms of
-/// the variables, which are equal on all ranks. Then the other ranks wait half as long. Collective.
+/// the variables, which are equal on all ranks. This halves the time for which the other ranks wait. Collective.
 std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi) {
   if (mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) return std::nullopt;
   if (mpi.local_size() == 1) return parameter_histograms(parameters, device, {});
@@ -79,7 +79,7 @@ std::int64_t peak_memory_mib(const Mpi& mpi) {
   return largest;
 }
 
-/// The norm of the gradients of the variables that `step` trains. Nullopt if a gradient is not finite.
+/// Returns the norm of the gradients of the variables that `step` trains, or nullopt if a gradient is not finite.
 std::optional<double> gradient_norm(const ParameterHistograms& histograms, const Tower& tower, std::int64_t step) {
   double squares = 0.0;
   for (std::size_t i = 0; i < histograms.gradients.size(); ++i) {
@@ -247,8 +247,8 @@ void TrainingLog::show_progress(const StepResult& latest, const std::vector<std:
   Console& console = writer_->log->console();
   const bool shows_nodes = writer_->options.device.log_device_placement && !captured_nodes.empty();
   if (shows_nodes && std::exchange(writer_->shows_captured, false)) print_captured_step(captured_nodes, console);
-  // The L2 part is computed for logged steps only. It changes slowly, so between logged steps the last computed value
-  // is close enough.
+  // The L2 part is computed for logged steps only. This part changes slowly, so between logged steps the last computed
+  // value is close enough.
   const std::optional<double> l2 = writer_->options.logging.as_reference ? writer_->l2_loss : 0.0;
   console.progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }

@@ -1,7 +1,7 @@
 // TrainingLog: the console lines, metrics and TensorBoard events of a run.
 //
-// Every rank has a log and makes the same calls. Only rank 0 writes; on other ranks the calls do nothing, except that
-// the second rank of the first host computes a part of the histograms that `summarize` writes.
+// Every rank has a log and makes the same calls. Only rank 0 writes. The second rank of the first host computes a part
+// of the histograms that `summarize` writes. On all other ranks the calls do nothing.
 //
 //   open -> announce -> start_clock -> steps and evaluations -> finish
 #pragma once

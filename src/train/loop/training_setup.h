@@ -33,7 +33,7 @@ struct FoundRecords {
   std::uint64_t record_count = 0;
 };
 
-/// Settings that do not depend on the dataset. Errors: those of OptimizerOptions::settings.
+/// Settings that do not depend on the dataset. Errors: as OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
 
 /// Settings of the evaluations of a training on `device`. `part`: this rank's part of the records. Without a dataset,
@@ -42,7 +42,7 @@ EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind dev
                                      int decode_threads);
 
 /// The network to train on records of options.data.record_form. `found`: facts about the records, known once the
-/// records are open. Errors: those of the model's MakeNetwork.
+/// records are open. Errors: as the model's MakeNetwork.
 Network network_to_train(const TrainOptions& options, const FoundRecords& found = {});
 /// As network_to_train, for images of the shape `image`, for example evaluation images. Errors: as network_to_train.
 Network network_for_images(const TrainOptions& options, const ImageShape& image, const FoundRecords& found = {});

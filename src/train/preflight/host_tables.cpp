@@ -20,7 +20,7 @@
 namespace carillon {
 namespace {
 
-/// " (10 Gbit/s)"; empty: the driver does not report the speed.
+/// Returns " (10 Gbit/s)", or an empty text if the driver does not report the speed.
 std::string speed_text(const std::string& interface) {
   long megabits = 0;
   std::ifstream("/sys/class/net/" + interface + "/speed") >> megabits;

@@ -36,7 +36,7 @@ LockState look_for_a_while(const fs::path& directory) {
   return seen;
 }
 
-/// Removes the directory and its parents up to `first_made`, the topmost new one, while they are empty.
+/// Removes the directory and its parents up to `first_made`, the topmost new directory, while they are empty.
 void remove_made(fs::path directory, const fs::path& first_made) {
   std::error_code stays;
   for (;; directory = directory.parent_path()) {
@@ -44,7 +44,7 @@ void remove_made(fs::path directory, const fs::path& first_made) {
   }
 }
 
-/// The topmost missing directory on the path; empty: the directory exists.
+/// Returns the topmost missing directory on the path, or an empty path if the directory exists.
 fs::path topmost_missing(fs::path directory) {
   fs::path missing;
   std::error_code unknown;
@@ -91,8 +91,9 @@ std::string lock_text(const std::vector<LockState>& seen, const std::vector<std:
 
 namespace {
 
-/// One line on rank 0: the free space of the directory, and whether its locks work on this host and across hosts.
-/// Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (it cannot be written).
+/// Returns one line on rank 0: the free space of the directory, and whether its locks work on this host and across
+/// hosts. Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (it cannot be
+/// written).
 std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
   const fs::path directory = fs::path(given / "").parent_path();  // without a trailing slash
   std::optional<DirectoryLock> lock;
@@ -115,8 +116,8 @@ std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
   return fmt::format("train directory {}: {} free; {}\n", printable(given.string()), free, locks);
 }
 
-/// One line on rank 0: size and place of the shared memory that a training allocates per rank. Maps this memory
-/// briefly. Empty if the ranks share no memory. Collective. Errors: io (no place has room).
+/// Returns one line on rank 0: size and place of the shared memory that a training allocates per rank. Maps this memory
+/// briefly. Returns an empty text if the ranks share no memory. Collective. Errors: io (no place has room).
 std::string try_shared_memory(std::size_t bytes, const Mpi& mpi) {
   if (bytes == 0) return {};
   const std::vector<std::string> places = mpi.all_gather(try_shared_segment(mpi, bytes)),
@@ -206,7 +207,7 @@ class Averager {
 
  private:
   /// The values differ between ranks, and their sums are whole numbers. With a communicator that rounds, one rank has a
-  /// 1 and the others have 0, so that every partial sum is exact and a lost value is found at any number of ranks.
+  /// 1 and the other ranks have 0. So every partial sum is exact, and a lost value is found at any number of ranks.
   float value_at(std::size_t i) const {
     if (!communicator_.rounds()) return static_cast<float>(communicator_.rank() + 1);
     return i % static_cast<std::size_t>(communicator_.size()) == static_cast<std::size_t>(communicator_.rank()) ? 1.0f

@@ -77,11 +77,12 @@ std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuSh
 std::string rank_table(const std::vector<RankFacts>& ranks);
 std::string host_table(const std::vector<RankFacts>& ranks);
 
-/// A warning about the first host with too little room in /dev/shm for the messages of MPI and NCCL; empty: there is
+/// Returns a warning about the first host with too little room in /dev/shm for the messages of MPI and NCCL. Returns an
+/// empty text if there is no such host.
 /// none.
 std::string small_dev_shm(const std::vector<RankFacts>& ranks);
 
-/// A warning about two ranks of one host that share CPUs; empty: there are none.
+/// Returns a warning about two ranks of one host that share CPUs, or an empty text.
 std::string shared_cpus(const std::vector<RankFacts>& ranks);
 
 }  // namespace carillon
