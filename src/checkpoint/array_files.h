@@ -41,7 +41,7 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path, std::uint64_
 /// Programs refuse longer headers. The header of a network with 10,000 arrays has about 1 MiB.
 inline constexpr std::uint64_t max_safetensors_header_bytes = std::uint64_t{4} << 20;
 
-/// An array of a file.
+/// An array in a safetensors file.
 struct SafetensorsEntry {
   std::string name;
   std::string type;  ///< type name of the format: "F32", "BF16", "I64"

@@ -22,7 +22,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the header is little endian");
 
 // As in PNG, the first byte is not ASCII, and the magic contains both kinds of line end. A transfer in text mode
-// changes them and is detected.
+// changes these bytes, so the reader detects it.
 constexpr std::array<unsigned char, 8> magic = {0x89, 'C', 'R', 'L', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<unsigned char, 8> hdf5_magic = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t header_version = 1;
@@ -165,7 +165,7 @@ int json_depth(std::string_view text) {
   return deepest;
 }
 
-/// Whether HDF5 uses `name`, split at '/', as a path without change. HDF5 ignores empty parts and ".".
+/// True if HDF5 uses `name` unchanged as a path with the separator '/'. HDF5 would ignore empty parts and ".".
 bool is_path(std::string_view name) {
   const std::string whole = fmt::format("/{}/", name);
   return whole.find("//") == whole.npos && whole.find("/./") == whole.npos && name.find('\0') == name.npos;

@@ -37,8 +37,8 @@ struct CheckpointState {
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
   std::map<std::string, std::vector<NamedArray>>
-      optimizer;                    ///< slot name -> one array per variable (lookahead: and per buffer)
-  std::vector<NamedArray> buffers;  ///< not trained: running statistics
+      optimizer;                    ///< slot name -> one array per variable (lookahead: also one per buffer)
+  std::vector<NamedArray> buffers;  ///< arrays that are not trained, such as running statistics
 };
 
 /// The format version. Checkpoints of other versions are refused.
@@ -50,15 +50,16 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
 /// `train_dir/best.ckpt.h5`: the state of the best evaluation of a run.
 std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
 
-/// Writes `state` to `path`, and replaces an old file atomically. Move a large state, so that this function can free
-/// its arrays while the file grows. On an error the old file stays, and the temporary file is removed. Errors: io
-/// (path, cause).
+/// Writes `state` to `path`, and replaces an old file atomically. Pass a large state with std::move, so that this
+/// function can free its arrays while the file grows. On an error the old file stays, and the temporary file is
+/// removed. Errors: io (path, cause).
 void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
 /// An intact checkpoint that programs do not load: it has another format version, or it is larger than the caller's
-/// limit and probably belongs to another network. Loading must not fall back to an older checkpoint. Exit code: data.
+/// limit and probably belongs to another network. A program must then not load an older checkpoint instead. Exit code:
+/// data.
 class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
@@ -128,7 +129,7 @@ class CheckpointWriter {
   void start(CheckpointState state);
   /// If the last write is done, takes its result. If a retry of a failed write is due, starts it.
   void poll(Clock::time_point now = Clock::now());
-  /// Whether there is a write without a result yet.
+  /// True if a write has no result yet.
   bool is_writing() const { return is_writing_; }
   /// The error after which the writer gave up; nullopt: it has not given up.
   const std::optional<Error>& given_up() const { return given_up_; }

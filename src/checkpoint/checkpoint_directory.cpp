@@ -29,7 +29,7 @@ constexpr std::string_view prefix = "model.ckpt-";
 constexpr std::string_view suffix = ".h5";
 constexpr std::string_view best_name = "best.ckpt.h5";
 
-/// The step in a file name of the exact form of checkpoint_path.
+/// The step in a file name that checkpoint_path makes; nullopt for any other name.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
   if (name.size() <= prefix.size() + suffix.size()) return std::nullopt;
@@ -53,9 +53,9 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
   if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
 }
 
-/// Lists the directory again if the list is empty: while a run replaces its only checkpoint, a listing may miss both
-/// the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is replacing
-/// checkpoints. If true, waits up to one second for the next checkpoint.
+/// Lists the checkpoints, and repeats the listing if it is empty: while a run replaces its only checkpoint, a listing
+/// may miss both the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is
+/// replacing checkpoints. If `changes` is true, waits up to about one second for the next checkpoint.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir, bool changes) {
   constexpr int max_listings = 10;
   std::vector<std::int64_t> steps;

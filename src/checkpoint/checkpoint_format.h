@@ -17,16 +17,17 @@ namespace carillon {
 
 inline constexpr std::size_t checkpoint_header_bytes = 512;
 
-/// The bytes of the whole file. Frees each array when it is in the file, so move a large state. Errors: as
-/// build_hdf5_image.
+/// The bytes of the whole file. Frees each array as soon as it is in the file; pass a large state with std::move.
+/// Errors: as build_hdf5_image.
 std::vector<std::byte> encode_checkpoint(CheckpointState state);
 
 /// Checks length and CRC32C of `file` and returns the HDF5 image in it. `subject` ("checkpoint <path>") starts every
 /// error line. Errors: data, RefusedCheckpoint (another version of the header).
 std::span<const std::byte> verified_image(std::span<const std::byte> file, const std::string& subject);
 
-/// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes. Frees each array when it is in
-/// the image, so move a large state. Errors: failed (the state exceeds CheckpointBounds, so no reader would accept it).
+/// Returns `front_bytes` zero bytes, then the HDF5 image of `state`. Equal states give equal bytes. Frees each array as
+/// soon as it is in the image; pass a large state with std::move. Errors: failed (the state exceeds CheckpointBounds,
+/// so no reader would accept it).
 std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes);
 
 /// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/developer-guide/file-formats.md: hard
@@ -42,7 +43,7 @@ inline constexpr int max_name_depth = 16;                    ///< number of '/' 
 inline constexpr std::size_t max_name_bytes = 1024;          ///< name of an array or an optimizer slot
 inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, the size of HDF5's chunk cache
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
-inline constexpr int max_options_depth = 16;                            ///< limited: JSON parsers recurse
+inline constexpr int max_options_depth = 16;                            ///< limited, because JSON parsers recurse
 inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also the maximum of --max-steps
 inline constexpr std::uint64_t max_stream_position = std::uint64_t{1} << 63;
 

@@ -120,7 +120,8 @@ std::string Heartbeat::holder(const std::filesystem::path& path, const Heartbeat
   while (!first.empty() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(times.interval / 4);
     const std::string now = content(path);
-    // No text: the file is gone, so its process has ended. No line end: the process is writing the file.
+    // If the text is empty, the file is gone, so its process has ended. If the text has no line end, the process is
+    // writing the file.
     if (now != first && now.find('\n') != now.npos) return now.substr(0, now.find('\n'));
   }
   if (content(path) == first) remove_file(path);
@@ -145,7 +146,8 @@ Heartbeat::~Heartbeat() {
   std::filesystem::remove(path_, ignored);
 }
 
-/// Opens and closes the file each time: closing shows the change to other hosts (NFS). Returns 0 or errno.
+/// Opens and closes the file each time, because closing makes the change visible on other hosts (NFS). Returns 0 or
+/// errno.
 int Heartbeat::beat(int count, int flags) const {
   const Descriptor descriptor = open_predictable(path_, O_WRONLY | O_CREAT | flags);
   if (!descriptor) return errno;

@@ -1,8 +1,9 @@
 // DirectoryLock: ensures that one job at a time writes to a train directory.
 //
-// It takes two flock locks. Both are released when the holder dies. The lock of the directory itself cannot be deleted
-// by accident. The lock of `directory/.lock` names its holder and works if directories cannot be locked (NFS). If one
-// of the two locks is not available, the holder rewrites the file `.heartbeat` every few seconds.
+// It takes two flock locks. Both are released when the holder dies. The first locks the directory itself, which nobody
+// deletes by accident. The second locks the file `directory/.lock`. This file names the holder, and its lock also works
+// if directories cannot be locked (NFS). If one of the two locks is not available, the holder rewrites the file
+// `.heartbeat` every few seconds.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@ namespace carillon {
 /// The state of `.lock`: held, free, in a file system without locks, or absent.
 enum class LockState { held, free, none, absent };
 
-/// The state of the lock `directory/.lock`. If the lock is free, takes it for a moment to test it.
+/// The state of the lock `directory/.lock`. Tests a free lock by taking it for a moment.
 LockState look_at_lock(const std::filesystem::path& directory);
 
 /// `interval`: time between two heartbeats. `limit`: a process counts as dead if its heartbeat file has not changed for

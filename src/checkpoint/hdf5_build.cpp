@@ -13,8 +13,8 @@ namespace {
 
 using hdf5::Id;
 
-/// The shape of a chunk. Whole trailing dimensions, as long as they fit; the next dimension is divided evenly; all
-/// earlier dimensions are 1.
+/// The shape of a chunk. A chunk contains whole trailing dimensions as long as they fit. The next dimension is divided
+/// evenly, and all earlier dimensions are 1.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);
   hsize_t elements = 1;
@@ -47,8 +47,8 @@ struct FileMemory {
   std::size_t front_bytes;
   std::vector<std::byte> bytes;
 
-  /// Also reserves room for HDF5's headers. Otherwise HDF5 would grow the memory, and the copy would need twice as much
-  /// memory.
+  /// Also reserves memory for HDF5's headers. Otherwise HDF5 would grow the memory, and would need twice as much during
+  /// the copy.
   FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
     try {
       bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
@@ -170,7 +170,7 @@ class Builder {
 
   FileMemory memory_;
   std::size_t freed_bytes_ = 0;  // bytes that malloc_trim has not yet returned
-  Id links_;                     // link creation properties: creates intermediate groups
+  Id links_;                     // link creation properties: makes HDF5 create intermediate groups
   Id file_;
 };
 

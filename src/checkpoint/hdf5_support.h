@@ -17,8 +17,8 @@ namespace carillon::hdf5 {
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
 /// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may lack thread safety.
-/// It also suppresses the printing of error stacks, and HDF5's exit handler: that handler crashes if memory has been
-/// exhausted, and it has nothing to do, because all files are in memory and all IDs have owners.
+/// It also disables the printing of error stacks, and HDF5's exit handler. The handler crashes if memory has been
+/// exhausted. It is not needed, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {
@@ -52,7 +52,7 @@ inline std::string last_error() {
   return text;
 }
 
-/// Whether the HDF5 error stack reports a lack of memory.
+/// True if the HDF5 error stack reports a lack of memory.
 inline bool is_out_of_memory() {
   bool found = false;
   const auto look = [](unsigned /*depth*/, const H5E_error2_t* error, void* result) -> herr_t {
@@ -76,7 +76,7 @@ class Checker {
   void done(herr_t status, std::string_view what) const {
     if (status < 0) refuse(what);
   }
-  /// Throws "<subject>: <what>" with the reason of HDF5 if there is one.
+  /// Throws "<subject>: <what>", followed by HDF5's reason if HDF5 states one.
   [[noreturn]] void refuse(std::string_view what) const {
     const auto reason = last_error();
     if (is_out_of_memory()) fail(ExitCode::failed, "{}: {}: out of memory (HDF5: {})", subject_, what, reason);

@@ -48,8 +48,8 @@ struct ArrayDifference {
       text;  ///< "only in the first", "784 x 500 and 784 x 10", "3 of 10 values, by 0.01 at most, 1e-3 of its norm"
 };
 
-/// Compares bits: -0 and 0 differ, and a NaN equals the same NaN. The result has the order of the arrays of `first`,
-/// then the arrays that only `second` has.
+/// Compares bits, so -0 and 0 differ, and a NaN equals a NaN with the same bits. The result has the order of the arrays
+/// of `first`, then the arrays that only `second` has.
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
 /// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no

@@ -32,7 +32,8 @@ std::string cause_of(archive* from) {
   return text != nullptr ? text : "no cause is known";
 }
 
-/// The bytes before the values of an array: magic, version 1.0, length of the header, a Python dictionary.
+/// The bytes before the values of an array: magic, version 1.0, the length of the header, and the header, which is a
+/// Python dictionary.
 std::string npy_header(const std::vector<std::int64_t>& shape) {
   const std::string extents = fmt::format("{}{}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents);
@@ -71,7 +72,7 @@ void add_entry(archive* writer, const ListedArray& listed, const std::filesystem
   }
 }
 
-/// Parses a .npy file: a dictionary and the values of an array. Errors: data, starting with `subject`.
+/// Parses a .npy file: a dictionary and the values of an array. Errors: data; the message starts with `subject`.
 class NpyParser {
  public:
   NpyParser(std::string_view file, std::string subject) : file_(file), subject_(std::move(subject)) {}
@@ -134,7 +135,7 @@ class NpyParser {
     rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
     const bool is_tuple = rest.starts_with('(');
     const std::size_t end = rest.find(is_tuple ? ')' : ',');
-    if (end == rest.npos) refuse("its header breaks off behind '{}'", key);
+    if (end == rest.npos) refuse("its header ends after '{}'", key);
     return rest.substr(0, is_tuple ? end + 1 : end);
   }
 

@@ -46,7 +46,8 @@ float float_of_half(std::uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
 }
 
-/// Finds deep nesting, and two arrays with the same name. (Json::parse with a callback would take quadratic time.)
+/// Detects deep nesting and equal names of arrays while the header is parsed. Json::parse with a callback would take
+/// quadratic time.
 class HeaderCheck : public nlohmann::json_sax<Json> {
  public:
   bool is_deep = false;
@@ -86,7 +87,7 @@ class HeaderCheck : public nlohmann::json_sax<Json> {
   std::unordered_set<std::string> names_;
 };
 
-/// Parses a header. Errors: data, starting with the path.
+/// Parses a header. Errors: data; the message starts with the path.
 class HeaderParser {
  public:
   HeaderParser(const std::filesystem::path& path, std::string_view header, std::uint64_t data_bytes)
@@ -198,7 +199,7 @@ void read_at(const Descriptor& file, const std::filesystem::path& path, std::uin
   if (count < bytes.size()) fail(ExitCode::data, "{}: is cut", path.string());
 }
 
-/// The probable format of a file that does not begin like safetensors, as the end of a message; empty: unknown.
+/// The end of a message about a file that is not safetensors: the probable format of the file; empty if it is unknown.
 std::string_view likely_content(std::string_view first) {
   if (first.starts_with("version ")) return " (it seems to be a pointer of Git LFS: run git lfs pull)";
   if (first.starts_with('<')) return " (it seems to be a web page: download the file itself)";

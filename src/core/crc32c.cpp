@@ -12,7 +12,8 @@
 namespace carillon {
 namespace {
 
-// For a record header of 8 bytes, the processor's instruction takes 2 ns and ISA-L takes 16 ns.
+// Below this length, the processor's CRC instruction is faster than ISA-L: for the 8 bytes of a record header, 2 ns
+// instead of 16 ns.
 constexpr std::size_t few_bytes = 64;
 
 #if defined(__x86_64__)

@@ -27,7 +27,7 @@ auto retry_interrupted(Call call) {
 
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject, ExitCode unsuitable) {
   if (path.native().find('\0') != path.native().npos) fail(ExitCode::no_input, "{}: has a NUL character", subject);
-  // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. The check below refuses FIFOs.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) fail(ExitCode::no_input, "{}: no such file", subject);
   struct stat status {};

@@ -20,7 +20,7 @@ LockOutcome try_lock(int descriptor, bool exclusive) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);  // a failure is reported below
+  std::filesystem::create_directories(folder, error);  // opening the lock file below reports a failure
   const std::filesystem::path path = folder / ".carillon.lock";
   file_ = open_predictable(path, O_RDWR | O_CREAT, path.string());
   if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // child processes inherit the lock
@@ -49,7 +49,7 @@ Descriptor open_predictable(const std::filesystem::path& path, int flags) {
     return file;
   }
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
-  file = {};  // first, because closing may change errno
+  file = {};  // closed before errno is set, because closing may change errno
   errno = ELOOP;
   return {};
 }

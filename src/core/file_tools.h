@@ -14,15 +14,16 @@
 
 namespace carillon {
 
-/// Result of a try of flock. held: another process holds the lock. none: the file system has no locks (ENOLCK,
-/// ENOTSUP), or no locks for directories.
+/// Result of an attempt to lock a file (flock). held: another process holds the lock. none: the file system has no
+/// locks (ENOLCK, ENOTSUP), or no locks for directories.
 enum class LockOutcome { locked, held, none };
 
-/// Tries an exclusive lock, or a shared one, without waiting. The lock ends with the last copy of the descriptor.
+/// Tries to take an exclusive or a shared lock, without waiting. The lock ends when the last copy of the descriptor is
+/// closed.
 LockOutcome try_lock(int descriptor, bool exclusive = true);
 
-/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. If `carillon`
-/// is killed, the lock therefore stays until its training has saved its state and exited.
+/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. Therefore, if
+/// `carillon` is killed, the lock stays until the training that it started has saved its state and exited.
 class FolderLock {
  public:
   enum class Kind { exclusive, shared };
@@ -39,15 +40,16 @@ class FolderLock {
   Descriptor file_;
 };
 
-/// Whether `path` names the open file. A link is not followed.
+/// True if `path` names the open file. A link is not followed.
 bool same_file(int descriptor, const std::filesystem::path& path);
 
-/// Opens a regular file with a predictable name, such as a lock. Another user may have created something else with this
-/// name. Never follows a symbolic link, and never waits for a FIFO. `flags`: as open(2). Returns no descriptor if it
-/// fails, and sets errno; ELOOP: the name belongs to something that is not a regular file.
+/// Opens a regular file with a predictable name, such as a lock file. Another user may have created something else with
+/// this name. Therefore this function never follows a symbolic link, and never waits for a FIFO. `flags`: as open(2).
+/// If it fails, it returns an empty Descriptor and sets errno; ELOOP: the name belongs to a link or to another file
+/// that is not regular.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// As above, for files that are required. Errors: io, starting with `subject`.
+/// Does the same, but throws if the file cannot be opened. Errors: io; the message starts with `subject`.
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
@@ -69,7 +71,7 @@ class RemovedAtEnd {
 /// size of the file. A caller that needs only the last lines reads only the last blocks.
 class LinesFromEnd {
  public:
-  /// If a line is longer, `next` returns no text. Carillon's logs have no such lines.
+  /// `next` returns an empty text for a longer line. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
   /// Opens a regular file. Errors of all members: as open_plain_file.
@@ -89,7 +91,7 @@ class LinesFromEnd {
 
   std::string name_;
   Descriptor file_;
-  std::uint64_t end_byte_ = 0;  ///< the lines after this offset have been returned
+  std::uint64_t end_byte_ = 0;  ///< `next` has already returned the lines after this offset
   std::uint64_t block_begin_ = 0;
   std::string block_;  ///< the bytes from block_begin_ on, in which `next` searches newlines
 };

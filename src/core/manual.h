@@ -41,7 +41,8 @@ struct Manual {
 std::string help_text(const Manual& manual);
 /// The man page of section 1, in man macros (man 7 man).
 std::string man_page(const Manual& manual);
-/// A script for bash. It completes option names and the values of options with choices; elsewhere, file names.
+/// A script for bash. It completes option names and the values of options with choices. For all other values, it
+/// completes file names.
 std::string bash_completion(const Manual& manual);
 
 /// Markdown: purpose, usage and description, a table of the options of each group, and a table of the exit codes.

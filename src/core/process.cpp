@@ -101,7 +101,7 @@ struct ProcessState {
 ProcessState state_of(int process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");  // the name may contain any character
+  const std::size_t name_end = text.rfind(") ");  // the name in parentheses may contain any character
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 2));
   ProcessState state;
@@ -123,7 +123,8 @@ bool is_stopped(int process) {
 bool process_has_ended(int process) {
   if (kill(process, 0) != 0) return errno == ESRCH;
   const ProcessState state = state_of(process);
-  return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;  // other threads may end later
+  // The main thread has ended, but other threads may still run.
+  return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
 }
 
 namespace {
@@ -185,7 +186,8 @@ int running_children(int process) {
 
 namespace {
 
-/// Text that is equal for all processes in which a process ID means the same process: ":NAMESPACE:BOOT".
+/// The PID namespace and the boot of the host as ":NAMESPACE:BOOT". If two processes have equal texts, a process ID
+/// means the same process for both.
 std::string process_space() {
   struct stat status {};
   if (stat("/proc/self/ns/pid", &status) != 0) return {};

@@ -9,28 +9,28 @@
 namespace carillon {
 
 /// Opens /dev/null for reading for each of stdin, stdout and stderr that is closed. Otherwise the next opened file
-/// would get the number of the closed descriptor, and messages would be written into this file. Writing to these
-/// descriptors fails, as writing to a closed descriptor does.
+/// would get the number of the closed descriptor, and messages would be written into this file. The descriptors are
+/// read-only, so writing to stdout or stderr still fails, as it does if they are closed.
 void open_standard_descriptors();
 
 /// Starts a thread that handles the signals TERM, INT, HUP, XCPU, CONT, USR1 and USR2. Blocks these signals in the
 /// calling thread and in all threads that the calling thread starts later. Reason: on processors without AVX-512,
-/// oneDNN computes some products (inner size above 8192: jit_avx_gemm_f32.cpp) with the stack pointer at the start of a
-/// heap block. The stack frame of a signal handler would overwrite the memory before that block. Call this after
-/// MPI_Init, because MPI's helper processes would inherit the signal mask, and before the first OpenMP region.
+/// oneDNN computes products with an inner size above 8192 while the stack pointer is at the start of a heap block
+/// (jit_avx_gemm_f32.cpp). The stack frame of a signal handler would overwrite the memory before that block. Call this
+/// after MPI_Init, because MPI's helper processes would inherit the signal mask, and before the first OpenMP region.
 void keep_signals_from_computation();
 
 /// Limits the time that OpenMP threads spin at the end of a parallel region before they sleep. Restarts the program
 /// once, in the same process, with the same arguments and with GOMP_SPINCOUNT set: GCC's OpenMP library reads it before
 /// main. No effect if the environment sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. Reason: the library's own limit is
-/// several milliseconds. If other programs use the cores, a thread spins while the thread that it waits for has no
-/// core: trainings were up to 190 times slower. Call this first in main.
+/// several milliseconds. If other programs use the cores, a thread may spin while the thread that it waits for has no
+/// core. Trainings were up to 190 times slower. Call this first in main.
 void bound_spinning();
 
 /// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and
 /// as results. No effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which
-/// are slow on some processors: on an Emerald Rapids a training with raw pixels ran at a third of its speed. Training
-/// does not need denormals: the smallest normal float is 1.2e-38.
+/// are slow on some processors. On an Emerald Rapids, denormals slowed a training with raw pixels to a third of its
+/// speed. Training does not need denormals: the smallest normal float is 1.2e-38.
 void flush_denormals();
 
 /// Writes the text that stdout has buffered. A closed pipe is no error: its reader, such as `head`, has ended.
@@ -44,8 +44,8 @@ bool process_has_ended(int process);
 
 /// Makes this process write the stack of its main thread to stderr on SIGUSR2. Call it on the main thread.
 void catch_stack_signal();
-/// Makes the main thread of `process` write its stack, and waits until it has had time to do so. `process` must have
-/// called catch_stack_signal. If `process` is 0, does nothing.
+/// Makes the main thread of `process` write its stack, and waits a fraction of a second for the output. `process` must
+/// have called catch_stack_signal. If `process` is 0, does nothing.
 void request_stack(int process);
 
 /// The number of child processes of `process` that have not ended.
@@ -54,12 +54,12 @@ int running_children(int process);
 /// Text that identifies a running process even if its process ID is used again later. It contains the process ID, the
 /// start time, the PID namespace and the boot of the host. Empty if there is no such process.
 std::string process_identity(int process);
-/// Whether the process with this identity has ended. False if unknown: the text is empty, or the process belongs to
-/// another host or container.
+/// True if the process with this identity has ended. False if this is unknown: the text is empty, or the process
+/// belongs to another host or container.
 bool identified_process_has_ended(const std::string& identity);
 
-/// Ends this process with `code` after `seconds`, if it still runs then. Use it if later calls in an error path may
-/// never return.
+/// Ends this process with the exit code `code` after `seconds`, if it still runs then. Call it on an error path before
+/// calls that may never return.
 void exit_after(double seconds, int code);
 
 /// Makes a write above the file size limit (ulimit -f) fail with an error instead of a signal. Every program calls it.
@@ -68,8 +68,7 @@ void ignore_file_size_signal();
 /// The result of gethostname, or "localhost" if it fails.
 std::string host_name();
 
-/// Whether the terminal can only append text: TERM is "dumb", empty or not set. In this case, progress lines are not
-/// redrawn.
+/// True if the terminal can only append text: TERM is "dumb", empty or not set. Progress lines are then not redrawn.
 inline bool is_dumb_terminal() {
   const char* const type = std::getenv("TERM");
   return type == nullptr || *type == '\0' || type == std::string_view("dumb");

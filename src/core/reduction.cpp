@@ -29,8 +29,8 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
   }
 }
 
-/// Like sum_range, but sums in the order of a tree. Keeps a stack of block sums, with the largest block at the bottom.
-/// Part i merges one block for each trailing one bit of i.
+/// Computes the same as sum_range in the order of a tree. Keeps a stack of block sums, with the largest block at the
+/// bottom. Part i merges one block for each trailing one bit of i.
 CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::size_t begin, std::size_t end,
                                      float factor, float* out) {
   std::size_t at = begin;

@@ -66,8 +66,8 @@ std::uint64_t address_bytes() {
   return is_limited ? limit.rlim_cur : unlimited;
 }
 
-/// The address space that the process does not use yet, in bytes. Libraries and thread stacks also occupy address space
-/// that has no memory.
+/// The address space that the process does not use yet, in bytes. Libraries and thread stacks also reserve address
+/// space without using memory.
 std::uint64_t free_address_bytes() {
   if (address_bytes() == unlimited) return unlimited;
   std::uint64_t pages = 0;

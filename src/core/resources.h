@@ -26,8 +26,8 @@ void free_memory(std::vector<T>& values) {
   std::vector<T>().swap(values);
 }
 
-/// Frees the memory of the vector if it is large. Otherwise a thread that has decoded one large picture would keep its
-/// memory.
+/// Frees the memory of the vector if it is large. Without this call, a thread that has decoded one large picture would
+/// keep the memory.
 template <typename T>
 void free_if_large(std::vector<T>& values) {
   constexpr std::size_t kept_bytes = std::size_t{64} << 20;

@@ -1,4 +1,4 @@
-// Text for one line of a terminal: external text without control characters, counts, sizes, and words of a shell.
+// Text for one line of a terminal: external text with escaped control characters, counts, sizes, and words for a shell.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct Character {
   char32_t code = 0;
 
   bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
-  bool is_shown() const;  ///< whether `printable` keeps it
+  bool is_shown() const;  ///< whether `printable` keeps the character unescaped
 };
 /// Requires a text of at least one byte.
 Character first_character(std::string_view text);
@@ -29,17 +29,18 @@ Character first_character(std::string_view text);
 /// because both ends of a message are informative.
 std::string printable(std::string_view text, std::size_t max_bytes = max_line_bytes);
 
-/// Whether the text is valid UTF-8 without control characters. It may hold invisible characters, which some languages
-/// need in words.
+/// True if the text is valid UTF-8 without control characters. The text may contain invisible characters, which some
+/// languages need in words.
 bool is_line(std::string_view text);
 
-/// Whether `printable` escapes nothing in the text.
+/// True if `printable` escapes nothing in the text.
 bool is_printable(std::string_view text);
 
 /// The text as valid UTF-8. Replaces each byte that is not valid UTF-8 by \xNN.
 std::string valid_utf8(std::string_view text);
 
-/// As `printable`, without a length limit, and with a backslash before each of the ASCII characters in `escaped`.
+/// Escapes the text like `printable`, but without a length limit, and adds a backslash before each ASCII character that
+/// `escaped` contains.
 std::string printable_with(std::string_view escaped, std::string_view text);
 
 /// In a JSON text, replaces each character that `printable` would escape by \uNNNN. The JSON value stays the same,

@@ -44,8 +44,8 @@ std::optional<double> csv_number(std::string_view cell);
 
 inline constexpr std::string_view csv_line_end = "\r\n";
 
-/// `text` as a field, in quotes if the text requires them. Bytes that are not UTF-8 become \xNN, because readers refuse
-/// a file with such bytes.
+/// `text` as a field of a CSV file, in quotes if the text requires them. Bytes that are not UTF-8 become \xNN, because
+/// readers refuse a file with such bytes.
 std::string csv_field(std::string_view text);
 
 }  // namespace carillon

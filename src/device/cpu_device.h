@@ -42,7 +42,7 @@ class CpuDevice final : public Device {
   void* workspace() const { return workspace_.data(); }
 
  private:
-  /// A worker of `whole`. The worker has `levels` levels of workers below it.
+  /// Makes a worker of `whole`. `levels`: how many levels of workers the worker itself has.
   CpuDevice(const CpuDevice& whole, int levels);
 
   class ImmediateStream final : public Stream {

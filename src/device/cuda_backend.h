@@ -20,9 +20,9 @@ namespace carillon {
 struct CudaGpus {
   std::vector<int> ordinals;  ///< CUDA's numbers, ascending, not always consecutive: GPUs that are too old are omitted
   std::string why_none;       ///< reason if `ordinals` is empty
-  bool hidden = false;        ///< GPUs may exist but cannot be used, which is worth a warning
+  bool hidden = false;        ///< GPUs may exist, but this process cannot use them: a reason for a warning
 };
-/// None in builds without CUDA.
+/// Finds the usable GPUs. Builds without CUDA find none.
 CudaGpus find_gpus();
 
 // Only in builds with CUDA:
@@ -37,7 +37,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 
 // In every build: switches between two implementations of the same computation on a GPU, for measurements and tests.
 
-/// Whether the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
+/// True if the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
 /// implementations that are switched off, separated by commas. If the variable is not set, the list is
 /// `off_by_default`.
 ///
@@ -49,12 +49,12 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 ///   bias_gradient_epilogue  bias gradients from the product of the weights' gradient; otherwise a kernel
 bool is_switched_off(std::string_view name);
 
-/// This implementation is off because cuBLASLt does not document the summation order of its epilogue, and no test on a
-/// GPU has shown yet that two runs give equal bits.
+/// This implementation is off, because cuBLASLt does not document the summation order of its epilogue. No test on a GPU
+/// has shown yet that two runs compute equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
 
 /// Owner of objects that several ops use, such as plans that a library takes long to make. Each object has a type and a
-/// key. Used by the main thread only.
+/// key. Only the main thread may use it.
 class SharedObjects {
  public:
   /// The object with this type and key. The first request calls `make`; later requests return the same object. If
@@ -80,8 +80,8 @@ class SharedObjects {
 ///   compute  --gradients of bucket 0--ready---gradients of bucket 1--ready----------wait--update
 ///   side                                 wait--reduce bucket 0--------  wait--reduce bucket 1--done
 ///
-/// An event is recorded again for each bucket. A wait refers to the record that was the latest when the wait was
-/// enqueued. In a stream capture, these waits are the fork and the join that make the side stream part of the graph.
+/// The same event is recorded again for each bucket. When a wait is enqueued, it refers to the latest record of its
+/// event. In a stream capture, the waits fork and join the streams, so that the side stream becomes part of the graph.
 ///
 /// `Stream`: a handle of an in-order queue. `Event` must have record(stream) and make_wait(stream), like CudaEvent.
 template <typename Event, typename Stream>
@@ -91,13 +91,13 @@ class SideWork {
   explicit SideWork(const Stream& side) : side_(side) {}
 
   const Stream& side() const { return side_; }
-  /// Work enqueued on `side` from now on waits for all work on `compute` so far.
+  /// Work that is enqueued on `side` after this call waits for the present work on `compute`.
   void fork(const Stream& compute) {
     ready_.record(compute);
     ready_.make_wait(side_);
     forked_ = true;
   }
-  /// Work enqueued on `compute` from now on waits for all work on `side` so far.
+  /// Work that is enqueued on `compute` after this call waits for the present work on `side`.
   void join(const Stream& compute) {
     if (!forked_) return;  // a side stream that never waited is not part of the capture
     done_.record(side_);

@@ -26,7 +26,8 @@ int make_current(int ordinal) {
   return ordinal;
 }
 
-/// A share of the GPU's memory. In fp32, cuDNN's fast kernels for ResNet-50 with a batch of 256 need up to 2 GiB.
+/// The size of the workspace: a share of the GPU's memory. In fp32, cuDNN's fast kernels for ResNet-50 with a batch of
+/// 256 need up to 2 GiB.
 std::size_t workspace_bytes() {
   constexpr std::size_t least = std::size_t{256} << 20, most = std::size_t{2} << 30;
   std::size_t free = 0, total = 0;
@@ -79,7 +80,7 @@ CudaStream::CudaStream(const std::function<void()>* check) : check_(check) {
 void CudaStream::synchronize() {
   if (check_ == nullptr || !*check_) return check_cuda(cudaStreamSynchronize(get()));
   poll_until([&] { return is_over(cudaStreamQuery(get())); }, *check_);
-  (*check_)();  // throws if a peer is lost: the stream also becomes idle if its work was cut short
+  (*check_)();  // throws if a peer is lost: the stream may be idle only because its work was aborted
 }
 
 CudaEvent::CudaEvent() {
@@ -169,7 +170,8 @@ std::size_t CudaDevice::free_bytes() const {
 }
 
 // Cloned containers may have equal host names and PCI addresses, so the address alone does not identify a GPU. MIG
-// slices have their own UUIDs. Their names are like "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+// slices of one GPU have different UUIDs, so they are identified by the PCI address. They have names such as "NVIDIA
+// A100-SXM4-40GB MIG 1g.5gb".
 std::string CudaDevice::unique_id() const {
   const cudaDeviceProp properties = properties_of(ordinal_);
   if (std::string_view(properties.name).find(" MIG ") != std::string_view::npos) {

@@ -108,8 +108,8 @@ class CudaDevice final : public Device {
 void poll_until(const std::function<bool()>& done, const std::function<void()>& check);
 
 /// True if kernels use programmatic dependent launch: the blocks of a kernel start while the previous kernel of the
-/// stream still runs, and first wait until that kernel has ended. Requires CARILLON_EARLY_LAUNCH=1 in the environment
-/// and compute capability 9.0.
+/// stream still runs, and then wait for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
+/// capability 9.0.
 bool launches_early();
 
 /// Casts `device` to CudaDevice. Errors: failed if it is another kind.
@@ -121,20 +121,21 @@ using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 /// Captures the work that `enqueue` puts on `stream`, and on streams that it forks and joins. `what`: the work's name
 /// in an error ("a step"). `nodes`: receives the names of the graph's nodes; may be null. Errors: the errors of
-/// `enqueue`, with advice added.
+/// `enqueue`; the message gets advice on --cuda-graph.
 ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& enqueue, const char* what,
                         std::vector<std::string>* nodes = nullptr);
 
 /// The node names in the order in which CUDA lists them. This is the order of capture, although CUDA does not guarantee
-/// it. "UpdateKernel<Sgd>" for a BlockKernel, the function name for other kernels, "copy", "memset", and "node" for
-/// other kinds. "kernel" if CUDA does not report a name; empty if it does not list nodes.
+/// it. A BlockKernel has a name such as "UpdateKernel<Sgd>"; other kernels have their function name, or "kernel" if
+/// CUDA does not report it. The names of other nodes are "copy", "memset" and "node". The result is empty if CUDA does
+/// not list the nodes.
 std::vector<std::string> node_names(cudaGraph_t graph);
 
 /// The node name for a mangled function name, "_ZN8carillon12block_kernelI...".
 std::string kernel_title(std::string_view mangled);
 
-/// The GPU for which cuDNN makes a plan: the GPU of `handle`, or a GPU that need not be present, described in JSON (the
-/// device property descriptor of cuDNN 9.8). A plan for a GPU that is not present cannot run.
+/// The GPU for which cuDNN makes a plan: the GPU of `handle`, or a GPU that a JSON text describes (the device property
+/// descriptor of cuDNN 9.8). The described GPU need not be present, but its plans can run only on such a GPU.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view device_json = {};

@@ -46,8 +46,9 @@ bool has_avx512_bf16() {
   return has_level_4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & bf16) != 0;
 }
 
-/// Whether processor and system permit the tile instructions. Requests Linux's permission to use tile data. The
-/// permission applies to all threads of the process. Programs that the process executes must request it again.
+/// True if the processor and the system permit the tile instructions. Requests Linux's permission to use tile data. The
+/// permission applies to all threads of the process. A program that this process starts must request the permission
+/// again.
 bool request_amx() {
   constexpr unsigned bf16 = 1u << 22, tiles = 1u << 24, saves_extended_states = 1u << 27;
   unsigned a = 0, b = 0, c = 0, d = 0;

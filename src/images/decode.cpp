@@ -46,7 +46,7 @@ bool is_bmp(std::span<const std::uint8_t> file) {
          starts_with(file.subspan(15), "\0\0\0"sv);
 }
 
-/// Whether the file is a Netpbm file: P1 to P6, white space, then a number or a comment.
+/// True if the file is a Netpbm file: P1 to P6, white space, then a number or a comment.
 bool is_pnm(std::span<const std::uint8_t> file) {
   constexpr std::string_view white = " \t\n\v\f\r";
   const std::string_view text = text_of(file);
@@ -58,7 +58,7 @@ bool is_pnm(std::span<const std::uint8_t> file) {
 
 constexpr std::string_view png_magic = "\x89PNG\r\n\x1A\n";
 
-/// Errors: data.
+/// The format that the first bytes of the file show. Errors: data (another format).
 PictureFormat format_of(std::span<const std::uint8_t> file) {
   if (file.empty()) fail(ExitCode::data, "is empty");
   if (starts_with(file, "\xFF\xD8"sv)) return PictureFormat::jpeg;

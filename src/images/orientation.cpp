@@ -13,8 +13,8 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(magic);
 }
 
-/// Pixel (y, x) of the picture as shown is stored in row y and column x, or in row x and column y if the sides are
-/// swapped. A reversed side counts from its end.
+/// How a picture is stored. The pixel that is shown in row y and column x is stored in row y and column x or, if the
+/// sides are swapped, in row x and column y. If a side is reversed, its rows or columns count from the end.
 struct Turn {
   bool swaps_sides, reverses_rows, reverses_columns;  // rows and columns of the stored picture
 };
@@ -23,7 +23,7 @@ constexpr Turn turns[] = {{false, false, false}, {false, false, true}, {false, t
 
 Turn turn_of(int orientation) { return turns[orientation - 1]; }
 
-/// Unsigned numbers of a block, in its byte order.
+/// Reads unsigned numbers from a block, in the byte order of the block.
 class Numbers {
  public:
   Numbers(std::span<const std::uint8_t> bytes, bool big_endian) : bytes_(bytes), big_endian_(big_endian) {}
@@ -31,7 +31,7 @@ class Numbers {
   bool holds(std::uint64_t offset, std::uint64_t count) const {
     return offset <= bytes_.size() && count <= bytes_.size() - offset;
   }
-  /// Requires that the block holds these bytes.
+  /// The number that the `count` bytes at `offset` store. Requires holds(offset, count).
   std::uint32_t at(std::uint64_t offset, std::size_t count) const {
     std::uint32_t number = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -133,7 +133,8 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
     std::swap(part.row_padding, part.column_padding);
   }
   std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width) * 4);
-  constexpr std::int64_t rows_at_once = 16;  // reads whole cache lines of the stored rows, if the sides are swapped
+  // If the sides are swapped, 16 rows at once read whole cache lines of the stored picture.
+  constexpr std::int64_t rows_at_once = 16;
   for (std::int64_t top = 0; top < part.height; top += rows_at_once) {
     const std::int64_t bottom = std::min(top + rows_at_once, part.height);
     for (std::int64_t x = 0; x < part.width; ++x) {

@@ -28,10 +28,10 @@ std::string encode_png(const Picture& picture);
 /// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
-/// `image`: [height][width][channels]. 3 channels are red, green and blue; for any other number of channels, the first
-/// channel is shown as grey. An image that is larger than `side` is reduced until its longer side has `side` pixels,
-/// with antialiasing. A smaller image is enlarged by the largest whole factor that fits, so that its pixels stay
-/// squares. Requires `image` to have the size of `shape`.
+/// Makes a thumbnail of `image`, [height][width][channels]. 3 channels are red, green and blue; for any other number of
+/// channels, the first channel is shown as grey. An image that is larger than `side` is reduced until its longer side
+/// has `side` pixels, with antialiasing. A smaller image is enlarged by the largest whole factor that fits, so that its
+/// pixels stay squares. Requires `image` to have the size of `shape`.
 Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> image, std::int64_t side);
 
 /// A picture of a sheet: RGB, [height][width][3], at most `sheet_tile_side` pixels per side.
@@ -65,14 +65,14 @@ struct DeepPixels {
 /// (damage); TooLargePicture.
 std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file);
 
-/// The number of first bytes of a file that determine its kind.
+/// How many bytes at the start of a file are enough to determine its kind.
 inline constexpr std::size_t picture_kind_bytes = 64;
 
 /// The kind of a picture file that is neither JPEG nor PNG, by its first bytes: TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF,
 /// JPEG XL or JPEG 2000. Empty if the kind is unknown.
 std::string_view other_picture_kind(std::span<const std::uint8_t> file);
 
-/// Whether the first bytes show that the file is a JPEG file, a PNG file or a file of one of the other kinds.
+/// True if the first bytes show that the file is a JPEG file, a PNG file or a file of one of the other kinds.
 bool begins_as_picture(std::span<const std::uint8_t> file);
 
 /// Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` or `max_picture_side`).
@@ -82,7 +82,7 @@ void check_size(std::int64_t height, std::int64_t width);
 void check_pixels(const Picture& picture);
 
 /// Blends `count` pixels of red, green, blue and alpha with the background: alpha c + (1 - alpha) background, rounded.
-/// Pillow ignores the gamma of the file; the compositing in libpng would apply it.
+/// Ignores the gamma of the file, as Pillow does. The compositing in libpng would apply it.
 void composite(std::uint8_t* pixels, std::int64_t count, const Colour& background);
 
 /// Sets the position, size and reduction of `part`, and makes its memory large enough for `box`.
@@ -101,7 +101,7 @@ int tiff_orientation(std::span<const std::uint8_t> block);
 /// True for 5 to 8: stored rows are shown as columns.
 bool swaps_sides(int orientation);
 
-/// The rectangle of the stored picture that is shown as `shown`, a rectangle of the picture described by `info`.
+/// Converts `shown`, a rectangle of the picture as it is shown, to a rectangle of the picture as it is stored.
 PictureBox stored_box(const PictureBox& shown, const PictureInfo& info);
 
 /// Rotates and mirrors the pixels of `part`, a part of the stored picture. Changes the position of `part` to its
@@ -111,8 +111,8 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
 
 // Resize: each output pixel is a weighted sum of source pixels. Vertical pass first, then horizontal.
 //
-// Weights and intermediate values are integers that are exact in float32. So all processors give equal bits, with and
-// without fused multiply-add.
+// Weights and intermediate values are integers that are exact in float32. Therefore all processors compute equal bits,
+// with and without fused multiply-add.
 
 /// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
 struct ResizeAxis {

@@ -40,7 +40,7 @@ Taps append_top_left_aligned(const AxisRequest& r, std::int64_t i, double scale,
   return {first, 2};
 }
 
-/// Rounds weights to integers that sum to 1 in fixed point. The largest weight takes the rounding error.
+/// Rounds weights to integers that sum to 1 in fixed point. The rounding error is added to the largest weight.
 void round_weights(std::span<const double> exact, std::span<float> weights) {
   constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
@@ -105,7 +105,7 @@ using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
 using FourBytes = std::uint8_t __attribute__((vector_size(4)));
 
-/// `fixed`: the value of `taps` as a constant; 0: `taps` may have any value.
+/// `fixed`: the value of `taps` if it is known at compile time; 0: it is not known.
 template <int fixed>
 [[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {
   constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));

@@ -18,7 +18,7 @@ std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(s
 /// Rounds to nearest, ties to even, as Python's round and C's lrint.
 std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
-/// A part of the given size at a random position, if it fits.
+/// A part of the given size at a random position. The size must not exceed the picture.
 PictureBox placed(std::int64_t height, std::int64_t width, const PictureInfo& picture, PhiloxDraws& draws) {
   const std::int64_t row = whole(draws, picture.height - height);
   return {row, whole(draws, picture.width - width), height, width};
@@ -73,7 +73,8 @@ PictureBox tensorflow_part(const PictureInfo& picture, const CropRule& rule, Phi
   return {0, 0, picture.height, picture.width};
 }
 
-/// The needed range of one side, in pixels of the picture, and its axis.
+/// The axis of one side: resizes the pixels [begin, begin + length) of the picture to `resized` pixels, and computes
+/// `count` of them from `first` on.
 AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, std::int64_t first,
                  std::int64_t count) {
   return {.begin = static_cast<double>(begin),
@@ -85,7 +86,8 @@ AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, 
           .count = count};
 }
 
-/// The axis in pixels of a picture that was reduced by `reduction` to `size` pixels (DecodedPart).
+/// Converts an axis from pixels of the picture to pixels of a reduced picture (DecodedPart): `reduction` is the factor,
+/// `size` the reduced length.
 AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding, std::int64_t size) {
   if (reduction == 1) return r;
   const auto factor = static_cast<double>(reduction);
@@ -102,7 +104,7 @@ struct Shown {
   std::int64_t first = 0, count = 0;  ///< position in the resized part
 };
 
-/// `begin`: position of the image in the resized part.
+/// `begin`, `length`: position and length of the image in the resized part. `resized`: length of the resized part.
 Shown shown(std::int64_t begin, std::int64_t length, std::int64_t resized) {
   const std::int64_t first = std::max<std::int64_t>(begin, 0), end = std::min(begin + length, resized);
   check(first < end, "an image must show some of its picture");
@@ -151,7 +153,7 @@ PictureView whole_part(const PictureBox& part, std::int64_t height, std::int64_t
   return {.part = part, .resized_height = height, .resized_width = width, .height = height, .width = width};
 }
 
-/// The smallest picture with the proportions of the image that contains `picture`.
+/// The smallest size that has the proportions of the image and contains `picture`.
 PictureInfo extended(const PictureInfo& picture, std::int64_t height, std::int64_t width) {
   PictureInfo canvas = picture;
   canvas.height = std::max(picture.height, (picture.width * height + width - 1) / width);

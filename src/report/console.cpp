@@ -25,7 +25,7 @@ std::string stream_of(pid_t process, int descriptor) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, descriptor), error).string();
 }
 
-/// Whether Open MPI started the process or one of its ancestors.
+/// True if Open MPI started the process or one of its ancestors.
 bool is_of_a_rank(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
   const std::string variables{std::istreambuf_iterator<char>(file), {}};

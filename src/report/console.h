@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Whether output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
+/// True if output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
 /// as stdout and a pipe as stderr. If the rank still has the streams that Open MPI gave it, the function tests the
 /// launcher's stream instead. If the launcher runs on another host, the result is false.
 bool reaches_terminal(int descriptor);
@@ -42,7 +42,7 @@ class Progress {
   /// Removes the bar before other output; the next update may draw it again.
   void clear();
 
-  /// Whether this process has drawn a bar, which has no line end, on the terminal. A signal handler may call this.
+  /// True if this process has drawn a bar, which has no line end, on the terminal. A signal handler may call this.
   static bool has_bar();
 
  private:

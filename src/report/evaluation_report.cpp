@@ -147,7 +147,7 @@ void write_report(const std::filesystem::path& path, const EvaluationReport& rep
 
 namespace {
 
-/// Counts without a decimal point; null for NaN.
+/// `value` as JSON: whole numbers, such as counts, have no decimal point; NaN becomes null.
 Json json_of(double value) {
   constexpr double most = 1e15;  // exact as an integer
   if (!std::isfinite(value)) return nullptr;

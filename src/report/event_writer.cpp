@@ -29,11 +29,11 @@ struct NewName {
   bool is_first;  ///< the directory has no other event file
 };
 
-/// The time in the name of a new file: the present time, or a later time if a file name in the directory has the
-/// present or a later time. TensorBoard reads files in the order of their names. A clock set back or a quick restart
-/// must not change the order.
+/// The time in the name of a new file: the present time, but later than the time in every file name in the directory.
+/// TensorBoard reads files in the order of their names. A quick restart, or a clock that was set back, must not change
+/// the order.
 NewName next_name(const std::filesystem::path& directory) {
-  constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits; a name with more is not ours
+  constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits; Carillon writes no longer numbers
   NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
@@ -56,7 +56,7 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes the events so far the beginning of the file: no other event is written before them. Without START,
+  /// Makes the events in the buffer the beginning of the file: they precede all other events. Without START,
   /// TensorBoard would show the events of the stopped run for the repeated steps as well.
   void begin() {
     beginning.swap(buffer);
@@ -148,7 +148,7 @@ void EventWriter::text(const std::string& tag, std::int64_t step, const std::str
   summary.set_tag(tag);
   summary.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
   summary.mutable_tensor()->set_dtype(dt_string);
-  summary.mutable_tensor()->mutable_tensor_shape();  // a scalar: one text
+  summary.mutable_tensor()->mutable_tensor_shape();  // a shape without dimensions: the tensor is one text
   summary.mutable_tensor()->add_string_val(markdown);
   file_->add(what);
 }

@@ -18,7 +18,7 @@ struct Range {
   double step = 0.2;  ///< between ticks
 };
 
-/// 1, 2 or 5 times a power of ten, about `range` / `count`.
+/// The distance between ticks: 1, 2 or 5 times a power of ten, about `range` / `count`.
 double tick_step(double range, int count) {
   const double power = std::pow(10.0, std::floor(std::log10(range / count)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -27,11 +27,11 @@ double tick_step(double range, int count) {
   return 10.0 * power;
 }
 
-/// A range of whole ticks around the values.
+/// A range that contains the values and begins and ends at ticks.
 Range range_around(double low, double high) {
   if (!(high > low)) {
     const double margin = low == 0.0 ? 1.0 : std::abs(low) * 0.1;
-    const bool is_share = low >= 0.0 && high <= 1.0;  // an accuracy, for example
+    const bool is_share = low >= 0.0 && high <= 1.0;  // for example, an accuracy
     low -= margin;
     high = is_share ? std::min(high + margin, 1.0) : high + margin;
   }
@@ -132,7 +132,7 @@ std::string drawn(const ChartLine& line, const Axes& axes) {
   return fmt::format(R"(<polyline class="{}" points="{}"/>)", kind, places) + marks;
 }
 
-/// Every k-th number, so that there are at most `count`.
+/// Every k-th number; k is the smallest number that selects at most `count` numbers.
 std::vector<PredictedNumber> spaced(std::span<const PredictedNumber> numbers, std::size_t count) {
   const std::size_t distance = (numbers.size() + count - 1) / count;
   std::vector<PredictedNumber> kept;

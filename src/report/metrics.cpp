@@ -112,7 +112,7 @@ bool AppendLog::append(std::string_view bytes) {
   }
   const int error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
   if (error == 0) return true;
-  // Readers stop at half an entry and would miss all entries after it.
+  // Removes the incomplete entry: readers would stop there and miss all later entries.
   if (::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_ = Descriptor();
   warn("write", error);
   return false;
@@ -129,7 +129,7 @@ void AppendLog::warn(std::string_view action, int error) {
 
 namespace {
 
-/// The step of a line; none if it is not an object with a step.
+/// The step of a line; nullopt if the line is not an object with a step.
 std::optional<double> step_of(const nlohmann::json& record) {
   return record.is_object() ? number_in(record, "step") : std::nullopt;
 }
@@ -169,7 +169,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
     drop_later_lines(train_dir / "metrics.jsonl", first_step);
   } catch (const Error& error) {
     log_.warn(error.what());
-    return;  // the file still holds lines of the steps that follow
+    return;  // does not open the file, because it still contains lines of steps that this run will repeat
   }
   log_.open(false);
 }
@@ -207,7 +207,7 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
       if (of_line != static_cast<double>(step)) continue;
       if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) return score;
     }
-  } catch (const Error&) {  // as if there were no line
+  } catch (const Error&) {  // an unreadable file counts as a file without the line
   }
   return std::nullopt;
 }
@@ -221,7 +221,8 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");
     while (const auto line = lines.next()) {
-      if (line->text.find(name) == std::string::npos) continue;  // most lines describe steps, not evaluations
+      // Skips lines without the score: most lines describe steps, not evaluations.
+      if (line->text.find(name) == std::string::npos) continue;
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       const std::optional<double> of_line = step_of(record);
       if (!of_line || *of_line < 0.0 || *of_line > static_cast<double>(last_step) || !record.contains(name)) continue;
@@ -229,7 +230,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
       if (!found.empty() && found.back().step <= step) continue;
       found.push_back({step, score_in(record, form, evaluation_prefix).value_or(unknown)});
     }
-  } catch (const Error&) {  // as if there were no file
+  } catch (const Error&) {  // an unreadable file counts as a missing file
     return {};
   }
   return {found.rbegin(), found.rend()};
@@ -260,7 +261,7 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
       return PacePoint{
           .step = *step, .schedule_step = at, .last_step = *planned, .seconds = seconds, .time_budget = budget};
     }
-  } catch (const Error&) {  // as if there were no file
+  } catch (const Error&) {  // an unreadable file counts as a missing file
   }
   return std::nullopt;
 }
@@ -317,7 +318,7 @@ LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std:
       const nlohmann::json json = nlohmann::json::parse(line->text, nullptr, false);
       if (json.is_object()) add(json, loss_name, curves);
     }
-  } catch (const Error&) {  // as if there were no file
+  } catch (const Error&) {  // an unreadable file counts as a missing file
     return {};
   }
   std::ranges::reverse(curves.loss);

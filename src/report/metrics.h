@@ -45,7 +45,7 @@ std::vector<Field> score_fields(const Score& score, std::string_view prefix);
 /// missing or not a number, or if the denominator of the ratio is 0.
 std::optional<Score> score_in(const nlohmann::json& object, const Score& form, std::string_view prefix);
 
-/// The counts of a score that is a ratio: "9840/10000"; empty if the score is not a ratio.
+/// The counts of a ratio, such as "9840/10000"; empty if the score is not a ratio.
 std::string counts_text(const Score& score);
 
 /// A log file to which whole entries are appended. Its errors never stop the run. Also used for TensorBoard events.
@@ -90,7 +90,7 @@ class MetricsWriter {
   AppendLog log_;
 };
 
-/// Whether `train_dir/metrics.jsonl` has the loss of `step` or of a later step. True if the file cannot be read.
+/// True if `train_dir/metrics.jsonl` has the loss of `step` or of a later step, or if the file cannot be read.
 bool logs_loss_from(const std::filesystem::path& train_dir, std::int64_t step);
 
 /// The score of an evaluation.
@@ -111,8 +111,8 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
 /// last line counts. Returns an empty list if the file cannot be read.
 std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
-/// A point of the pace of a run with --time-budget. From `step` on, the run moves evenly through the rest of its
-/// schedule, which ends at `last_step`.
+/// The pace of a run with --time-budget from `step` on. The run moves evenly through the rest of its schedule, so that
+/// the schedule ends at `last_step`.
 struct PacePoint {
   std::int64_t step = 0;
   double schedule_step = 0.0;  ///< position in the schedule at `step`
@@ -121,11 +121,11 @@ struct PacePoint {
   double time_budget = 0.0;    ///< --time-budget
 };
 
-/// The fields of the point's line in metrics.jsonl.
+/// The fields of the line for the point in metrics.jsonl.
 std::vector<Field> pace_fields(const PacePoint& point);
 
-/// Reads the last point of a pace up to `last_step` from `train_dir/metrics.jsonl`. Returns nullopt if there is none or
-/// the file cannot be read.
+/// Reads the last pace point up to `last_step` from `train_dir/metrics.jsonl`. Returns nullopt if there is none or the
+/// file cannot be read.
 std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std::int64_t last_step);
 
 // Learning curves: the losses and scores of a training by step, read from its metrics.jsonl.

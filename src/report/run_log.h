@@ -1,5 +1,5 @@
-// RunLog: the logs of a run, which rank 0 writes: console, metrics.jsonl, TensorBoard events; and the table at the end
-// of the run.
+// RunLog: the logs of a run, which rank 0 writes. They are console lines, metrics.jsonl, TensorBoard events, and the
+// table at the end of the run.
 #pragma once
 
 #include <chrono>
@@ -51,7 +51,7 @@ struct RunSummary {
   std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown
 };
 
-/// Seconds. A shorter run has no table.
+/// In seconds. A shorter run prints no table at its end.
 inline constexpr double min_summary_seconds = 10.0;
 
 /// A table of up to 11 lines; empty if the run was shorter than `min_seconds`.
@@ -83,13 +83,13 @@ class RunLog {
   RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings);
 
   Console& console() { return console_; }
-  /// Logs the graph: network, variables and loss, then the rest of a step: gradients, averaging over `tower_count`
-  /// ranks, the update by `rule`.
+  /// Logs the graph for TensorBoard: network, variables, loss, gradients, the averaging over `tower_count` ranks, and
+  /// the update by `rule`.
   void graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count);
   /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
-  /// Writes the line of metrics.jsonl without times, because an earlier run took the step.
+  /// Writes the line of metrics.jsonl without times, because an earlier run computed the step.
   void untimed_step(const StepResult& result, double learning_rate);
   void evaluation(std::int64_t step, const Metric& metric);
   /// Logs the end of the run that --time-budget sets: writes it to metrics.jsonl and updates the progress output.

@@ -40,11 +40,13 @@ struct BucketTable {
   BucketTable() {
     for (const double limit : histogram_limits()) ends.push_back(rank_of_lowest_from(limit));
     for (std::uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
-      const bool is_negative = cell >> (cell_bits - 1) != 0;  // then more bits mean a lower value
+      // Among negative floats, a larger bit pattern is a lower value.
+      const bool is_negative = cell >> (cell_bits - 1) != 0;
       const std::uint32_t other_bits = is_negative ? (std::uint32_t{1} << cell_shift) - 1 : 0;
       const std::int32_t lowest = rank((cell << cell_shift) | other_bits);
       const auto bucket = std::ranges::upper_bound(ends, lowest) - ends.begin();
-      first_bucket[cell] = static_cast<std::uint16_t>(std::min(bucket, std::ssize(ends) - 1));  // infinity has none
+      // Clamped, because infinity has no bucket.
+      first_bucket[cell] = static_cast<std::uint16_t>(std::min(bucket, std::ssize(ends) - 1));
     }
   }
 
@@ -56,7 +58,7 @@ struct BucketTable {
   }
 
  private:
-  /// An integer that orders floats as their values, with -0 directly below 0.
+  /// Maps the bits of a float to an integer. The integers have the order of the float values; -0 is directly below 0.
   static std::int32_t rank(std::uint32_t bits) {
     const auto number = std::bit_cast<std::int32_t>(bits);
     return number ^ ((number >> 31) & std::numeric_limits<std::int32_t>::max());
@@ -98,8 +100,8 @@ class BucketCounter {
   }
 
  private:
-  // Neighbouring values often fall into the same bucket. They are counted in different tables, so that an increment
-  // does not wait for the previous one. The distance of the tables is no multiple of 4 KiB, which would cause 4K
+  // Neighbouring values often belong to the same bucket. Counting them in different tables avoids that an increment
+  // waits for the previous increment. The distance between tables is not a multiple of 4 KiB, which would cause 4K
   // aliasing.
   static constexpr std::size_t table_count = 4, table_size = 1568;
   std::array<std::array<std::uint32_t, table_size>, table_count> counts_{};

@@ -1,4 +1,4 @@
-// What a training writes for TensorBoard: summaries of its tensors, and the event file that contains them.
+// The output of a training for TensorBoard: summaries of its tensors, and the event file that contains them.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct Histogram {
   std::vector<double> counts;
 };
 
-/// Histograms cause most of the cost of a summary. Therefore this reads the values once, and does not search the bucket
-/// of each value.
+/// The histogram of `values`. Histograms cause most of the cost of a summary. Therefore this function reads the values
+/// once, and finds the bucket of a value without a search.
 Histogram histogram_of(std::span<const float> values);
 
 /// Histogram of values[i] + factor * others[i]; product and sum are each rounded to float. Requires equal lengths.
@@ -61,7 +61,7 @@ struct HistogramShare {
   bool gradients = true;
 };
 
-/// A CPU with several threads computes the histograms of several tensors at a time.
+/// Computes the histograms in `share`. A CPU with several threads computes several histograms at the same time.
 ParameterHistograms parameter_histograms(const ParameterStore& parameters, Device& device, const HistogramShare& share);
 
 /// Serialises histograms, to send them to the rank that logs.
@@ -79,8 +79,8 @@ struct LayerSummary {
   std::vector<Picture> images;  ///< the first images of the batch, as the network sees them, scaled to 0..255
 };
 
-/// Computes the activations by a second executable of the same network and variables. Therefore the memory plan of the
-/// training need not keep every activation. A summary costs one forward pass.
+/// Computes the activations with a second executable that has the same network and variables. Therefore the memory plan
+/// of the training need not keep every activation. A summary costs one forward pass.
 class LayerSummarizer {
  public:
   /// `settings`: with Purpose::summary. `parameters` and `buffers` belong to a graph of the same network. They and

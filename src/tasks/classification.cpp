@@ -22,7 +22,7 @@ constexpr const char* loss_name = "cross_entropy";
 
 std::int64_t label_of(std::span<const std::byte> target) { return static_cast<std::int64_t>(label_at(target, 0)); }
 
-/// `weights`: [classes]; empty: 1.
+/// `weights`: [classes]; empty: all weights are 1.
 LossFunction cross_entropy(const ClassificationSettings& settings, std::vector<float> weights) {
   return [smoothing = settings.label_smoothing, gamma = settings.focal_gamma, weights = std::move(weights)](
              Graph& graph, const LossInputs& inputs) {

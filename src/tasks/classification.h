@@ -26,7 +26,7 @@ struct ClassificationSettings {
   std::vector<double> class_weights = {};  ///< given weights, [classes], in place of balanced weights; empty: none
 };
 
-/// Errors: failed (`classes` is not positive, or class_weights has another size).
+/// Makes the task. Errors: failed (`classes` is not positive, or class_weights has another size).
 Task classification_task(const ClassificationSettings& settings);
 
 // Class weights: the weight of each class in the loss (kernels/softmax_cross_entropy).

@@ -13,9 +13,9 @@
 namespace carillon {
 namespace {
 
-constexpr double full_confidence = 1 << 30;  ///< a confidence of 1 in fixed point, as the sums store it
+constexpr double full_confidence = 1 << 30;  ///< the confidence 1 in fixed point, in the units of Bin::confidence
 constexpr std::size_t top_count = 5;
-constexpr std::size_t class_values = 4, cell_values = 3;  ///< per row and per cell in the contents
+constexpr std::size_t class_values = 4, cell_values = 3;  ///< numbers per row and per cell in contents()
 
 double ratio(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
@@ -30,7 +30,7 @@ double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (C
   return sum / count;
 }
 
-/// The number of classes that precede `label`.
+/// The number of classes that precede `label`, as defined in the header.
 std::size_t place_of(std::size_t label, std::span<const float> logits) {
   std::size_t before = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -207,7 +207,7 @@ std::string ClassificationMetric::contents() const {
   return bytes;
 }
 
-// First reads and checks everything and then adds it, so that refused contents change nothing.
+// Reads and checks all contents before it adds them, so that refused contents change nothing.
 void ClassificationMetric::merge(std::string_view contents) {
   Reader reader(contents);
   const std::size_t classes = classes_.size();

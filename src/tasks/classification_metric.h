@@ -2,7 +2,7 @@
 // file first defines the counts that the metric uses: ClassCounts (one class against all others), Accuracy and
 // ConfusionMatrix.
 //
-//   accuracy           share of samples for which the largest output is the true class; of equal outputs, the first
+//   accuracy           share of samples for which the first of the largest outputs is the true class
 //   cross_entropy      mean of log(sum_i exp(x_i)) - x_c over the samples with logits x and class c, without smoothing
 //   top_5              share of samples for which fewer than 5 classes precede the true one; only with > 5 classes
 //   balanced_accuracy  mean over c of correct(c) / support(c);  c: classes with samples
@@ -10,7 +10,7 @@
 //   calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
 //
 // A class precedes another one if its output is larger, or equal with a smaller index. The confidence of a sample is
-// its largest probability (softmax), and bin b holds the samples with b / 15 < confidence <= (b + 1) / 15. The sums of
+// its largest probability (softmax). Bin b holds the samples with b / 15 < confidence <= (b + 1) / 15. The sums of
 // losses and confidences are in fixed point, so no score depends on the order of the samples or the number of ranks.
 //
 // Outputs: logits, [samples, classes]. Targets: int32 [], 0 .. classes - 1. Memory: 24 bytes per class.
@@ -49,7 +49,7 @@ inline std::size_t label_at(std::span<const std::byte> targets, std::size_t i) {
 struct ClassCounts {
   std::int64_t support = 0;    ///< samples of the class
   std::int64_t predicted = 0;  ///< samples that are predicted as the class
-  std::int64_t correct = 0;    ///< samples that are both
+  std::int64_t correct = 0;    ///< samples of the class that are predicted as the class
 
   // Each returns nullopt for 0 / 0.
   std::optional<double> precision() const { return ratio(correct, predicted); }
@@ -86,7 +86,7 @@ class ConfusionMatrix {
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
   std::size_t class_count() const { return class_count_; }
-  /// [predicted class] The numbers of samples with the true class `label`.
+  /// [predicted class]: the numbers of samples with the true class `label`.
   std::span<std::int64_t> row(std::size_t label) {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }
@@ -130,7 +130,7 @@ class Calibration {
 
 /// A sum of non-negative numbers in fixed point, in units of 2^-40. Numbers above 2^40, and NaN, count as 2^40.
 struct FixedPointSum {
-  static constexpr std::int64_t one = std::int64_t{1} << 40;  ///< 1 as a fraction
+  static constexpr std::int64_t one = std::int64_t{1} << 40;  ///< the number 1 in units of `fraction`
 
   std::int64_t whole = 0, fraction = 0;  ///< sum = whole + fraction / 2^40, 0 <= fraction < 2^40
 
@@ -139,10 +139,10 @@ struct FixedPointSum {
   double value() const;
 };
 
-/// What a ClassificationMetric stores for reports, in addition to the scores.
+/// The data that a ClassificationMetric stores for reports, in addition to the scores.
 struct ClassificationDetails {
   bool has_confusion_matrix = false;  ///< 8 bytes per pair of classes
-  bool has_predictions = false;       ///< 64 bytes per sample, three times as much while the ranks' parts are merged
+  bool has_predictions = false;       ///< 64 bytes per sample; three times as much during the merge of all ranks' parts
 };
 
 class ClassificationMetric : public Metric {
@@ -150,7 +150,7 @@ class ClassificationMetric : public Metric {
   explicit ClassificationMetric(std::size_t class_count, const ClassificationDetails& details = {});
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
-  /// The number of samples and the number of classes limit the size of the result.
+  /// The result contains only classes and pairs of classes that occur, so it is small if there are few samples.
   std::string contents() const override;
   void merge(std::string_view contents) override;
   /// The scores, in the order of the list in the file's opening comment. Logs name the cross-entropy "loss".
@@ -167,13 +167,13 @@ class ClassificationMetric : public Metric {
   std::optional<double> top_5() const;
   double balanced_accuracy() const;
   double macro_f1() const;
-  /// By class.
+  /// One element for each class.
   const std::vector<ClassCounts>& classes() const { return classes_; }
   const Calibration& calibration() const { return calibration_; }
   /// Requires ClassificationDetails::has_confusion_matrix.
   const ConfusionMatrix& confusion_matrix() const;
-  /// Requires ClassificationDetails::has_predictions. Every rank evaluates a contiguous part of the records and the
-  /// parts are merged in rank order, so sample i of the merged metric is record i of the dataset.
+  /// Requires ClassificationDetails::has_predictions. Every rank evaluates a contiguous part of the records, and the
+  /// parts are merged in rank order. Therefore sample i of the merged metric is record i of the dataset.
   const Predictions& predictions() const;
 
  private:

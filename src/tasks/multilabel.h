@@ -29,7 +29,7 @@
 
 namespace carillon {
 
-/// Errors: failed (`labels` is not positive).
+/// Makes the task for `labels` labels. Errors: failed (`labels` is not positive).
 Task multilabel_task(std::int64_t labels);
 
 /// The results of one label.
@@ -60,7 +60,7 @@ class MultilabelMetric : public Metric {
   const StoredSamples& samples() const { return samples_; }
   /// Mean cross-entropy of the labels of sample `i`.
   double cross_entropy(std::size_t i) const;
-  /// By label.
+  /// One element for each label.
   const std::vector<LabelResult>& labels() const;
 
  private:

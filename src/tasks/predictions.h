@@ -31,16 +31,16 @@ class Softmax {
   double largest_, sum_;  ///< sum of exp(x_j - largest)
 };
 
-/// The indices of the `count` largest logits (all if there are fewer), in descending order. Of equal logits, the
+/// The indices of the `count` largest logits (all if there are fewer), in descending order. If logits are equal, the
 /// smaller index is first.
 std::vector<std::size_t> top_classes(std::span<const float> logits, std::size_t count);
 
-/// The class with the largest logit. Of equal logits, the smallest class.
+/// The class with the largest logit; if logits are equal, the class with the smallest index.
 std::size_t predicted_class(std::span<const float> logits);
 
 inline double label_probability(float logit) { return 1.0 / (1.0 + std::exp(-static_cast<double>(logit))); }
 
-/// Whether the label's probability is at least 1/2.
+/// True if the probability of the label is at least 1/2.
 inline bool predicts_label(float logit) { return logit >= 0.0f; }
 
 /// The true class of a sample, and the classes with the largest probabilities, in descending order.
@@ -68,8 +68,8 @@ struct Predictions {
 /// The prediction for one sample, with the `top_count` most probable classes.
 Prediction prediction_of(std::size_t label, std::span<const float> logits, std::size_t top_count);
 
-/// The `count` indices with the smallest `key(index)` among `indices` (all if there are fewer), in ascending order. Of
-/// equal keys, the smaller index is first. Keys must not be NaN.
+/// The `count` indices with the smallest `key(index)` among `indices` (all if there are fewer), in ascending order. If
+/// keys are equal, the smaller index is first. Keys must not be NaN.
 template <typename Key>
 std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t count, Key key) {
   const std::size_t kept = std::min(count, indices.size());
@@ -89,9 +89,9 @@ std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std:
 
 /// The outputs and targets of all samples of an evaluation, in the order of the records.
 ///
-/// Used by metrics that need all samples at once, such as average precision. Every rank merges the parts of all ranks
-/// in rank order, so the samples and all sums over them are the same at any number of ranks. Each rank needs memory for
-/// the outputs and targets of all records. During the merge it needs up to three times as much.
+/// Metrics that need all samples at once, such as average precision, use this class. Every rank merges the parts of all
+/// ranks in rank order. Therefore the samples and all sums over them are the same for any number of ranks. Each rank
+/// needs memory for the outputs and targets of all records. During the merge it needs up to three times as much.
 class StoredSamples {
  public:
   /// `outputs`, `target_bytes`: number of outputs and bytes of the target of one sample, both above 0.

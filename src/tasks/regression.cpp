@@ -66,7 +66,7 @@ double RegressionMetric::target(std::size_t i, std::size_t column) const {
 NumberResult RegressionMetric::result_of(std::size_t column) const {
   const auto count = static_cast<double>(samples_.count());
   double sum = 0.0, absolute = 0.0, squared = 0.0, spread = 0.0;
-  bool are_equal = true;  // if so, the deviation is 0, even if the mean is rounded
+  bool are_equal = true;  // equal numbers have the deviation 0; a rounded mean would give another value
   for (std::size_t i = 0; i < samples_.count(); ++i) {
     sum += target(i, column);
     are_equal = are_equal && target(i, column) == target(0, column);

@@ -24,10 +24,10 @@ struct RegressionSettings {
   float huber_delta = 1.0f;  ///< above 0, in deviations (huber)
 };
 
-/// Errors: failed (no numbers, or an unknown loss).
+/// Makes the task. Errors: failed (no numbers, or an unknown loss).
 Task regression_task(const RegressionSettings& settings);
 
-/// The results of one number; NaN without samples.
+/// The results for one number of the target; NaN if there are no samples.
 struct NumberResult {
   double mae = 0.0, rmse = 0.0, r2 = 0.0;
   double deviation = 0.0;  ///< standard deviation of the true numbers
@@ -67,10 +67,10 @@ class RegressionMetric : public Metric {
   /// The prediction of number `column` for sample `i`, in the unit of the number.
   double predicted(std::size_t i, std::size_t column) const;
   double target(std::size_t i, std::size_t column) const;
-  /// The error of sample `i`: the root mean square of e / deviation over the numbers of the sample. A deviation of 0
-  /// counts as 1.
+  /// The error of sample `i`: the root mean square of e / deviation over the numbers of the sample. If a deviation is
+  /// 0, divides by 1 instead.
   double error(std::size_t i) const;
-  /// By number.
+  /// One element for each number of the target.
   const std::vector<NumberResult>& numbers() const;
 
  private:

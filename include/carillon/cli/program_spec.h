@@ -42,7 +42,7 @@ struct ProgramSpec {
   /// The images are colour photographs. The training program has the option --distort, and both programs have the
   /// option --test-time-augmentation. The networks normalise the pixels, so the programs have no --pixel-scale.
   bool distorts = false;
-  /// The network and the size of square pictures that the notice about trainings of more than an hour recommends.
+  /// If a training will take more than an hour, a notice recommends this network and this size of square pictures.
   /// Empty: no notice.
   std::string fast_network = {};
   std::int64_t fast_image_size = 0;  ///< 0: the size of the images is fixed
@@ -68,8 +68,8 @@ ProgramSpec cifar10_program();
 ProgramSpec image_program();
 
 // The main function of a program first calls one of these functions, with the program's name, its ProgramSpec and the
-// arguments of main. Nothing may precede this call, because these functions restart the program once to set the
-// environment variable GOMP_SPINCOUNT, unless it is set.
+// arguments of main. Nothing may precede this call: if the environment variable GOMP_SPINCOUNT is not set, these
+// functions set it and restart the program once.
 
 /// Parses the options and trains. Returns the exit code of the program.
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);

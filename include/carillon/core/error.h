@@ -51,14 +51,14 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws Error(failed) with the source line unless `holds`. For contracts between parts of the program.
+/// Throws Error(failed) with the source line if `holds` is false. Use it for contracts between parts of the program.
 inline void check(bool holds, std::string_view what,
                   const std::source_location& where = std::source_location::current()) {
   if (!holds) fail(ExitCode::failed, "{} ({}:{})", what, where.file_name(), where.line());
 }
 
-/// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Errors are
-/// ignored: use it if a failure to print must not end the program.
+/// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Ignores errors,
+/// so that a failure to print does not end the program.
 void print_text(int descriptor, std::string_view text) noexcept;
 
 /// The text of the errno value `number`. Thread-safe.
@@ -66,7 +66,7 @@ std::string errno_text(int number);
 
 /// The main function of programs without MPI. Runs `body` and returns its exit code. An exception prints one line
 /// `<name>: <what>` to stderr and returns the Error's exit code, or 70 for other exceptions. If stdout cannot be
-/// written (a full disk), returns 74.
+/// written, for example because a disk is full, returns 74.
 int single_process_main(std::string_view name, const std::function<int()>& body);
 
 }  // namespace carillon

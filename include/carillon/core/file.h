@@ -25,7 +25,8 @@ using Descriptor = Handle<int, ::close, -1>;
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject,
                            ExitCode unsuitable = ExitCode::data);
 
-/// The contents of a regular file. Errors: as open_plain_file; also `unsuitable` if it has more than `max_bytes` bytes.
+/// The contents of a regular file. Errors: as open_plain_file; also `unsuitable` if the file has more than `max_bytes`
+/// bytes.
 std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
                             ExitCode unsuitable = ExitCode::data);
 
@@ -42,7 +43,7 @@ struct FileStamp {
 
   bool operator==(const FileStamp&) const = default;
 };
-/// The stamp of an open file. Errors: io, starting with `subject`.
+/// The stamp of an open file. Errors: io; the message starts with `subject`.
 FileStamp stamp_of(const Descriptor& file, const std::string& subject);
 /// The stamp of the file, or nullopt if the file does not exist or `stat` fails.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
@@ -51,14 +52,14 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 void sync_directory(const std::filesystem::path& directory);
 
 /// The file that replaces or creates `path`: the end of its chain of symbolic links, or `path` itself. All programs
-/// write their output files there, so a link stays and a device node or FIFO is never replaced. Errors: io (`path`
-/// leads to something that is not a regular file, or cannot be followed).
+/// write their output to this file. Therefore symbolic links stay, and a device node or FIFO is never replaced. Errors:
+/// io (`path` leads to something that is not a regular file, or cannot be followed).
 std::filesystem::path output_target(const std::filesystem::path& path);
 
 /// A file that has a temporary name until `publish` renames it to its final name, output_target(path), in the same
 /// directory. The temporary name is prefix, name, ".", 16 random hexadecimal digits, ".tmp". The destructor removes an
-/// unpublished file. If the process is killed, the file remains; find such files with is_temporary_name. Call write,
-/// finish, publish. Errors of all members: io (path, cause).
+/// unpublished file. If the process is killed, the file remains; is_temporary_name recognises its name. The caller
+/// calls write, then finish, then publish. Errors of all members: io (path, cause).
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path, std::string_view prefix = "");
@@ -67,7 +68,7 @@ class NewFile {
   ~NewFile();
 
   void write(std::span<const std::byte> bytes);
-  /// Sets the modification time. Must not be followed by writes.
+  /// Sets the modification time. Call it after the last write and before `finish`.
   void set_time(std::int64_t changed_nanoseconds);
   /// Syncs and closes the file.
   void finish();
@@ -82,9 +83,9 @@ class NewFile {
   Descriptor descriptor_;
 };
 
-/// Writes `bytes` to `path`. `path` is never the name of an incomplete or unsynced file. If an error occurs before the
-/// rename, the old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause),
-/// usage (more than `max_bytes` bytes).
+/// Writes `bytes` to `path`. A file named `path` is always complete and synced. If an error occurs before the rename,
+/// the old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause), usage (more
+/// than `max_bytes` bytes).
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 

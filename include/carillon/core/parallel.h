@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Compiles a function for several instruction sets; one is selected at start-up, so the build is portable.
+/// Compiles a function for several instruction sets. The program selects one at its start, so the build is portable.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define CARILLON_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -51,8 +51,8 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
 /// it saves.
 inline constexpr std::size_t elementwise_grain = 16384;
 
-/// parallel_ranges over `count` items (rows, images) of `item_size` elements each. A thread processes whole items:
-/// calls body(first, last) with item indices. `grain` counts elements.
+/// Divides `count` items (rows, images) of `item_size` elements each among threads, as parallel_ranges does. Each
+/// thread calls body(first, last) with the indices of its items. `grain` counts elements.
 template <typename Body>
 void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
   parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {

@@ -60,8 +60,8 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, 
            static_cast<std::uint32_t>(purpose)}};
 }
 
-/// The key of the draws for an object with this name, such as a variable. Uses the 64-bit FNV-1a hash of the name
-/// (Fowler, Noll, Vo).
+/// The key of the random numbers for an object with this name, such as a variable. Uses the 64-bit FNV-1a hash of the
+/// name (Fowler, Noll, Vo).
 constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -92,7 +92,8 @@ class PhiloxDraws {
   CARILLON_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{word()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      const std::uint32_t surplus = (0u - bound) % bound;  // 2^32 mod bound: this many products are drawn again
+      // 2^32 mod bound; a product with a smaller lower half is drawn again
+      const std::uint32_t surplus = (0u - bound) % bound;
       while (static_cast<std::uint32_t>(product) < surplus) product = std::uint64_t{word()} * bound;
     }
     return static_cast<std::uint32_t>(product >> 32);

@@ -25,8 +25,8 @@ struct ImageShape {
 /// The kind of a sample's target: the class of the sample, the labels that apply to it, or some numbers.
 enum class TargetKind { class_index, labels, numbers };
 
-/// Element type and shape of the training target of one sample: int32 [] for a class, uint8 [n] for n labels that apply
-/// or not, float32 [k] for k numbers.
+/// Element type and shape of the training target of one sample: int32 [] for a class, uint8 [n] for n labels (1: the
+/// label applies, 0: it does not), float32 [k] for k numbers.
 struct TargetSpec {
   DType type = DType::i32;
   Shape shape;
@@ -35,8 +35,8 @@ struct TargetSpec {
   bool operator==(const TargetSpec&) const = default;
 };
 
-/// How the numbers of the records are standardised, so that networks see values near 0:
-/// standardised = (number - mean) / deviation.
+/// The scale that standardises a number of the records, so that networks see values near 0: standardised = (number -
+/// mean) / deviation.
 struct NumberScale {
   double mean = 0.0;
   double deviation = 1.0;  ///< above 0

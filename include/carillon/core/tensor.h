@@ -46,8 +46,8 @@ struct Tensor {
 
   explicit operator bool() const { return data != nullptr; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-  /// The elements of a float32 tensor, not copied. Host code may access them only if the device is a CPU.
-  /// Errors: usage (another type, because an op supports float32 only and --precision is bf16).
+  /// The elements of a float32 tensor, not copied. Host code may access them only if the device is a CPU. Errors: usage
+  /// (another type: the op supports only float32, and --precision is bf16).
   std::span<float> floats() const {
     if (type != DType::f32) refuse_floats();
     return {static_cast<float*>(data), static_cast<std::size_t>(shape.element_count())};

@@ -1,10 +1,11 @@
 // Dataset: fixed-size images and their targets, stored as records in TFRecord files and addressed by record number.
 //
-// Record numbers i (0 <= i < M) count through the files in the order in which they are named, and through each file
-// from its start. Matches of a pattern are sorted by name. A record is a sequence of bytes of any length. The dataset's
-// decoder turns it into an image and a target. Opening a dataset checks the framing of every record, except in files
-// with a valid index entry (data/record.h). Decoding a record checks its checksum and contents. With the cache,
-// `open` decodes all records; otherwise `read` decodes each one.
+// The records have the numbers 0 to M - 1: first the records of the first file in their order in the file, then the
+// records of the second file, and so on. The files have the order in which the caller names them; matches of a pattern
+// are sorted by name. A record is a sequence of bytes of any length. The dataset's decoder turns it into an image and a
+// target. Opening a dataset checks the framing of every record, except in files with a valid index entry
+// (data/record.h). Decoding a record checks its checksum and contents. With the cache, `open` decodes all records;
+// otherwise `read` decodes each one.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 
 namespace carillon {
 
-/// Whether a dataset decodes its records once, into memory, or whenever they are read.
+/// When a dataset decodes its records: all of them at the start, into memory, or each one when it is read.
 enum class CacheMode {
   automatic,  ///< memory if the decoded dataset fits in half of the available memory, otherwise none; none if the
               ///< decoder draws random numbers or is slow
@@ -30,7 +31,7 @@ enum class CacheMode {
   none,       ///< keep an index of offsets; decode on every read (plain files only, GZIP has no random access)
 };
 
-/// Files [begin, end) of a dataset: the share of one rank. Rank t of N has the files F * t / N to F * (t + 1) / N - 1
+/// The share of one rank: files [begin, end) of a dataset. Rank t of N has the files F * t / N to F * (t + 1) / N - 1
 /// of F files. The divisions round down.
 struct FileShare {
   std::size_t begin, end;
@@ -42,8 +43,8 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
   return {at(tower), at(tower + 1)};
 }
 
-/// What Dataset::open does if the decoder's find_fault reads a damaged record. refuse: throws. ignore: passes an image
-/// of zeros to find_fault.
+/// What Dataset::open does if the decoder's find_fault reads a damaged record. refuse: `open` throws. ignore: `open`
+/// passes an image of zeros to find_fault.
 enum class DamagedSamples { refuse, ignore };
 
 class Dataset {
@@ -63,7 +64,7 @@ class Dataset {
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);
 
-  /// Whether `open` would decode these files into memory. With CacheMode::automatic this is an estimate from their
+  /// True if `open` would decode these files into memory. With CacheMode::automatic this is an estimate from their
   /// first records and the memory that is available now; `open` may decide differently. Errors: as `open`.
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
@@ -84,12 +85,12 @@ class Dataset {
   std::size_t target_bytes() const;       ///< target_spec().bytes()
   bool in_memory() const;                 ///< whether `image` and `targets` may be called
 
-  /// Fraction of image bytes that are not zero, in an evenly spread sample of records: equal in all processes that open
-  /// the same records. Decodes the sample. Errors: as `read`.
+  /// Decodes an evenly spread sample of the records, and returns the fraction of image bytes that are not zero. The
+  /// result is equal in all processes that open the same records. Errors: as `read`.
   float density() const;
 
   /// CRC32C over the length and the stored data checksum of every record, in order. Datasets with the same records in
-  /// the same order have equal fingerprints, however they are divided into files.
+  /// the same order have equal fingerprints, even if their files contain different parts of the records.
   std::uint32_t fingerprint() const;
 
   /// First record of each rank's share of the files (file_share), by rank. Errors: usage (a rank without a file or
@@ -126,8 +127,8 @@ class Dataset {
   /// Number of different records that `read` and `read_target` skipped.
   std::size_t skipped_count() const;
 
-  /// A hint: records will be read in random order. If the files exceed half of the host's memory, this turns off the
-  /// kernel's read-ahead; otherwise it does nothing. Not allowed if the dataset is in memory.
+  /// A hint: records will be read in random order. If the files exceed half of the host's memory, this function turns
+  /// off the kernel's read-ahead. Otherwise it does nothing. Not allowed if the dataset is in memory.
   void expect_random_order() const;
 
   /// A hint: these records (ascending numbers) will be read soon. Reads their bytes from the file system, adjacent
@@ -136,9 +137,9 @@ class Dataset {
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
   /// Decodes record i as the sample with the stream position `position` (core/sample.h) into `image` (image_bytes()
-  /// long) and `target` (target_bytes() long). With the cache, copies image and target, and ignores `position`.
-  /// Thread-safe. Errors: data (damage; the message contains file, record number and byte offset); after skip_damaged
-  /// only if no record is sound. With the cache: as check_unchanged.
+  /// long) and `target` (target_bytes() long). If the dataset is in memory, copies image and target, and ignores
+  /// `position`. Thread-safe. Errors: data (damage; the message contains file, record number and byte offset); after
+  /// skip_damaged, only if no record is sound. If the dataset is in memory: as check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
   /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. If the record is

@@ -37,22 +37,24 @@ class RecordDecoder {
                       std::span<std::byte> target) const = 0;
 
   /// Writes only the target of `record`, as `decode` does. The default implementation also decodes the image.
-  /// Thread-safe. Errors: as `decode`, but it may miss faults of the image.
+  /// Thread-safe. Errors: as `decode`, but faults of the image may stay undetected.
   virtual void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const;
 
-  /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default writes zero bytes.
+  /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default implementation writes
+  /// zeros.
   virtual void write_synthetic_target(std::size_t i, std::span<std::byte> target) const;
 
-  /// Whether `decode` draws random numbers. Such a dataset is never cached.
+  /// True if `decode` draws random numbers. A dataset with such a decoder is never cached.
   virtual bool draws() const { return false; }
 
-  /// Whether decoding is slow. Such a dataset is cached only with CacheMode::memory.
+  /// True if decoding is slow. A dataset with such a decoder is cached only with CacheMode::memory.
   virtual bool is_slow() const { return false; }
 
   /// Decodes record i of a dataset into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
-  /// Called once by Dataset::open. Looks for faults that are visible only in several of the `record_count` records
-  /// together. Returns a description of the fault; empty: no fault, which is the default.
+  /// Looks for faults that a single record does not show. Dataset::open calls this once; `record_count`: number of
+  /// records. Returns a description of the fault, or an empty text if there is none. The default implementation finds
+  /// no fault.
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:
@@ -102,7 +104,8 @@ class LabelledImageDecoder : public RecordDecoder {
   /// Errors: as `decode`.
   std::span<const std::uint8_t> read(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                      std::string& scratch) const;
-  /// Like `read`, for records that store the uint8 values of the image, not an image file. Errors: as `decode`.
+  /// Does the same as `read` for records that store the uint8 values of the image instead of an image file. Errors: as
+  /// `decode`.
   std::span<const std::uint8_t> read_values(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                             std::string& scratch) const;
 
@@ -148,8 +151,8 @@ struct RecordKeys {
   std::string image, target;
 };
 
-/// Creates the decoder of the records. Images for evaluation may have another shape than images for training if the
-/// network has the same variables for both shapes.
+/// Creates the decoder of the records. If the network has the same variables for both shapes, images for evaluation and
+/// for training may have different shapes.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
 
 /// Record format of a program: the schema of the records and the decoder that reads them.

@@ -25,8 +25,8 @@ namespace carillon {
 inline constexpr std::size_t record_header_bytes = 12;
 inline constexpr std::size_t record_footer_bytes = 4;
 
-/// Longer records are treated as damage. No protobuf message reaches 2 GiB. A record of a GZIP stream is held in
-/// memory, in a buffer that grows as its bytes arrive.
+/// Longer records count as damage. Plain files: protobuf messages are shorter than 2 GiB. GZIP files: the limit is
+/// lower, because the reader holds the whole record in memory.
 inline constexpr std::uint64_t max_plain_record_bytes = (std::uint64_t{1} << 31) - 1;
 inline constexpr std::uint64_t max_gzip_record_bytes = std::uint64_t{256} << 20;
 
@@ -37,20 +37,20 @@ std::uint32_t masked_crc32c(std::span<const std::byte> data);
 void append_record(std::string& out, std::span<const std::byte> data);
 void append_record(std::string& out, std::string_view data);
 
-/// Reader checks: framing only (lengths and their checksums), or framing and data checksums.
+/// The checks of a reader: only the framing (lengths and their checksums), or also the checksums of the data.
 enum class RecordCheck { framing, data };
 
 struct Record {
   std::span<const std::uint8_t> data{};  ///< valid until the reader's next call
   std::uint64_t number = 0;              ///< counts from 0 within the file
   std::uint64_t offset = 0;              ///< header position in the file, or in the decompressed stream of a GZIP file
-  std::uint32_t stored_crc = 0;          ///< stored masked CRC32C of the data, checked or not
+  std::uint32_t stored_crc = 0;          ///< stored masked CRC32C of the data; the reader may not have checked it
 };
 
 /// "<path>: record <number> at byte <offset>", the name of a record in error messages.
 std::string describe_record(const std::string& path, const Record& record);
 
-/// Checks the data against the stored checksum. Errors: data, naming the record.
+/// Checks the data against the stored checksum. Errors: data; the message names the record.
 void check_record_data(const std::string& path, const Record& record);
 
 /// Position of a record in its file, with the length and checksum that identify it.
@@ -73,11 +73,12 @@ class RecordReader {
   RecordReader& operator=(RecordReader&&) noexcept;
   ~RecordReader();
 
-  /// Reads the next record; returns false at the end. Errors: data, naming file, record number, byte offset and cause.
+  /// Reads the next record; returns false at the end. Errors: data; the message names file, record number, byte offset
+  /// and cause.
   bool next(Record& record);
 
-  /// Like `next`, but does not read the record's data. When this function or `next` reaches the end, the reader frees
-  /// its buffer.
+  /// Moves to the next record like `next`, but does not read its data. When this function or `next` reaches the end,
+  /// the reader frees its buffer.
   bool next_place(RecordPlace& place);
 
   /// Reads a record of a plain file again into `buffer` and checks that it is unchanged. Thread-safe if each thread has
@@ -89,8 +90,8 @@ class RecordReader {
   /// if `stop` is requested.
   void fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const;
 
-  /// A hint: records will be read again in random order, each after a call of `announce`. The bytes between these
-  /// records are not needed.
+  /// A hint: records will be read again in random order, and `announce` will be called before each of them. The bytes
+  /// between these records are not needed.
   void expect_reading_in_places() const;
   /// A hint: this record will be read again next.
   void announce(const RecordPlace& place) const;
@@ -130,7 +131,7 @@ std::string index_bytes(const FileIndex& index);
 /// Parses the contents of an index file. Throws std::exception, with the cause, if they are damaged.
 FileIndex parse_index(std::string_view bytes);
 
-/// Index of `directory`; empty if there is no index file. Errors: data (damage), io, naming the file.
+/// Index of `directory`; empty if there is no index file. Errors: data (damage), io; the message names the file.
 FileIndex read_index_file(const std::filesystem::path& directory);
 
 /// Writes the index file and replaces an existing one atomically. Errors: io, usage (too large for read_index_file).
@@ -158,7 +159,7 @@ std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
 /// The names of the two features of a labelled image.
 struct ExampleKeys {
   std::string image;  ///< bytes, exactly one value
-  std::string label;  ///< int64, exactly one value; for parse_example_values any number, int64 or float
+  std::string label;  ///< exactly one int64 value; parse_example_values accepts any number of int64 or float values
 };
 
 struct LabelledBytes {
@@ -171,15 +172,16 @@ struct LabelledBytes {
 /// feature and the problem, but not the file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// An image with any number of values. At most one of the lists is not empty.
+/// An image and the values of its label feature. At most one of the two lists has elements.
 struct ExampleValues {
   std::span<const std::uint8_t> image;  ///< see LabelledBytes
   std::vector<std::int64_t> integers;
   std::vector<float> floats;
 };
 
-/// Like parse_example, but the feature `keys.label` is int64 or float with any number of values. Slower: it uses
-/// protobuf's parser and copies the image to `scratch`. Errors: data, as parse_example.
+/// Reads a record like parse_example, but accepts any number of int64 or float values in the feature `keys.label`. This
+/// function is slower, because it uses protobuf's parser and copies the image to `scratch`. Errors: data, as
+/// parse_example.
 ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
 /// Serialises an Example with the two values, for append_record.

@@ -85,7 +85,7 @@ class Device {
 
   /// Sub-devices that compute parts of this device's work in parallel, one thread each. Empty: not supported.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
-  /// Minimum number of samples of a batch tile (src/graph/batch_tiling.h) for efficient ops.
+  /// The smallest number of samples in a batch tile (src/graph/batch_tiling.h) that ops process efficiently.
   virtual std::int64_t min_samples(Arithmetic /*arithmetic*/) const { return 1; }
   /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. If calls throw, rethrows one exception.
   virtual void on_workers(int count, const std::function<void(int worker)>& body);
@@ -134,7 +134,7 @@ struct DeviceRequest {
   CpuSettings cpu = {};
 };
 
-/// Errors: no_device, with the reason.
+/// Opens the requested device. Errors: no_device; the message states the reason.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
 /// Names and versions of the compute libraries: "oneDNN 3.4.1" and, in builds with CUDA, CUDA's libraries.

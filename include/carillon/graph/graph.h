@@ -30,7 +30,8 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// The name of an output of an op: output 0 has the name of the op, and the others are "split:1", "split:2", ...
+/// The name of an output of an op. Output 0 has the name of the op, for example "split"; the next outputs are
+/// "split:1", "split:2", ...
 std::string output_name(const std::string& op, std::size_t output);
 
 struct OpType;
@@ -55,8 +56,9 @@ class Graph {
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: on a trained parameter
     bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
-    /// Index of a shared parameter: no op reads or writes the value. The memory of its gradient holds the part of the
-    /// parameter's gradient that one op computes (Graph::add_gradient_value). -1: the value is an activation.
+    /// -1 for an activation. Otherwise the index of a shared parameter. No op then reads or writes the value itself;
+    /// the memory of its gradient holds the part of the parameter's gradient that one op computes
+    /// (Graph::add_gradient_value).
     int gradient_of = -1;
   };
   struct Node {
@@ -65,11 +67,12 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    /// For each parameter, the value with the memory for this op's gradient; -1: the op writes the parameter's
-    /// gradient. Empty: -1 for all.
+    /// For each parameter: the index of a value with ValueInfo::gradient_of. The op writes its part of the parameter's
+    /// gradient to the gradient of this value. -1: the op writes the parameter's gradient itself. Empty: -1 for all
+    /// parameters.
     std::vector<int> gradient_values = {};
-    /// Names of variables of earlier ops that the op shares, by the name that the op itself gives the variable
-    /// (Graph::share_parameter).
+    /// Variables of earlier ops that this op uses instead of its own: name of its own variable -> name of the shared
+    /// variable (Graph::share_parameter).
     std::map<std::string, std::string> shared_parameters = {};
     OpTraits traits = {};          ///< traits of the op's type
     int block = -1;                ///< see set_block
@@ -83,8 +86,8 @@ class Graph {
     std::vector<int> parameters = {};
     std::vector<int> buffers = {};
     OpTraits traits = {};
-    /// OpType::build with this type and `attributes` adds the same op again. Null for losses and for ops that passes
-    /// add: a NetworkDescription cannot contain such ops.
+    /// type->build adds the same op again if it gets `attributes`. Null for losses and for ops that passes add: a
+    /// NetworkDescription cannot contain such ops.
     const OpType* type = nullptr;
     Attributes attributes = {};
   };
@@ -98,8 +101,8 @@ class Graph {
   const GraphContext& context() const { return context_; }
   Arithmetic arithmetic() const { return arithmetic_; }
 
-  /// Ops and parameters that are added from now on belong to this block: a part of the network that repeats, such as a
-  /// residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay counts blocks.
+  /// Ops and parameters that are added from now on belong to this block. A block is a part of the network that repeats,
+  /// such as a residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay counts blocks.
   void set_block(int block) { block_ = block; }
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
   /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer; after share_parameter, the shapes
@@ -120,9 +123,9 @@ class Graph {
   /// Appends an op, and returns its outputs, which have these shapes. A parameter belongs to the first op that lists
   /// it: an op must list all parameters added since the previous add_op, in that order. The order matters because
   /// ParameterLayout lays gradients out in the order in which backward completes them: the last parameter first.
-  /// Errors: failed (another list).
+  /// Errors: failed (the op lists other parameters).
   std::vector<Value> add_op_with_outputs(NewOp op, std::vector<Shape> output_shapes);
-  /// As add_op_with_outputs, for an op with one output.
+  /// Does the same as add_op_with_outputs for an op with one output, and returns this output.
   Value add_op(NewOp op, Shape output_shape);
 
   /// Bytes of one sample's target; 0: the graph has no target.
@@ -169,9 +172,10 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
-  std::set<std::string, std::less<>> names_;                      ///< names of parameters and buffers
-  std::vector<int> next_parameters_;                              ///< parameters that the next op must list
-  std::map<std::string, std::string> next_shared_, used_shared_;  ///< see Node::shared_parameters; for the next op
+  std::set<std::string, std::less<>> names_;  ///< names of parameters and buffers
+  std::vector<int> next_parameters_;          ///< parameters that the next op must list
+  /// Names that the next op shares (Node::shared_parameters), and those that it has already used.
+  std::map<std::string, std::string> next_shared_, used_shared_;
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
 };

@@ -63,7 +63,7 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
 /// [batch, outputs]), and the errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
-/// Whether the network has an op of this type, for example attention_op.
+/// True if the network has an op of this type, for example attention_op.
 bool has_op(const NetworkDescription& network, const OpType& type);
 
 /// The JSON text. Errors: failed (a name is not UTF-8).

@@ -5,7 +5,7 @@
 //
 // The op's folder holds one constant of OpTraits per op type. Its graph function passes the constant to Graph::add_op
 // with the definition, and the graph keeps both in the node. Every member is optional, except writes_step_sums for a
-// loss that runs on a GPU. An op without traits runs, but it is never fused, padded or tiled.
+// loss that runs on a GPU. An op without traits runs, but passes never fuse or pad it, and it is never tiled.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +39,14 @@ struct OpTensors {
   /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases
   /// of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
-  /// If this span is not empty, backward computes the loss and the other step sums and writes them to it; forward need
-  /// not write the loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step.
-  /// Set only for ops with OpTraits::writes_step_sums.
+  /// If this span is not empty, backward writes the loss and the other step sums to it, and forward need not write the
+  /// loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only for
+  /// ops with OpTraits::writes_step_sums.
   std::span<float> step_sums = {};
 };
 
-/// Exchanges values between the towers during a forward or backward pass, for example for synchronised batch norm. A
-/// tower is one rank's replica of the network with its device.
+/// Exchanges values between the towers during a forward or backward pass. Synchronised batch norm uses it. A tower is
+/// one rank's replica of the network with its device.
 class TowerLink {
  public:
   virtual ~TowerLink() = default;
@@ -55,8 +55,9 @@ class TowerLink {
   /// For CPUs: concatenates every rank's `own` in rank order. Collective: all ranks make the same calls in the same
   /// order, with equal lengths.
   virtual std::vector<double> gather(std::span<const double> own) = 0;
-  /// For GPUs: enqueues a copy of every rank's row to all ranks. Collective, as gather. `rows`: device memory with any
-  /// bits, [size()][row]. A row has a multiple of 16 floats; row number rank() belongs to this rank.
+  /// For GPUs: enqueues a copy of every rank's row to all ranks. Collective, as gather. `rows`: [size()][row] in device
+  /// memory; the contents may be arbitrary bits. A row has a multiple of 16 floats; row number rank() belongs to this
+  /// rank.
   virtual void gather_rows(std::span<float> rows, Stream& stream) = 0;
 };
 
@@ -91,18 +92,18 @@ class OpDefinition {
   /// Name of the op type: its folder in `kernels/` ("dense") or one op of a folder with several ("gelu").
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
-  /// Creates the op for these tensors and the context's device. Must be thread-safe: several threads may call it at
-  /// once. An executable, which is a graph with memory, calls it once or, if the batch is tiled, once per tile. Both
-  /// arguments are valid only during the call; the memory they point to outlives the op. Errors: failed or usage (the
-  /// op does not support the device).
+  /// Creates the op for these tensors and the context's device. Must be thread-safe: several threads may call it at the
+  /// same time. An executable, which is a graph with memory, calls it once or, if the batch is tiled, once per tile.
+  /// Both arguments are valid only during the call; the memory they point to outlives the op. Errors: failed or usage
+  /// (the op does not support the device).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   /// The number of the input that shares memory with output number `output`. The output then equals the input, and the
-  /// op never writes it. Nullopt: the output has its own memory.
+  /// op never writes the output. Nullopt: the output has its own memory.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// The number of an output. The gradient of this output shares memory with the gradient of input number `input`, so
-  /// backward works in place. Nullopt: this gradient has its own memory. Two inputs may share memory with the same
-  /// output only in an op made by OpTraits::sharing_gradients, because the op that produces an input may use that
+  /// The number of the output with a gradient that shares memory with the gradient of input number `input`. Backward
+  /// then works in place. Nullopt: the gradient of the input has its own memory. Two inputs may share memory with the
+  /// same output only in an op made by OpTraits::sharing_gradients, because the op that produces an input may use that
   /// input's gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
@@ -143,18 +144,19 @@ struct OpTraits {
 
   // Gradients of values with several readers (src/graph/passes.h). As for fusion, each function that returns a
   // definition may return null.
-  /// The definition of this op with an additional last output: input 0, in the memory of input 0. The gradients of
-  /// input 0 and of the new output share memory, too. Before backward, this memory holds the gradient from the other
+  /// The definition of this op with an additional last output that equals input 0 and shares its memory. The gradients
+  /// of input 0 and of the new output also share memory. Before backward, this memory holds the gradient from the other
   /// readers; backward adds the gradient of this op. Returns null if the op cannot do this on `device` for an input 0
   /// of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// For a GPU: the definition of this op with an additional last output, which the op neither reads nor writes. The
   /// gradient of the op's result is then the sum of the gradients of both outputs.
   Definition (*summing_gradients)(const OpDefinition& op) = nullptr;
-  /// For a GPU: the definition of this op with the gradients of both inputs in the memory of the gradient of output 0,
-  /// so that backward copies nothing.
+  /// For a GPU: the definition of this op in a form that shares memory. The gradients of both inputs are in the memory
+  /// of the gradient of output 0, so backward copies nothing.
   Definition (*sharing_gradients)(const OpDefinition& op) = nullptr;
-  /// Whether backward on a GPU leaves the gradient of output 0 unchanged. No input gradient then shares memory with it.
+  /// True if backward on a GPU does not change the gradient of output 0. No input gradient then shares memory with the
+  /// gradient of output 0.
   bool (*keeps_output_gradient)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
@@ -171,9 +173,9 @@ struct OpTraits {
   /// of output gradient 0. Nullopt: the op has no such biases. If the op that reads output 0 computes the sums
   /// (sums_input_gradient), this parameter's gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
-  /// Whether the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
+  /// True if the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
-  /// Whether the op, which computes the loss, writes OpTensors::step_sums. Required of a loss on a GPU.
+  /// True if the op, which computes the loss, writes OpTensors::step_sums. A loss on a GPU must do this.
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.

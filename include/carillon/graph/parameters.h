@@ -12,9 +12,9 @@
 // and the copy, so that no step converts parameters. Only GPUs have compute copies.
 //
 // BufferStore: the tensors that no optimiser changes, for example the running statistics of batch norm. They are one
-// flat float32 array on the device; each tensor starts at a multiple of 64 bytes. An op writes its buffers in the
-// forward pass of training, unless they are AcrossRanks::equal, and reads them in evaluation. Checkpoints store them in
-// the group /state.
+// flat float32 array on the device; each tensor starts at a multiple of 64 bytes. In training, the forward pass of an
+// op writes the op's buffers, except buffers with AcrossRanks::equal. In evaluation, the op reads them. Checkpoints
+// store them in the group /state.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,8 @@ struct ParameterSpec {
   /// task's loss.
   float l2_factor = 0.0f;
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
-  /// The variable is a table of vectors. Update rules that treat vectors and matrices differently treat it as a vector.
+  /// True for a table of vectors (an embedding). If an update rule treats vectors and matrices differently, it treats
+  /// the table as a vector.
   bool is_embedding = false;
   int block = -1;  ///< the block of the network to which the variable belongs (Graph::set_block); -1: none
 };
@@ -90,11 +91,11 @@ enum class ComputeCopyFormat {
 struct ChannelPadding {
   std::uint32_t channels = 1, padded = 1;  ///< channels per pixel, without and with padding
 
-  /// Position of channel number i, counted over all pixels without padding.
+  /// The position in padded memory of channel i. i counts the channels of all pixels without padding.
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
-  /// Elements of memory that `count` channels occupy.
+  /// The number of elements that `count` channels and their padding occupy.
   CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
     return channels == padded ? count : count / channels * padded;
   }
@@ -113,12 +114,12 @@ struct ComputeCopy {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
-/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank requests an exchange
-/// of control requests (StepHeader::request_sync), otherwise 0.
+/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank sets
+/// StepHeader::request_sync, otherwise 0.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
-/// The memory of a store. The store owns these buffers and does not clear them. If `values` or `slots` is empty, the
-/// store allocates zeroed memory on its device.
+/// The memory of a ParameterStore. The store owns these buffers and does not clear them. If `values` or `slots` is
+/// empty, the store allocates zeroed memory on its device.
 struct ParameterMemory {
   Buffer gradients;                              ///< gradient_bytes; empty: no training
   Buffer values = {};                            ///< value_bytes
@@ -153,8 +154,8 @@ class ParameterStore {
   std::span<float> values() const { return array(memory_.values, 0); }
   /// Like values(), for one slot. Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
-  /// [layout().total() + sum_count]: gradients, then the step sums. Errors: failed (the store has no gradients).
-  /// step_sums() has the same error.
+  /// [layout().total() + sum_count]: the gradients, then the step sums. Errors of this function and of step_sums():
+  /// failed (the store has no gradients).
   std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
@@ -170,8 +171,8 @@ class ParameterStore {
   ParameterMemory memory_;
 };
 
-/// How checkpoints and evaluations combine the buffers of the ranks. Each rank computes its own buffers, except buffers
-/// that are `equal`.
+/// How checkpoints and evaluations combine the buffers of the ranks. Each rank has computed its own buffers, except
+/// buffers that are `equal`.
 enum class AcrossRanks {
   first,  ///< the buffer of rank 0
   mean,   ///< the mean over the ranks
@@ -201,7 +202,7 @@ class BufferStore {
   Buffer memory_;
 };
 
-/// Whether the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
+/// True if the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
 bool name_matches(const std::string& pattern, const std::string& name);
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
 /// Checks the patterns of an option. Errors: usage (a pattern matches no variable; the text names `option`, for example

@@ -1,12 +1,12 @@
 // StepInputs: the inputs of ops and optimisers that change from step to step. StepEnd decides at the end of a step
-// whether the update is applied. On a GPU it also holds what the last kernel reports to the host.
+// whether the update is applied. On a GPU, StepEnd also writes the results of the step to host memory (StepOutcome).
 //
 // CPU ops read `batch`, `targets`, `scalars` and `request_sync` of the current step.
 //
 // GPU ops read a ring of entries in GPU memory, one entry per step. An entry has:
 // - a header;
-// - for each sample, its row number in `images` and `targets`; if the GPU keeps all records, a row is a place in these
-// records, otherwise a place in the ring;
+// - for each sample, its row number in `images` and `targets`. If the GPU keeps all records of the dataset, the rows
+//   are these records; otherwise the rows are the samples of the ring;
 // - for each sample, its record number in the dataset.
 //
 // The current entry is `*step_counter % capacity`. The last kernel of a step adds 1 to the counter. A step captured in
@@ -23,9 +23,8 @@
 
 namespace carillon {
 
-/// The optimiser's numbers that change from step to step, for example the learning rate. They are inputs of the step,
-/// because a captured step cannot receive arguments: it reads everything that changes from its entry. The optimiser
-/// assigns the indices.
+/// The optimiser's numbers that change from step to step, for example the learning rate. A captured step cannot receive
+/// arguments, so it reads these numbers from its entry in the ring. The optimiser assigns the indices.
 struct StepScalars {
   static constexpr std::size_t count = 12;
   float at[count] = {};
@@ -35,7 +34,8 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0 (core/sample.h)
   StepScalars scalars;
-  /// 1: this rank requests that all ranks exchange their control requests (save, stop) after this step; otherwise 0.
+  /// 1 if this rank has a control request (save, stop), otherwise 0. If any rank sets 1, all ranks exchange their
+  /// requests after this step.
   float request_sync = 0.0f;
   std::uint32_t reports_l2 = 0;  ///< 1: the step computes StepOutcome::l2_loss; else 0
 };
@@ -93,7 +93,7 @@ struct StepOutcome {
   double gradient_norm = -1.0;  ///< norm of the mean gradient before clipping; negative: not computed
 };
 
-/// The memory that the last kernel of a step updates: the step counter and the outcome.
+/// The memory that the last kernel of a step writes: the step counter and the outcome.
 struct StepProgress {
   std::uint64_t* step_counter = nullptr;  ///< see StepTable
   std::uint32_t* blocks_done = nullptr;   ///< finished blocks of the step's last kernel; 0 between launches
@@ -104,7 +104,8 @@ struct StepProgress {
 struct StepInputs {
   // The current step, for ops on the host.
   Batch batch;  ///< this rank's samples, valid until the step is done
-  /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: GPU ops read targets through `table`.
+  /// [batch] The targets of the samples, at a fixed address: the memory of the graph's target value. Null on a GPU: GPU
+  /// ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;  ///< see StepHeader::request_sync
@@ -124,8 +125,9 @@ struct StepEnd {
   /// The update is skipped if the averaged loss is not finite.
   CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[loss_sum])); }
 
-  /// One thread of each of the `blocks` blocks of a step's last kernel calls this, after the block's last read of the
-  /// step's header. Returns true in the block that finishes last; this block may read the results of all other blocks.
+  /// One thread of each block of the step's last kernel calls this, after the block has read the step's header for the
+  /// last time. `blocks`: number of blocks. Returns true in the block that finishes last. This block may read the
+  /// results of all other blocks.
   CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
     return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
   }

@@ -5,9 +5,11 @@
 // equal channels. CMYK and YCCK are read as Adobe's inverted format, as in Pillow and TensorFlow: R = C K / 255. 16-bit
 // channels are truncated to the upper 8 bits. Colour profiles are ignored.
 //
-// Refused files: truncated or damaged data (libjpeg alone would fill the missing pixels with grey); more pixels than
-// `max_picture_pixels`; sides longer than `max_picture_side`; progressive JPEGs with more than `max_jpeg_scans` scans
-// or more than `max_jpeg_scan_pixels` pixels in all scans.
+// The decoder refuses these files:
+// - truncated or damaged files (libjpeg alone would fill the missing pixels with grey)
+// - pictures with more than `max_picture_pixels` pixels, or with a side longer than `max_picture_side`
+// - progressive JPEGs with more than `max_jpeg_scans` scans, or with more than `max_jpeg_scan_pixels` pixels in all
+//   scans
 #pragma once
 
 #include <cstdint>
@@ -65,7 +67,7 @@ struct PictureBox {
 
 /// The part of a picture to decode, and the scale of the resize that follows.
 struct PartRequest {
-  PictureBox needed;  ///< minimal rectangle to decode, within the picture as it is shown
+  PictureBox needed;  ///< rectangle that the caller needs, in the picture as it is shown
   /// Output pixels per source pixel of the resize that follows. If both scales are at most 1/2, 1/4 or 1/8, the decoder
   /// may decode the picture at this fraction of its size. With a scale of 1 or more, it decodes the picture at its full
   /// size.
@@ -80,8 +82,8 @@ struct DecodedPart {
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
   /// Pixel i of the reduced picture covers `reduction` original pixels, which begin at i * reduction - padding. The
-  /// padding is 0, except after a side was reversed: if the length of this side is not a multiple of `reduction`, the
-  /// padding is between 0 and `reduction`.
+  /// padding is 0 unless the side was reversed and its length is not a multiple of `reduction`. Then the padding is
+  /// between 0 and `reduction`.
   std::int64_t row_padding = 0, column_padding = 0;
   std::int64_t picture_height = 0, picture_width = 0;  ///< size of the whole picture before reduction
 
@@ -91,7 +93,7 @@ struct DecodedPart {
 /// Decodes the rectangle of `request` into `part`. Errors: as picture_info; data (damage).
 void decode_part(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// Decodes the whole picture and reads the file to its end.
+/// Decodes the whole picture, and reads the file to its end so that all damage is found. Errors: as decode_part.
 void decode_whole(std::span<const std::uint8_t> file, DecodedPart& whole);
 
 }  // namespace carillon

@@ -1,10 +1,10 @@
-// View: how a picture becomes an image of the network. A view states the part of the picture, the size of the image and
-// the position of the part in it. Functions for the usual rules choose a view. The second half of this file augments
-// the image.
+// View: how a picture becomes an input image of the network. A view states the part of the picture, the size of the
+// image, and the position of the part in the image. The functions of this file choose views by the usual rules. The
+// second half of this file augments the image.
 //
 // Training crops a random part (Szegedy and others, "Going deeper with convolutions", 2015), as torchvision's
 // RandomResizedCrop or TensorFlow's sample_distorted_bounding_box. Evaluation resizes the whole picture and crops the
-// centre. With Fit::pad and Fit::squash, an evaluation shows the whole picture.
+// centre. With Fit::pad and Fit::squash, an evaluation uses the whole picture.
 #pragma once
 
 #include <array>
@@ -54,13 +54,13 @@ struct CropRule {
 };
 
 /// Draws a random part of a picture. Kind::torchvision: makes 10 tries, then uses the largest centred part within the
-/// ratios. Kind::tensorflow: makes 100 tries for a part with at least a tenth of the pixels (min_object_covered), then
-/// uses the whole picture.
+/// ratios. Kind::tensorflow: makes 100 tries, then uses the whole picture; a part must have at least a tenth of the
+/// pixels (min_object_covered).
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// is at least the longer side of the image. The other side is scaled in proportion and rounded down. If the centre
-/// lies between two positions, the even position is used, as in torchvision.
+/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If the
+/// centre is between two positions, the even position is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
 /// The view of a picture for an evaluation. Fit::crop: as central_view. Fit::pad and Fit::squash show the whole picture
@@ -69,8 +69,8 @@ PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorte
                         std::int64_t width);
 
 /// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: random_part draws the part.
-/// Otherwise the part is drawn from the padded or stretched picture; a padded part shows as much of the picture as its
-/// size allows.
+/// Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. A padded part shows as much of the
+/// picture as its size allows.
 PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
                         std::int64_t height, std::int64_t width);
 
@@ -85,7 +85,7 @@ struct ViewMemory {
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
                  std::span<std::uint8_t> pixels);
 
-// Augment: random changes of a decoded training image: flips and quarter turns, colour jitter, RandAugment, random
+// Augment: changes a decoded training image at random, by flips, quarter turns, colour jitter, RandAugment and random
 // erasing.
 //
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
@@ -132,14 +132,15 @@ struct AugmentedImage {
   std::vector<std::uint8_t>& scratch;
 };
 
-/// Applies an op. `negative`: apply it in the opposite direction; only for shears, translations, rotation, brightness,
-/// color, contrast and sharpness.
+/// Applies an op. `negative`: applies the op in the opposite direction. Only shears, translations, rotation,
+/// brightness, color, contrast and sharpness use it.
 void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image);
 
-/// Draws and applies the ops.
+/// Draws `op_count` ops and applies them.
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
 
-/// `flips`: flips the image top-bottom with probability 1/2. `turns`: turns it by 0 to 3 quarter turns; it is square.
+/// `flips`: flips the image top-bottom with probability 1/2. `turns`: rotates the image by 0 to 3 quarter turns; the
+/// image must be square.
 void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image);
 
 /// Multiplies brightness, contrast and saturation by random factors from 1 - strength to 1 + strength, in random order.
@@ -149,7 +150,7 @@ void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& ima
 /// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
 
-/// With this probability, sets a random box to `fill`.
+/// Sets a random box of the image to the colour `fill`, with this probability.
 void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image);
 
 }  // namespace carillon

@@ -26,11 +26,12 @@ struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// The settings from which a network is made. They come from the data, the task and the options. The names and shapes
-/// of the variables must depend only on image and outputs.
+/// The settings from which a network is made. They come from the data, the task and the options. Only `image` and
+/// `outputs` may influence the names and shapes of the variables.
 struct NetworkSettings {
-  ImageShape image;             ///< shape of the records
-  float density = 1.0f;         ///< fraction, 0 to 1, of image bytes that are not 0; a hint for speed; 1: unknown
+  ImageShape image;  ///< shape of the records
+  /// Fraction of image bytes that are not 0, from 0 to 1; a hint for speed; 1: unknown.
+  float density = 1.0f;
   std::int64_t outputs = 0;     ///< output elements per sample (Task::outputs)
   float pixel_scale = 1.0f;     ///< factor of the uint8 pixels; networks that normalise pixels ignore it
   float regularization = 0.0f;  ///< L2 factor of the regularised weights
@@ -73,8 +74,8 @@ struct WarpSettings {
   std::uint64_t seed = 0;  ///< seed of the draws
 };
 
-/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). There is one draw for all samples that are
-/// processed at once: the rank's batch or a micro-batch. 0: disabled.
+/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). All samples that are processed at once
+/// (the rank's batch or a micro-batch) share one draw. 0: disabled.
 struct MixingSettings {
   double mixup = 0.0, cutmix = 0.0;  ///< alpha; lambda is drawn from Beta(alpha, alpha)
   std::uint64_t seed = 0;
@@ -120,8 +121,8 @@ struct BuiltNetwork {
   Graph graph;
   Value input;                ///< the images that the first layer reads, after warping and mixing
   Value output;               ///< [batch, outputs]
-  Value loss;                 ///< [], the mean over the batch; training with a task only
-  std::vector<Layer> layers;  ///< summary only: all layers can be read after a forward pass
+  Value loss;                 ///< [], the mean over the batch; only for training with a task
+  std::vector<Layer> layers;  ///< only for summaries: the outputs of all layers stay readable after a forward pass
 };
 
 struct BuildSettings {
@@ -131,9 +132,9 @@ struct BuildSettings {
   DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
 };
 
-/// Builds the graph of a network: its ops, with the op that mixes images after the first op. Graph passes then fuse
-/// ops, and ensure that each value with a gradient has one reader (src/graph/passes.h). A graph for
-/// training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
+/// Builds the graph of a network. The graph has the network's ops and, after the first op, the op that mixes images.
+/// Graph passes then fuse ops, and ensure that each value with a gradient has one reader (src/graph/passes.h). A graph
+/// for training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
 /// biases, padded channels), except in a graph for a summary.
 ///
 /// Errors: failed (no op reads a value; warping without an image_input; warping or mixing without an image-shaped

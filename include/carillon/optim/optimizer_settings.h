@@ -72,8 +72,8 @@ struct SchedulePoint {
   std::int64_t step = 0;
   double rate = 0.0;
 };
-/// Linear interpolation between points in ascending order of steps. Constant before the first point and after the last.
-/// Three points make a triangle. Errors: failed (no point).
+/// The rate is interpolated linearly between the points, which must be in ascending order of steps. It is constant
+/// before the first point and after the last. Three points make a triangle. Errors: failed (no point).
 Schedule piecewise_linear(std::vector<SchedulePoint> points);
 
 /// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps, afterwards then.rate(s - steps). Source: Goyal and
@@ -100,7 +100,8 @@ struct ParameterGroup {
   std::string option = "--group";  ///< the option that defines the group, for messages
 };
 
-/// Errors: usage (a pattern matches no variable, or only variables of earlier groups; the message lists the variables).
+/// Errors: usage (a pattern matches no variable, or earlier groups already match all of its variables; the message
+/// lists the variables).
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables);
 
 /// Slow copies s of all variables and buffers w.
@@ -132,9 +133,10 @@ struct OptimizerSettings {
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
   double weight_decay = 0.0;     ///< a group can replace it
-  /// Patterns of variables without weight decay. The rules adamw, lars and lamb also exclude all vectors (biases,
-  /// scales and shifts of norms, layer scales, class token and positions), unless `no_decay_exclusion` is among the
-  /// patterns or a group states a decay.
+  /// Patterns of variables without weight decay. The rules adamw, lars and lamb also exclude all vectors: biases,
+  /// scales and shifts of norms, layer scales, class token and positions. They do not exclude them if
+  /// `no_decay_exclusion` is among the patterns. A group that states a decay overrides this exclusion for its
+  /// variables.
   std::vector<std::string> decay_exclude = {};
   /// The learning rate of a layer divided by the learning rate of the next layer (layer_rates in
   /// src/optim/update_factors.h). 1: all layers have the same rate.

@@ -28,7 +28,7 @@ struct Score {
   double value = 0.0;
   std::string log_name = {};                  ///< name in log lines and metrics.jsonl; empty: `name`
   std::string tag = {};                       ///< TensorBoard tag; empty: `log_name`
-  std::optional<Ratio> ratio = std::nullopt;  ///< the counts behind `value`, for logs and checkpoints
+  std::optional<Ratio> ratio = std::nullopt;  ///< the counts from which `value` is computed, for logs and checkpoints
 
   const std::string& logged_as() const { return log_name.empty() ? name : log_name; }
   const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }
@@ -45,15 +45,15 @@ struct ScoreTable {
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// Adds samples. Called once per batch. The samples that only pad the last batch are omitted. `outputs`: [samples,
+  /// Adds samples. Called once per batch. Samples that only pad the last batch are not passed. `outputs`: [samples,
   /// output elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
   /// Returns the accumulated results of this metric as bytes, for merge() on every rank.
   virtual std::string contents() const = 0;
   /// Adds the contents() of a metric of any rank. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;
-  /// Returns all scores. Must include a score named Task::score. Also called without samples, to get the names: it must
-  /// not fail then, and values may be NaN. The names do not depend on the added samples.
+  /// Returns all scores. One of them must have the name Task::score. The names must not depend on the added samples.
+  /// Programs also call this function without samples to get the names. The call must not fail then; values may be NaN.
   virtual std::vector<Score> scores() const = 0;
   /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".
   virtual std::string text() const = 0;

@@ -35,12 +35,12 @@ struct Task {
   TargetSpec target;
   std::int64_t outputs = 0;  ///< elements of the network's output per sample
   LossFunction loss;
-  /// Makes the loss of a training from the targets of its records: [records] of TargetSpec::bytes() bytes each. `loss`
-  /// is used until the records are open; both losses must make ops of the same sizes. Null: the loss does not depend on
-  /// the targets of the records. Errors: data.
+  /// Makes the loss of a training from the targets of its records, [records] of TargetSpec::bytes() bytes each. Until
+  /// the records are open, the program uses `loss` instead; the ops of both losses must have the same sizes. Null: the
+  /// loss does not depend on the targets of the records. Errors: data.
   std::function<LossFunction(std::span<const std::byte> targets)> loss_of_records = nullptr;
-  /// Returns the group of a sample, 0 or more. --sampling balanced draws from each group equally often. Null: there are
-  /// no groups.
+  /// Returns the group of a sample, 0 or more. --sampling balanced draws from each group equally often. Null: the task
+  /// has no groups.
   std::function<std::int64_t(std::span<const std::byte> target)> group_of = nullptr;
   std::string loss_name;  ///< name of the loss without L2 in logs, e.g. "mean_squared_error"
   /// Returns the target of one sample as text, for messages.

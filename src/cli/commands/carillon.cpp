@@ -93,7 +93,7 @@ std::string command_table() {
   return lines;
 }
 
-/// The help of a command that has no options of its own.
+/// The help of a command that only passes options on to other programs.
 std::string command_help(const Command& command) {
   std::string places;
   if (command.synopsis.starts_with("RUN")) places = "RUN is a train directory or a checkpoint. ";
@@ -106,8 +106,9 @@ std::string command_help(const Command& command) {
   const std::string program = command.programs.substr(0, command.programs.find(' '));
   const std::string passed =
       is_one ? fmt::format("Options are passed on to {}: see {} --help.", command.programs, program)
-             : fmt::format("Options are passed on to one of {}, which suits the place. Each has its own --help.",
-                           command.programs);
+             : fmt::format(
+                   "Options are passed on to the program that suits the place: one of {}. Each has its own --help.",
+                   command.programs);
   return fmt::format("Usage: carillon {} {}\n\n{}.\n{}{}\n", command.name, command.synopsis, purpose, places, passed);
 }
 

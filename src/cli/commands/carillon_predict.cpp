@@ -65,7 +65,7 @@ class PicturePredictor {
   /// Thread-safe. Errors: as decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
-  /// Returns one vector per image: the probabilities of the classes or labels, or the numbers. Takes at most
+  /// Returns one vector per image: the probabilities of the classes or labels, or the numbers. Accepts at most
   /// batch_size() images. Errors: failed (a non-finite output).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
@@ -242,7 +242,7 @@ void print_csv_header(const PicturePredictor& predictor) {
   fmt::print("{}{}", line, csv_line_end);
 }
 
-/// `values`: one value per class, label or number.
+/// Prints the line of a picture for --csv. `values`: one value per class, label or number.
 void print_csv_line(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& values) {
   std::string line = csv_field(file.string());
   if (predictor.target() == TargetKind::class_index) {
@@ -345,7 +345,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         print_prediction(predictor, some[i], probabilities[predicted], options);
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
-      } catch (const Error& error) {  // continue with the other pictures
+      } catch (const Error& error) {  // reports the error and continues with the other pictures
         print_text(STDERR_FILENO, fmt::format("carillon_predict: {}\n", printable(error.what())));
         if (code == ExitCode::done) code = error.code();
       }
@@ -356,13 +356,12 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
 }
 
 OptionSet option_set(PredictOptions& options) {
-  OptionSet set(
-      {.program = "carillon_predict",
-       .purpose = "Predicts the classes, labels or numbers of pictures with a trained network",
-       .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
-       .description =
-           "Reports each picture that cannot be read, and continues. The exit code is that of the first one:\n"
-           "65 damaged, 66 missing, 74 unreadable."});
+  OptionSet set({.program = "carillon_predict",
+                 .purpose = "Predicts the classes, labels or numbers of pictures with a trained network",
+                 .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
+                 .description =
+                     "Reports each picture that cannot be read, and continues. The exit code shows the first fault:\n"
+                     "65 damaged, 66 missing, 74 unreadable."});
   declare(set, options);
   set.set_version(version_text("carillon_predict"));
   return set;

@@ -33,7 +33,7 @@ average --output OUT FILE FILE...    averages variables, moving averages and buf
 export-npz FILE OUT.npz              writes all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
 export --onnx OUT FILE               writes the trained network, with the moving averages if there are any, as an ONNX model
 export --safetensors OUT FILE        the same values for PyTorch, with torchvision's or timm's names: load_state_dict(load_file(OUT))
-import-npz --output OUT FILE IN.npz  writes FILE with the arrays of IN in place of its own
+import-npz --output OUT FILE IN.npz  writes a copy of FILE with the arrays of IN.npz
 
 FILE is a checkpoint, or a train directory: its newest checkpoint that loads.)";
 

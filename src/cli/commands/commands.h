@@ -36,10 +36,10 @@ int convert_until(const std::vector<std::string>& words, const std::function<boo
 
 /// Converts pictures, chooses a training, trains and evaluates.
 int train_command(const std::vector<std::string>& words);
-/// The options of train_command itself, for --help.
+/// The options that only train_command has, for --help.
 ManualGroup train_options();
 
-/// Prints the accuracy of a run on its evaluation pictures.
+/// Prints the accuracy of the network of a run on the run's evaluation pictures.
 int evaluate_command(const std::vector<std::string>& words);
 /// Predicts the classes of pictures with a run.
 int predict_command(const std::vector<std::string>& words);
@@ -74,17 +74,18 @@ void check_evaluation_options(const std::string& program, const ProgramSpec& pro
 
 // --model help: the networks of a program, and the time of a training step of each.
 
-/// Measures on all ranks at the same time, because they share caches and memory. Rank 0 prints. Collective. Errors: the
-/// errors of opening the device and of reading records.json.
+/// Prints the list of networks on rank 0. All ranks measure at the same time, because they share caches and memory.
+/// Collective. Errors: the errors of opening the device and of reading records.json.
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi);
 
-/// Measures a training step of a network; nullopt: no time is left for the measurement. Errors: as measure_step.
+/// Measures a training step of a network. Returns nullopt if no time is left for the measurement. Errors: as
+/// measure_step.
 using MeasureNetwork = std::function<std::optional<StepTime>(const NamedNetwork& network)>;
 
-/// Returns a table with a line per network. Columns: name, parameters, multiply-adds of the forward pass of one sample,
-/// and three results of `measure` for a training step: samples, seconds, samples per second. If a network refuses
-/// `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
+/// Returns a table with a line per network. Columns: name, parameters, and multiply-adds of the forward pass of one
+/// sample. Three more columns show the training step that `measure` measured: samples, seconds, and samples per second.
+/// If a network refuses `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs,
                          const MeasureNetwork& measure);
 

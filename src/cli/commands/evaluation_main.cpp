@@ -39,8 +39,8 @@ nlohmann::json description(const LoadedCheckpoint& loaded, const ProgramSpec& pr
           {"trained in bf16", was_trained_in_bf16(loaded)}};
 }
 
-/// Returns the form of the records. Programs with their own task or decoder use their own form; other forms depend on
-/// the checkpoint. Errors: data, usage.
+/// Returns the format of the records. A program with its own task or decoder has its own format. For other programs,
+/// the checkpoint determines the format. Errors: data, usage.
 RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
                    const ImageShape& image) {
   const std::string trained = known.at("options");
@@ -116,9 +116,11 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
-  options.device.precision = program_spec.defaults.device.precision;  // as in evaluations during a training
+  // The same default as for evaluations during a training.
+  options.device.precision = program_spec.defaults.device.precision;
   if (program_spec.of_pictures) {
-    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger batches may exceed the memory
+    // the default batch, because larger batches may exceed the memory
+    options.data.batch_size = program_spec.defaults.data.evaluation_batch;
   }
   return options;
 }
@@ -198,8 +200,7 @@ void declare(OptionSet& set, EvalOptions& o) {
       "report", o.report,
       "files for the results of each class, label or number: NAME.html (a page for a browser), NAME.json, NAME.csv");
   set.add("predictions", o.predictions, "file for the target and the prediction of each record: NAME.csv");
-  set.add("mistakes", o.mistakes,
-          "file for a sheet of the pictures whose predictions are furthest from their targets: NAME.png");
+  set.add("mistakes", o.mistakes, "file for a sheet of the pictures with the worst predictions: NAME.png");
   set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report", "predictions", "mistakes"});
   declare_for_evaluation(set, o.device);
   declare_for_evaluation(set, o.faults);
@@ -219,7 +220,7 @@ OptionSet option_set(const std::string& program, EvalOptions& options, const Pro
   set.begin_group("Data");
   if (program_spec.of_pictures) {
     set.add("first-label", options.first_label, -1, 1,
-            "label of the first class; -1: that of records.json, else that of the training");
+            "label of the first class; -1: as in records.json, else as in the training");
   }
   if (program_spec.distorts) {
     set.add("test-time-augmentation", options.data.test_time_augmentation, test_time_augmentation_help);

@@ -26,7 +26,7 @@
 namespace carillon {
 namespace {
 
-/// The outputs that the user requested, as (option, file).
+/// The files that the user requested, as pairs (option, file).
 std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& options) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const std::string& file : options.report) given.emplace_back("--report", file);
@@ -37,10 +37,10 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
 
 bool is_page(const std::string& file) { return report_form(file) == ReportForm::html; }
 
-/// Whether a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
+/// True if a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
-/// Whether an output needs the predictions of single records. JSON and CSV reports need only sums over the records.
+/// True if an output needs the predictions of single records. JSON and CSV reports need only sums over the records.
 bool needs_predictions(const EvalOptions& options) {
   return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }

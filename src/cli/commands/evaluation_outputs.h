@@ -1,5 +1,5 @@
-// Evaluation outputs: the files that an evaluation writes in addition to its printed lines: reports, the predictions of
-// all records, and a sheet of mistakes. Rank 0 writes them. Their bytes do not depend on the number of ranks.
+// Evaluation outputs: the files that an evaluation can write, which are reports, the predictions of all records, and a
+// sheet of mistakes. Rank 0 writes them. Their bytes do not depend on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct EvalOptions {
   /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: use the value in the checkpoint.
   DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
   std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: from records.json
-  std::string checkpoint;         ///< a file, or a train directory, which means its newest good checkpoint
+  std::string checkpoint;         ///< a checkpoint file, or a train directory: its newest good checkpoint is used
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
   // Files that are written after the evaluation; empty: no file.
   std::vector<std::string> report;  ///< the results of each class, label or number

@@ -36,7 +36,7 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
   constexpr double seconds = 15.0,
-                   most_seconds = 40.0;  // planned and longest time for all networks
+                   most_seconds = 40.0;  // planned time and maximum time for all networks
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;

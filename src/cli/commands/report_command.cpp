@@ -113,7 +113,7 @@ int report_command(const std::vector<std::string>& words) {
   }
   const std::string checkpoint = checkpoint_of(run.path).string();
   const EvaluationProgram program = evaluation_program(find_checkpoint(checkpoint, [](const std::string&) {}));
-  check_evaluation_options(program.name, program.spec, run.others);  // before anything is printed
+  check_evaluation_options(program.name, program.spec, run.others);  // reports wrong options before anything is printed
   print_evaluations(folder);
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));

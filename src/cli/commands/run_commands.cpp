@@ -37,7 +37,7 @@ std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::
   return patterns;
 }
 
-/// Whether each pattern matches a file. False if the records were removed or are synthetic.
+/// True if each pattern matches a file. False if the records were removed or are synthetic.
 bool all_exist(const std::vector<std::string>& patterns) {
   try {
     expand_file_patterns(patterns);
@@ -47,8 +47,8 @@ bool all_exist(const std::vector<std::string>& patterns) {
   }
 }
 
-/// Returns --data with its values for an evaluation of the run, or nothing to use the program's default. `loaded`: the
-/// checkpoint of the run. Errors: usage (the records are unknown).
+/// Returns the words of the option --data for an evaluation of the run, or no words if the program's default applies.
+/// `loaded`: the checkpoint of the run. Errors: usage (the records are unknown).
 std::vector<std::string> evaluation_records(const fs::path& run, const LoadedCheckpoint& loaded,
                                             const ProgramSpec& program_spec) {
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
@@ -86,7 +86,7 @@ bool holds_checkpoint(const fs::path& place) {
   return fs::is_directory(place, error) && (trained_network(place) != place || !list_checkpoints(place).empty());
 }
 
-/// Whether the arguments are in the wrong order: the pictures first, then the run.
+/// True if the user gave the arguments in the wrong order: the pictures first, then the run.
 bool is_swapped(const Place& run) {
   std::error_code error;
   if (!fs::is_directory(run.path, error)) return is_picture(run.path);

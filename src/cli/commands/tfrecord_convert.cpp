@@ -28,7 +28,8 @@ struct SourceFormat {
   const PublishedSet& (*published)();
 };
 
-/// The format of pictures. It has its own code path, because the number and sizes of pictures are unknown in advance.
+/// The name of the format of pictures. Pictures have their own code path, because their number and sizes are unknown in
+/// advance.
 constexpr std::string_view pictures_format = "images";
 
 const SourceFormat& find_format(const std::string& name) {
@@ -233,20 +234,20 @@ OptionSet option_set(ConvertOptions& o) {
   set.add("validation-share", pictures.validation_share, NumberRange::below_one,
           "fraction of each class, 0 to 1, that becomes the split validation, selected by --seed");
   set.add("split", pictures.split,
-          "name of the split to write, e.g. validation for a separate folder; the classes are those in DIR, if it has "
-          "some")
+          "name of the split to write, e.g. validation for a separate folder; if DIR has records, their classes "
+          "apply")
       .value_name = "NAME";
   set.add("overwrite", pictures.overwrites, "replace the split that --split names, if it exists");
   set.add("targets", o.targets,
           "targets of the pictures, with a header: path,class or path,labels (several separated by ;) or "
           "path,NAME... (numbers)")
       .value_name = "FILE.csv";
-  set.add("task", o.task, "classification, multilabel or regression; default: as the cells of --targets look")
+  set.add("task", o.task, "classification, multilabel or regression; default: the cells of --targets decide")
       .value_name = "TASK";
   set.add("layout", o.layout, layout_help).value_name = "LAYOUT";
   set.add("background", o.background,
-          "colour behind transparent pixels: white, black or #rrggbb; default: white, or that of the records in DIR; "
-          "records.json and checkpoints store it")
+          "colour behind transparent pixels: white, black or #rrggbb; default: white, or the background of the "
+          "records in DIR; records.json and checkpoints store it")
       .value_name = "COLOUR";
   set.add("resize-shorter", pictures.conversion.resize_shorter, least, most,
           "pixels of the shorter side to which larger pictures are reduced; 0: keep all sizes");

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options of image_train that this command replaces by its own.
+/// Options of image_train that this command replaces with its own options of the same name.
 const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 
 /// Everything that the command line sets.
@@ -47,7 +47,7 @@ OptionSet option_set(CommandLine& line) {
                .purpose = "Trains a network on a folder of pictures, and evaluates it",
                .synopses = {"carillon train FOLDER [OPTION...]"},
                .description = "FOLDER has one folder of pictures per class, or train/ and test/ or val/ with such\n"
-                              "folders. Options of image_train are passed on, and override what is chosen."},
+                              "folders. Options of image_train are passed on, and override the chosen options."},
               replaced_options);
   set.set_version(version_text("carillon"));
   TrainingRequest& request = line.request;
@@ -136,7 +136,7 @@ void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
   std::fflush(stdout);
 }
 
-/// Runs a command for image_train, which launch.command made, and restarts it after a lost rank.
+/// Runs a command that launch.command made for image_train, and restarts it after a lost rank.
 ChildResult train_with_restarts(const Launch& launch, const std::vector<std::string>& command, std::int64_t restarts) {
   const auto program = std::ranges::find(command, program_as_called("image_train"));
   return run_with_restarts({.launcher = {command.begin(), program},

@@ -106,8 +106,8 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   }
   // Programs with a single network have never stored `model` as an option. Their checkpoints store the name elsewhere.
   if (program_spec.networks.size() == 1) description.remove("model");
-  description.remove("epochs");                                 // max_steps contains the length
-  if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
+  description.remove("epochs");                                 // max_steps already states the length of the training
+  if (data.global_batch > 0) description.remove("batch_size");  // removed, because it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   const std::vector<double>& weights = options.task.weights_of_file;
   if (!weights.empty()) {
@@ -118,7 +118,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   return description;
 }
 
-/// Errors: usage (--drop-path for a network without residual blocks).
+/// Checks that the network has residual blocks if --drop-path is set. Errors: usage.
 void check_drop_path(const ModelOptions& o, const Graph& graph) {
   const auto drops = [](const Graph::Node& node) { return node.type == &drop_path_op; };
   if (o.drop_path == 0.0 || std::ranges::any_of(graph.nodes(), drops)) return;
@@ -133,8 +133,8 @@ void resolve_summaries(const OptionSet& set, const Device& device, LoggingOption
   logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
-/// Whether a preflight finds the training data. Files that the user names must exist. The default files may be missing,
-/// but then on all hosts: a preflight can run without data. Collective. Errors: no_input; usage (the ranks disagree).
+/// True if a preflight finds the training data. Files that the user names must exist. The default files may be missing
+/// on all hosts, because a preflight can run without data. Collective. Errors: no_input; usage (the ranks disagree).
 bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
   bool found = true;
   mpi.run_on_all([&] {
@@ -174,8 +174,8 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
-/// Uses synthetic data in a preflight of pictures without data. Without --classes it assumes the number of classes of
-/// synthetic data.
+/// If a preflight for pictures finds no data, uses synthetic data. If --classes is missing, assumes the number of
+/// classes of synthetic data.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
     print_text(STDOUT_FILENO,
@@ -184,7 +184,8 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
-/// Checks that the task supports the given options. A task of a user's program may lack this support. Errors: usage.
+/// Checks that the task supports the given options. The task of a user's own program may not support all of them.
+/// Errors: usage.
 void check_task(const TrainOptions& options) {
   const Task& task = options.task.value;
   if (options.task.weighs_classes() && !task.loss_of_records) {
@@ -195,8 +196,8 @@ void check_task(const TrainOptions& options) {
   }
 }
 
-/// Warns on rank 0 if a vision transformer gets weights from a file and --preprocessing is missing: the weights
-/// probably need another normalisation of pixels.
+/// Warns on rank 0 if a vision transformer gets weights from a file and --preprocessing is missing. Such weights
+/// probably need another normalisation of the pixels than the default.
 void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi& mpi) {
   if (mpi.rank() != 0 || set.given("preprocessing")) return;
   const CheckpointOptions& checkpoint = options.checkpoint;
@@ -349,8 +350,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   return abort_on_own_error(mpi, program, stall_detector, [&] { return trainer.run(); });
 }
 
-/// --ranks with more than one rank: runs the program under mpirun and returns its exit code. Returns nothing if this
-/// process is a rank itself, or if it must print --help or report wrong options.
+/// If --ranks requests several ranks, runs the program under mpirun and returns its exit code. Returns nullopt if this
+/// process is itself a rank, or if it must print --help or report wrong options.
 std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   TrainOptions options;
   PictureOptions pictures;
@@ -385,7 +386,7 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // before MPI_Init: it is slow, and a signal during it must not end a requeued job
+  catch_stop_signals();  // called before MPI_Init, which is slow: a signal during MPI_Init must not end a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

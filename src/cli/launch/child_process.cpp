@@ -35,7 +35,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-/// The stop signals that this process does not ignore: under nohup, HUP stays ignored.
+/// The stop signals that this process handles. Signals that are ignored, such as HUP under nohup, stay ignored.
 sigset_t stop_signals() {
   sigset_t set = set_of({});
   for (const int signal : all_stop_signals) {
@@ -169,7 +169,8 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
       first_stop = last_signal = Clock::now();
       kill(child, settings.stop_signal);
     } else if ((signal == SIGTERM || signal == SIGINT) && Clock::now() - first_stop >= std::chrono::seconds(1)) {
-      kill(child, SIGTERM);  // two signals within a second are one stop: a process group may get it twice
+      // Two signals within a second count as one stop, because a process group may receive a stop twice.
+      kill(child, SIGTERM);
       if (settings.is_mpirun) ranks.shorten_pause();
     } else if (signal < 0 && errno == EAGAIN) {
       if (settings.is_mpirun) ranks.poll();
@@ -217,7 +218,8 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int signals_per_pause = 20;  ///< signals CHLD that end a pause of 15 s; each shortens it by up to 1 s
+/// Number of CHLD signals that end a pause of 15 s; each signal shortens the pause by up to 1 s.
+constexpr int signals_per_pause = 20;
 
 bool has_running_member(pid_t session) {
   std::error_code ignored;

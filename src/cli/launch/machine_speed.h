@@ -22,19 +22,20 @@ struct MeasuredTraining {
   int gpus = 0;                             ///< 0: the training computes on CPUs
   std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
   std::vector<std::string> device_options;  ///< options of image_train for GPUs
-  std::filesystem::path directory;          ///< for the files of a measurement; removed before and after
+  /// Directory for the files of a measurement; it is removed before and after each measurement.
+  std::filesystem::path directory;
 };
 
 class MachineSpeed {
  public:
   explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
 
-  /// Seconds per picture with all cores or all GPUs. Each candidate is measured once. Infinite if a stop signal
-  /// arrived. Errors: usage (the network refuses the size, or needs too much memory); the errors of image_train, after
-  /// it has printed its message; io.
+  /// Seconds per picture with all cores or all GPUs; infinite if a stop signal arrived. Each candidate is measured only
+  /// once. Errors: usage (the network refuses the size, or needs too much memory); the errors of image_train, after it
+  /// has printed its message; io.
   double seconds_per_picture(const Candidate& candidate);
 
-  /// Whether a stop signal ended a measurement. Later measurements then do nothing.
+  /// True if a stop signal ended a measurement. Later measurements then do nothing.
   bool is_stopped() const { return is_stopped_; }
 
  private:

@@ -181,7 +181,7 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetec
 }
 
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
-  flush_denormals();              // before other threads start: they inherit the mode
+  flush_denormals();              // called before other threads start, because they inherit the mode
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
   ignore_file_size_signal();
   open_standard_descriptors();

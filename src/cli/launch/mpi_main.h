@@ -1,4 +1,5 @@
-// mpi_main: the main function of programs with ranks: options, the stall detector, errors and exit codes.
+// mpi_main: the main function of programs with ranks. It also parses their options, configures the stall detector, and
+// turns errors into exit codes.
 #pragma once
 
 #include <functional>
@@ -13,12 +14,12 @@
 
 namespace carillon {
 
-/// Sets the answers of `program` to --version, and to flags of the TensorFlow programs that Carillon does not have.
+/// Sets the answer to --version, and the error texts for flags of the TensorFlow programs that Carillon does not have.
 void introduce(OptionSet& set, const std::string& program);
 
-/// Parses the options and requires them to be equal on all ranks, except options with Scope::rank. Returns false after
-/// --help or --version, which rank 0 answers. Collective. Errors: as OptionSet::parse; usage (ranks that
-/// disagree).
+/// Parses the options. Requires equal options on all ranks, except options with Scope::rank. If --help or --version is
+/// given, rank 0 prints the answer, and the function returns false. Collective. Errors: as OptionSet::parse; usage
+/// (ranks that disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
 /// If --data was not given, checks that `patterns`, its default, match files. Errors: no_input, with the command that
@@ -30,23 +31,23 @@ void check_default_data(const OptionSet& set, const std::vector<std::string>& pa
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-// The end: the first error becomes one line and an exit code.
+// The end of a program: the first error becomes one line on stderr and an exit code.
 
 /// Prints "<program>: rank R on HOST: <message>" to stderr, without rank and host if `mpi` is null. Reports the line
 /// and the exit code `code` of this rank to the launcher (ranks.h).
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message, ExitCode code);
 
-/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
-/// "<program>: rank R on HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes
-/// MPI and returns the exit code of the error. Any other error ends all ranks with MPI_Abort(code): the other ranks may
-/// be waiting for this one, and srun loses the exit code of a single rank.
+/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints "<program>: rank R on
+/// HOST: <message>". If all ranks know the error (SharedError, PeerFailed), every rank finalizes MPI and returns the
+/// exit code of the error. Any other error ends all ranks with MPI_Abort(code), because the other ranks may be waiting
+/// for this rank, and because srun loses the exit code of a single rank.
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
 /// Runs a `body` in which the ranks depend on each other. If an error occurs on this rank only, the rank prints the
 /// error and ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know
 /// are rethrown.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
-/// As above, and marks the failure in the stall detector, so that other ranks do not report the end of this one.
+/// Does the same, and marks the failure in the stall detector, so that other ranks do not report the end of this rank.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
                             const std::function<ExitCode()>& body);
 

@@ -50,7 +50,7 @@ void write_stamp(const PictureIdentity& pictures, const Conversion& conversion,
   write_stamp(conversion.data, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-/// Whether the file has a name that the conversion gives to record files.
+/// True if the file has a name that the conversion gives to record files.
 bool is_record_file(const fs::path& path) {
   const std::string name = path.filename().string();
   return is_shard_of(name, "train") || is_shard_of(name, "validation") || is_shard_of(name, "test");
@@ -82,12 +82,12 @@ std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) 
         json.at("options") == conversion.options && !sizes.empty() && sizes == record_sizes(conversion.data);
     if (is_same) return PictureIdentity{json.at("pictures"), json.at("fingerprint"), json.value("contents", "")};
   } catch (const nlohmann::json::exception&) {
-    // the stamp of an incomplete conversion
+    // The stamp of an incomplete conversion is not valid JSON.
   }
   return std::nullopt;
 }
 
-/// Whether the folders are the same and unchanged, or have the same contents.
+/// True if the folders are the same and unchanged, or have the same contents.
 bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
   return (one.path == other.path && one.fingerprint == other.fingerprint) ||
          (!one.contents.empty() && one.contents == other.contents);
@@ -189,7 +189,7 @@ UsualShape usual_shape(const std::vector<fs::path>& pictures) {
       sides.push_back(shorter);
       elongations.push_back(static_cast<double>(longer) / static_cast<double>(shorter));
     } catch (const Error&) {
-      // the conversion reports damaged files
+      // Ignored here, because the conversion reports damaged files.
     }
   }
   if (sides.empty()) return {};
@@ -270,7 +270,7 @@ PictureFolder look_through(const PictureSource& source) {
 
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
   if (same_pictures(pictures, known)) return true;
-  // The texts begin with the number and size of the files.
+  // Compares the number and size of the files, with which both texts begin, before it reads all pictures.
   const auto size = [](const std::string& text) { return text.substr(0, text.rfind(',')); };
   const bool may_be_equal = !known.contents.empty() && size(known.contents) == size(pictures.fingerprint);
   if (!may_be_equal || !pictures.contents.empty()) return false;
@@ -289,7 +289,7 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
 
 namespace {
 
-/// Whether the folder holds the records of these pictures. If it does, sets pictures.contents, and updates the path in
+/// True if the folder holds the records of these pictures. If it does, sets pictures.contents, and updates the path in
 /// the folder's stamp.
 bool use_records(PictureFolder& pictures, const Conversion& conversion) {
   const std::optional<PictureIdentity> converted = converted_pictures(conversion);
@@ -322,14 +322,16 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
       return true;
     } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
       break;
-    } else if (++tries == most_tries) {  // an equal run may be looking for its records, too
+      // Several tries, because another run may hold a shared lock for a moment while it looks for its own records.
+    } else if (++tries == most_tries) {
       refuse();
     }
     lock.unlock();
     if (stop_requested()) return false;
   }
   check_may_write(conversion.data);
-  // Before the conversion: if a picture changes during it, the next run converts again.
+  // Reads the contents before the conversion. If a picture changes during the conversion, the next run then converts
+  // again.
   if (pictures.contents.empty()) read_contents(pictures);
   // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
   write_stamp(conversion.data, "incomplete\n");
@@ -338,7 +340,7 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
   if (code == ExitCode::stopped) return false;
   if (code != ExitCode::done) throw Error(code, "the conversion failed; see the message above");
   write_stamp(pictures, conversion, record_sizes(conversion.data));
-  if (!lock.try_lock(FolderLock::Kind::shared)) refuse();  // another run took the lock in between
+  if (!lock.try_lock(FolderLock::Kind::shared)) refuse();  // another run took the exclusive lock in between
   return true;
 }
 

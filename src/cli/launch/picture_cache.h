@@ -18,9 +18,11 @@ namespace carillon {
 
 /// Identifies the pictures of a folder. The file of the targets, if there is one, counts as one of the pictures.
 struct PictureIdentity {
-  std::string path;         ///< of the folder, absolute
-  std::string fingerprint;  ///< checksum over the paths in the folder, sizes and modification times of all pictures
-  std::string contents;     ///< checksum over the paths in the folder and the contents of all pictures; empty: not read
+  std::string path;  ///< absolute path of the folder
+  /// Checksum over the path in the folder, the size and the modification time of each picture.
+  std::string fingerprint;
+  /// Checksum over the path in the folder and the contents of each picture; empty: not computed.
+  std::string contents;
 };
 
 /// A folder of pictures as the user describes it on the command line.
@@ -31,7 +33,7 @@ struct PictureSource {
   std::optional<TargetKind> target = {};  ///< kind of the targets; nullopt: list_targets decides
 };
 
-/// What `carillon train` finds in a folder of pictures.
+/// The facts about a folder of pictures that `carillon train` needs.
 struct PictureFolder : PictureIdentity {
   std::vector<std::filesystem::path> files;  ///< all pictures, and the file of the targets
   std::int64_t count = 0;                    ///< pictures of all splits
@@ -39,15 +41,16 @@ struct PictureFolder : PictureIdentity {
   std::filesystem::path targets;  ///< the file of the targets, absolute; empty: there is none
   TargetKind target = TargetKind::class_index;
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
-  bool has_splits = false;    ///< it has pictures to train on and separate validation or test pictures with classes
-  UsualShape shape;           ///< median shape of some training pictures
+  /// The folder has training pictures, and separate validation or test pictures with classes.
+  bool has_splits = false;
+  UsualShape shape;  ///< median shape of some training pictures
 };
 
 /// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_class_folders and
 /// list_targets.
 PictureFolder look_through(const PictureSource& source);
 
-/// Whether the folders are the same and unchanged, or have the same contents. Reads all pictures only if the path of
+/// True if the folders are the same and unchanged, or have the same contents. Reads all pictures only if the path of
 /// the folder or a modification time has changed, and then sets pictures.contents. Errors: io; stopped (by a signal).
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known);
 
@@ -69,7 +72,7 @@ struct Conversion {
 /// The arguments with which tfrecord_convert converts the pictures.
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion);
 
-/// Whether `conversion.data` holds the records of this conversion of these pictures. Errors: io.
+/// True if `conversion.data` holds the records of this conversion of these pictures. Errors: io.
 bool holds_conversion(const PictureIdentity& pictures, const Conversion& conversion);
 
 /// Runs tfrecord_convert with the words after its name. Returns its exit code; 75: a stop signal arrived.

@@ -25,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t evaluations = 5;  ///< during a training
-constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message says that they are few
-/// The cost of an evaluation per picture, as a fraction of the cost of a training step: a forward pass on up to 1.6
-/// times the pixels (--eval-image-size).
+constexpr double few_epochs = 5.0;       ///< if there are fewer epochs, a message says so
+/// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
+/// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
 constexpr double forward_share = 0.5;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
@@ -35,20 +35,22 @@ constexpr double views = 6.0;
 /// Options of image_train and image_eval for devices, ranks and arithmetic.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
 
-/// Whether the path `inner` equals `outer` or is inside it. Both paths are canonical.
+/// True if the path `inner` equals `outer` or is inside it. Both paths are canonical.
 bool contains(const fs::path& outer, const fs::path& inner) {
   const fs::path relative = inner.lexically_relative(outer);
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// The name of the folder as the user gave it, which may be a link. `path`: the folder itself.
+/// The name of the folder as the user gave it; it may be the name of a link. `path`: the folder to which the link
+/// leads.
 fs::path name_of(const fs::path& given, const fs::path& path) {
   fs::path named = fs::absolute(given).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
   return named.has_filename() ? named.filename() : path.filename();
 }
 
-/// Returns the same path for "data", "data/" and any other spelling, whether the folder exists or not. Errors: usage.
+/// Returns the absolute path. The result is the same for all spellings, such as "data" and "data/", even if the folder
+/// does not exist. Errors: usage.
 fs::path full_path(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
   if (!full.has_filename() && full.has_relative_path()) full = full.parent_path();
@@ -335,7 +337,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) {
     check_not_running("--fresh");
-    remove_plan(train_dir_);  // before the checkpoints: the plan must not apply to other checkpoints
+    remove_plan(train_dir_);  // removed before the checkpoints, so that the plan never applies to other checkpoints
     remove_run_files(train_dir_);
   }
   write_plan(train_dir_, plan, settings);

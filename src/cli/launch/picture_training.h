@@ -27,7 +27,7 @@ struct GivenOptions {
   bool keeps_best = true;
   bool wants_cpu = false;  ///< true also if the environment requests a CPU
 
-  /// Whether the user chose the number of steps.
+  /// True if the user chose the number of steps.
   bool has_length() const { return max_steps.has_value() || epochs > 0.0; }
 };
 
@@ -35,7 +35,7 @@ struct GivenOptions {
 struct TrainingRequest {
   double minutes = 0.0;             ///< time for everything, from the conversion to the last evaluation
   double more_minutes = 0.0;        ///< additional time for the training of an earlier plan
-  std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
+  std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME; NAME is the name of the folder of pictures
   std::int64_t ranks = 0;
   double validation_share = 0.1;
   std::string background;  ///< colour behind transparent pixels
@@ -44,7 +44,7 @@ struct TrainingRequest {
   std::optional<TargetKind> target;  ///< kind of the targets
   std::string from;                  ///< weights to fine-tune: *.safetensors, *.onnx, a checkpoint or a train directory
   std::vector<std::string> passed;   ///< options for image_train, as words
-  GivenOptions given;                ///< the values of some of them
+  GivenOptions given;                ///< the values of those options in `passed` that influence the plan
   bool fresh = false;
   Convert convert;
 };
@@ -59,15 +59,15 @@ class PictureTraining {
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
-  /// The plan of the train directory, if it has checkpoints. If the pictures have moved, or only their modification
-  /// times have changed, the plan is updated. Errors: usage (the directory holds a training on other
-  /// pictures, or with other options of the conversion, or with another --from, --model, --image-size or
-  /// --eval-image-size); errors of read_plan.
+  /// The plan in the train directory; nullopt if the directory has no plan or no checkpoints. If the pictures have
+  /// moved, or only their modification times have changed, the plan is updated. Errors: usage (the directory holds a
+  /// training on other pictures, or with other options of the conversion, or with another --from, --model, --image-size
+  /// or --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan();
 
-  /// Adds more_minutes to the time of the plan. A finished training will continue from its best state: later
-  /// checkpoints are removed. Errors: usage (the plan has a number of steps instead of a time, or the training still
-  /// runs); io; errors of reading the best state.
+  /// Adds more_minutes to the time of the plan. If the training is finished, it will continue from its best state: this
+  /// function removes later checkpoints. Errors: usage (the plan has a number of steps instead of a time, or the
+  /// training still runs); io; errors of reading the best state.
   void extend(TrainingPlan& plan) const;
 
   /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`,
@@ -87,9 +87,9 @@ class PictureTraining {
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
  private:
-  /// Whether the newest checkpoint has the last step of the plan.
+  /// True if the newest checkpoint has the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
-  /// Number of pictures to train on, without the pictures that are held out.
+  /// The number of pictures to train on. Held-out pictures do not count.
   std::int64_t training_pictures() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
@@ -97,8 +97,9 @@ class PictureTraining {
   TrainingChoice choose(MachineSpeed& speed) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
-  /// The options with which image_train begins with the weights of --from; empty without --from. An ONNX file also
-  /// defines the network. plan.cfg does not contain them, because its format does not allow every path.
+  /// The options of image_train for the weights of --from; empty without --from. If --from names an ONNX file, the
+  /// options also select its network. plan.cfg does not contain these options, because its format does not allow every
+  /// path.
   std::vector<std::string> initial_weights(const TrainingPlan& plan) const;
   /// `shorter`: --resize-shorter of tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
@@ -110,7 +111,7 @@ class PictureTraining {
   /// The length of a training: the user's choice, or the number of steps that fit into the time.
   struct Length {
     std::int64_t steps = 0;     ///< --max-steps
-    std::int64_t expected = 0;  ///< steps that fit, by the measured speed
+    std::int64_t expected = 0;  ///< number of steps that fit into the time at the measured speed
     double seconds = 0.0;       ///< --time-budget; 0: none
   };
   Length length_of(const TrainingChoice& choice, const CachedRecords& records, const TrainingPlan& plan,

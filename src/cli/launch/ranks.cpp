@@ -99,7 +99,7 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
   settings.is_mpirun = ranks > 1;
-  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // duration of each of mpirun's two pauses
+  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // seconds of each of mpirun's two pauses
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
   // In a job of a batch system, mpirun would use the hosts of the job and count its tasks as slots.
   settings.environment.emplace_back("OMPI_MCA_ras=^slurm,tm,lsf,gridengine");
@@ -113,7 +113,7 @@ namespace {
 /// A new folder that is removed at the end of the run.
 class TemporaryFolder {
  public:
-  /// `pattern`: its path, which ends in XXXXXX.
+  /// `pattern`: path of the folder; ends in XXXXXX (mkdtemp).
   explicit TemporaryFolder(std::string pattern)
       : path_(mkdtemp(pattern.data()) == nullptr ? "" : pattern), removed_(path_) {}
 
@@ -132,8 +132,9 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-/// The exit code of the run. `reported`: the exit codes that ranks reported, in this order. The first error is the
-/// cause. mpirun may hang after its ranks have ended; then run_child ends it by a signal.
+/// The exit code of the run. `reported`: the exit codes in the order in which the ranks reported them; the first error
+/// is the cause. `exit_code`: the exit code of mpirun. If mpirun hangs after its ranks have ended, run_child ends it by
+/// a signal.
 int code_of_run(int exit_code, const std::vector<std::string>& reported) {
   const std::string stopped = std::to_string(static_cast<int>(ExitCode::stopped));
   const auto error = std::ranges::find_if(reported, [&](const std::string& code) { return code != stopped; });
@@ -189,7 +190,7 @@ void check_ranks(const DeviceOptions& options, const std::string& launcher) {
 }
 
 std::vector<std::string> words_of_ranks(const std::vector<std::string>& words) {
-  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may set ranks, too
+  return joined(without(words, {"ranks"}), {"--ranks", "0"});  // a configuration file may also set ranks
 }
 
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words) {

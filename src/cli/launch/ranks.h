@@ -17,8 +17,9 @@ namespace carillon {
 /// The folder of the running program; it also holds the other programs.
 std::filesystem::path programs_folder();
 
-/// The program of this name in programs_folder(), in the form in which the user named the running program: a name in
-/// PATH, or a relative or absolute path. An absolute path is returned unchanged.
+/// How the user can call the program of this name in programs_folder(). The result has the form in which the user
+/// called the running program: a name in PATH, or a relative or absolute path. If `program` is an absolute path,
+/// returns it unchanged.
 std::string program_as_called(const std::string& program);
 
 /// The number of physical cores that this process may use: the cores in its affinity mask, limited by its CPU quota.
@@ -30,7 +31,7 @@ std::filesystem::path find_in_path(const std::string& name);
 /// Checks that mpirun is in PATH, for --ranks `ranks`. Errors: no_input.
 void require_mpirun(std::int64_t ranks);
 
-/// Checks that mpirun in PATH, if there is one, belongs to the MPI library of this program. Errors: usage.
+/// If PATH contains an mpirun, checks that it belongs to the MPI library of this program. Errors: usage.
 void check_mpirun();
 
 /// The environment variable with the name of a file to which ranks append their error lines.
@@ -40,8 +41,8 @@ inline constexpr const char* error_file_variable = "CARILLON_ERROR_FILE";
 inline constexpr const char* code_file_variable = "CARILLON_CODE_FILE";
 
 /// Runs a launcher of ranks, such as mpirun, until its end. Sets error_line of the result. The exit code is the code of
-/// the first rank of this machine that failed, or 75 if the ranks were stopped after a checkpoint, otherwise the exit
-/// code of the launcher. Errors: as run_child.
+/// the rank on this machine that failed first. If no rank failed, it is 75 if the ranks were stopped after a
+/// checkpoint, otherwise the exit code of the launcher. Errors: as run_child.
 ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings);
 
 /// Prints the error line of a failed run again, after the lines of mpirun.
@@ -55,23 +56,23 @@ struct Launch {
   /// The command that runs `program` with `options` under mpirun, with each rank bound to its share of the cores.
   /// `program`: as in program_as_called.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
-  /// The settings of run_child for such a command. The stop signal is USR1: mpirun forwards it and waits, so that the
-  /// ranks can save. If a rank ends, mpirun gives the other ranks 30 s to save, unless the environment sets another
-  /// time. The program receives CARILLON_RANKS=0, so that no rank starts ranks.
+  /// The settings of run_child for a command that `command` made. The stop signal is USR1: mpirun forwards it and
+  /// waits, so that the ranks can save. If a rank ends, mpirun gives the other ranks 30 s to save, unless the
+  /// environment sets another time. The program receives CARILLON_RANKS=0, so that no rank starts ranks.
   ChildSettings settings() const;
   /// Runs a command that `command` made, with run_launcher. If there are several ranks, also calls repeat_error.
   /// Errors: as run_child.
   ChildResult run(const std::vector<std::string>& words) const;
 };
 
-// --ranks: a training program that starts itself under mpirun, once per rank. The ranks start without this option.
+// --ranks: a training program starts itself under mpirun, once per rank. The ranks get --ranks 0.
 
 /// `launcher`: the value of launcher_variable (launcher.h) at the start of the program, because MPI_Init also sets such
 /// variables. Errors: usage (--ranks, although a launcher started this process).
 void check_ranks(const DeviceOptions& options, const std::string& launcher);
 
-/// The words after the program's name for each rank: `words` without --ranks. A configuration file or the environment
-/// may set --ranks, too: then `words` override it.
+/// The words after the program's name for each rank: `words` with --ranks 0 in place of their --ranks. The option must
+/// be present, because a configuration file or the environment may also set --ranks.
 std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 
 /// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. `program`: its name. If a

@@ -16,13 +16,13 @@ namespace {
 /// The number of micro-batches per rank.
 std::int64_t micro_batches(const DataOptions& data) { return data.batch_size / data.micro_batch; }
 
-/// Whether each rank sums a whole subtree. A single rank sums the whole tree. If there are several ranks, each must sum
+/// True if each rank sums a whole subtree. A single rank sums the whole tree. If there are several ranks, each must sum
 /// a block of 2^k leaves.
 bool has_whole_subtree(const DataOptions& data, const Mpi& mpi) {
   return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(data)));
 }
 
-/// Whether the samples of a rank depend on the number of ranks.
+/// True if the samples of a rank depend on the number of ranks.
 bool draws_by_rank(const DataOptions& data, const Mpi& mpi) {
   return data.sharding == Sharding::file && mpi.size() > 1;
 }
@@ -43,7 +43,8 @@ void check_mixing(const DataOptions& data) {
        data.mixup > 0.0 ? "mixup" : "cutmix");
 }
 
-/// With a smaller window, a step would read some records before the other records of the step are shuffled.
+/// Checks that a shuffle window holds at least the samples of a step. In a smaller window, the samples of a step would
+/// not be shuffled together.
 void check_window(const DataOptions& data, int rank_count) {
   const bool own = data.sharding == Sharding::file;
   const std::int64_t samples = data.batch_size * (own ? 1 : rank_count);
@@ -153,7 +154,7 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
 
 namespace {
 
-/// nullopt: the network does not support the image size.
+/// The multiply-add operations per image; nullopt if the network does not support the image size.
 std::optional<double> work_of(const TrainOptions& options) {
   try {
     const BuiltNetwork built =

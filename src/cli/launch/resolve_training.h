@@ -1,5 +1,5 @@
-// Resolves and checks options of a training against the network, the ranks and the device, before it starts: batches,
-// the images of evaluations, and the faster choice that a long training recommends.
+// Before a training starts, resolves and checks the options that depend on the network, the ranks and the device. These
+// options set the batches and the images of evaluations. Also finds the faster choice that a long training recommends.
 #pragma once
 
 #include <string>
@@ -21,16 +21,16 @@ void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSp
 /// Errors: usage (--audit on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
-/// The samples of a rank that are in memory at once, and the option that sets their number.
+/// The number of samples of a rank that are in memory at once, and the option that sets this number.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether a training with any other number of ranks has the same bits. Requires micro-batches, samples that do not
-/// depend on the rank (no --sharding file with several ranks), a whole subtree of the sum for each rank, and hosts that
-/// sum as one tree (sums_as_one_tree).
+/// True if a training with any other number of ranks computes the same bits. This requires micro-batches, samples that
+/// do not depend on the number of ranks, a whole subtree of the sum for each rank, and hosts that sum as one tree
+/// (sums_as_one_tree).
 bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
-/// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle. `thread_count`: threads
-/// that compute micro-batches; 1 on a GPU.
+/// Warns on rank 0 if the results of micro-batches depend on the number of ranks, or if micro-batches leave threads
+/// idle. `thread_count`: threads that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
 // The following functions check the images of a training's evaluations. Their shape may differ from the shape of the
@@ -48,10 +48,10 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
 /// Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
-/// The value of LoggingOptions::faster_choice for these options: fewer steps and, if ProgramSpec::fast_network at
-/// fast_image_size needs much less work per image, that network. Empty: the program has no fast network, or the data
-/// are synthetic. `options`: options with resolved network, task and records. `evaluates_other_size`: whether
-/// --eval-image-size is set.
+/// The value of LoggingOptions::faster_choice for these options. It recommends fewer steps. It also recommends
+/// ProgramSpec::fast_network at fast_image_size if this network needs much less work per image. Empty if the program
+/// has no fast network or the data are synthetic. `options`: options with resolved network, task and records.
+/// `evaluates_other_size`: whether --eval-image-size is set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

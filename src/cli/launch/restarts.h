@@ -12,12 +12,13 @@
 
 namespace carillon {
 
-/// Whether a run with this exit code lost a rank: a rank reported lost_rank, a signal other than a stop signal
-/// ended all ranks, or mpirun lost the connection to a host.
+/// True if a run with this exit code lost a rank. Possible causes: a rank reported lost_rank, a signal other than a
+/// stop signal ended all ranks, or mpirun lost the connection to a host.
 bool has_lost_rank(int exit_code);
 
-/// The value of the option `name` for a training with these words: from the words, from the configuration file that
-/// they or CARILLON_CONFIG name, or from the environment. Empty if no source has the option.
+/// The value of the option `name` for a training with the command-line words `words`. If the words lack the option,
+/// looks in the configuration file that the words or CARILLON_CONFIG name, then in the environment. Empty if no source
+/// has the option.
 std::string option_value(const std::vector<std::string>& words, const std::string& name);
 
 /// The train directory of a training program with these options. Empty if it is unknown.
@@ -37,11 +38,11 @@ struct RestartedTraining {
   std::function<void(const std::string& line)> report = {};
 };
 
-/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true, at
-/// most `restarts` times in a row without a newer checkpoint in the train directory. A restart omits --fresh, unless a
-/// checkpoint from before the first start still exists. If no restart is left, the exit code is 70. With `restarts` 0,
-/// the exit code is that of the training. After a stop signal there is no restart, and exit code 71 becomes 75. Errors:
-/// as run_child.
+/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true. After
+/// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
+/// --fresh, except if a checkpoint from before the first start still exists. If no restart is left, the exit code is
+/// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and exit
+/// code 71 becomes 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 
 }  // namespace carillon

@@ -100,7 +100,8 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     }
     TrainingPlan plan;
     visit(plan, [&](const char* name, auto& value) {
-      if (name != contents_name || json.contains(name)) json.at(name).get_to(value);  // older plans have no contents
+      // plans of older versions lack the member `contents`
+      if (name != contents_name || json.contains(name)) json.at(name).get_to(value);
     });
     return plan;
   } catch (const nlohmann::json::exception& error) {
@@ -129,8 +130,8 @@ std::vector<std::string> runs_in(const fs::path& folder) {
   return runs;
 }
 
-/// Lists up to ten existing train directories, for a message that `missing` does not exist: directories in the parent
-/// folder of `missing` or, if there are none, in `runs`. Empty if there are none there either.
+/// Lists up to ten existing train directories, for a message that `missing` does not exist. Searches the parent folder
+/// of `missing`, then `runs`. Empty if neither contains a train directory.
 std::string runs_near(const fs::path& missing) {
   constexpr std::size_t most = 10;
   std::vector<std::string> runs = runs_in(missing.parent_path());

@@ -1,5 +1,5 @@
-// Run folder: the train directory of a run, and the plan in it. The plan states the decisions of `carillon train`. The
-// same command continues the plan, and the other commands find the records through it.
+// Run folder: the train directory of a run, and the plan that it contains. The plan stores the decisions of `carillon
+// train`. If the user repeats the command, it continues the plan. The other commands read the plan to find the records.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ struct TrainingPlan {
   std::int64_t image_size = 0;       ///< in pixels
   std::int64_t eval_image_size = 0;  ///< in pixels; 0: image_size
   std::int64_t steps = 0;            ///< steps of the whole training
-  std::string watched;               ///< the split that the training evaluates on: "validation", "test", or "" for none
-  std::string evaluated;             ///< the split of the last evaluation, as one of the values of `watched`
+  /// The split of the evaluations during the training: "validation", "test", or "" (no evaluations)
+  std::string watched;
+  std::string evaluated;  ///< the split of the last evaluation; same values as `watched`
   std::int64_t ranks = 1;
-  double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
+  double minutes = 0.0;  ///< the value of --minutes, or the chosen budget; 0: the user chose the number of steps
 };
 
 /// Returns a text such as "1 minute" or "2.5 minutes".
@@ -44,7 +45,7 @@ double time_budget_of(const std::filesystem::path& train_dir);
 /// config_values.
 void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget);
 
-/// Writes `plan.json` again, for pictures that have moved. Errors: as write_plan.
+/// Writes `plan.json` again after the pictures have moved. Errors: as write_plan.
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 
 /// Removes `plan.json`, so that the directory has no plan. Errors: io.
@@ -67,13 +68,13 @@ Place place_in(const std::vector<std::string>& words, const std::string& command
 std::filesystem::path report_page(const std::filesystem::path& train_dir);
 
 /// The checkpoint for evaluations and predictions: the best checkpoint of the train directory. If there is none,
-/// returns the directory, which means its newest checkpoint.
+/// returns the directory; other functions then use its newest checkpoint.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
 /// The checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 
-/// The train directory, if `run` is a train directory or a checkpoint in one.
+/// The train directory of `run`, which is a train directory or a checkpoint in a train directory.
 std::filesystem::path folder_of(const std::filesystem::path& run);
 
 }  // namespace carillon

@@ -23,17 +23,18 @@
 namespace carillon {
 namespace {
 
-/// A candidate must be able to process each picture this often: with fewer epochs, a larger network has no advantage.
+/// The time must suffice for this many epochs of a candidate, because a larger network has no advantage with fewer
+/// epochs.
 constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
 /// The largest number of epochs; more epochs improve the result little.
 constexpr std::int64_t most_epochs = 200;
-/// Without --minutes, the planned time is the time of this many epochs of the first candidate, within limits.
+/// Without --minutes, the planned time is the time that the first candidate needs for this many epochs, within limits.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 /// Networks with layer norms are trained with adamw.
 bool has_layer_norms(const Candidate& candidate) { return has_op(network_of(candidate), layer_norm_op); }
 
-/// Whether the batch norms train only their shifts. Such networks are trained with a high learning rate of the shifts.
+/// True if the batch norms train only their shifts. Such networks require a high learning rate for the shifts.
 bool has_only_shifts(const Candidate& candidate) {
   const std::vector<OpDescription> ops = network_of(candidate).ops;
   return std::ranges::any_of(ops, [](const OpDescription& op) {
@@ -158,7 +159,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     if (choice.target == TargetKind::class_index) set("label-smoothing", amount);
   };
   const auto batch = static_cast<double>(choice.batch_size);
-  // A config file cannot hold every path.
+  // A path to an ONNX file is not written here, because a config file cannot hold every path.
   if (!is_onnx_file(choice.candidate.network)) set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
   set("eval-image-size", choice.eval_image_size);
@@ -242,7 +243,7 @@ GivenNetwork network_of_weights(const std::string& from, const std::optional<std
   std::string network, preprocessing;
   if (is_onnx_file(from)) {
     network = std::filesystem::absolute(from).string();
-    onnx_network(network);  // finds faults before the pictures are converted
+    onnx_network(network);  // reads the network now, so that faults are found before the pictures are converted
   } else if (is_weight_file(from)) {
     network = network_in(from);
   } else {

@@ -55,18 +55,19 @@ struct UsualShape {
   double elongation = 1.0;  ///< ratio of the longer side to the shorter
 };
 
-/// Above this elongation, pictures are squashed: a centre crop would remove more than a third of each picture.
+/// Pictures with a larger elongation are squashed, because a centre crop would remove more than a third of each
+/// picture.
 inline constexpr double longest_cropped = 1.5;
 
 struct ChoiceInput {
-  std::int64_t pictures = 0;      ///< for training
-  UsualShape shape = {};          ///< of the pictures
-  std::optional<double> seconds;  ///< time for the training; nullopt: the rule's own budget
+  std::int64_t pictures = 0;      ///< number of training pictures
+  UsualShape shape = {};          ///< median shape of the pictures
+  std::optional<double> seconds;  ///< time for the training; nullopt: choose_training plans the time
   /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
-  bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`: fewer epochs are useful
+  bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`, so fewer epochs are enough
   TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};  ///< --preprocessing that the given weights expect; empty: the network's default
 };
@@ -83,12 +84,12 @@ struct TrainingChoice {
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
-/// unsuitable if it cannot process each picture often enough in the given time, or if its images are larger than the
-/// pictures' usual side. If no time is given, the rule plans the time that the first candidate needs for many epochs,
-/// within limits.
+/// unsuitable if the time is too short for it to process each picture often enough, or if its images are larger than
+/// the usual side of the pictures. If no time is given, the rule plans the time that the first candidate needs for many
+/// epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The number of steps in the largest useful number of epochs.
+/// The largest useful number of steps (the rule limits the number of epochs).
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// The default number of pictures per step for a training on this many pictures.
@@ -108,10 +109,9 @@ struct GivenNetwork {
   std::string preprocessing;  ///< empty: unknown
 };
 
-/// The network of the weights in `from`: a file of PyTorch's weights, an ONNX file, a checkpoint or a train
-/// directory. `model`:
-/// --model, if it is given. Errors: usage (the network differs from `model`, or is no network for pictures); the errors
-/// of reading the file.
+/// The network of the weights in `from`: a file of PyTorch's weights, an ONNX file, a checkpoint or a train directory.
+/// `model`: --model, if it is given. Errors: usage (the network differs from `model`, or does not read pictures); the
+/// errors of reading the file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model);
 
 }  // namespace carillon

@@ -35,10 +35,8 @@ void declare_records(OptionSet& set, DataOptions& o) {
   declare_keys(set, o);
   declare_missing_shards(set, o);
   set.add("shuffle", o.shuffle, "new random order of the records in each epoch").scope = Scope::result;
-  set.add(
-         "shuffle-window", o.shuffle_window, 0, max_records,
-         "records that are shuffled at a time; each host reads whole windows ahead, from all files or, with --sharding "
-         "file, from its own; 0: all records")
+  set.add("shuffle-window", o.shuffle_window, 0, max_records,
+          "number of records that are shuffled together; each host reads whole windows ahead; 0: all records")
       .scope = Scope::result;
   set.add("sampling", o.sampling, sampling_choices,
           "how training samples are drawn: uniform: each record once per epoch; balanced: each class equally often, so "
@@ -57,7 +55,7 @@ void declare_records(OptionSet& set, DataOptions& o) {
           "decoding threads per rank; 0: 2 (CPUs) or the rank's share of the cores (GPUs)")
       .scope = Scope::rank;
   set.add("prefetch-bytes", o.prefetch_bytes, 0, max_prefetch_bytes,
-          "bytes of images per rank that are decoded ahead, in training and in evaluations each; 0: one batch per "
+          "buffer for decoded images per rank, in bytes; training and evaluations each have one; 0: one batch per "
           "decoding thread plus three")
       .scope = Scope::rank;
 }
@@ -83,14 +81,15 @@ void declare_augmentation(OptionSet& set, DataOptions& o) {
           "parameter of mixup, which blends each image and label with another of its batch: weight from Beta(X, X), "
           "one draw per batch; 0: disabled");
   set.add("cutmix", o.cutmix, NumberRange::not_negative,
-          "parameter of cutmix, which puts a box of another image of its batch into each image, and blends the labels "
-          "by area: area from Beta(X, X); half of the batches each with --mixup; 0: disabled");
+          "parameter of cutmix, which puts a box of another image of its batch into each image, and blends the "
+          "labels by area: area from Beta(X, X); with --mixup, each of the two applies to half of the batches; 0: "
+          "disabled");
 }
 
 void check_batches(const OptionSet& set, const DataOptions& o) {
-  // --global-batch on the command line overrides --batch-size of a recipe. --batch-size does not override
-  // --global-batch of a recipe: such a recipe may have --micro-batch, and its results must not depend on the number of
-  // ranks.
+  // --global-batch on the command line overrides --batch-size of a recipe. But --batch-size does not override
+  // --global-batch of a recipe. Such a recipe may also set --micro-batch, and its results must not depend on the number
+  // of ranks.
   if (o.global_batch > 0 && set.given_with("batch-size", "global-batch")) {
     const bool overrides = set.given_by("batch-size") > set.given_by("global-batch");
     fail(ExitCode::usage, "--batch-size counts the samples of each rank, --global-batch those of all ranks: {}",
@@ -136,7 +135,7 @@ std::vector<std::string_view> options_without_effect(const DataOptions& o) {
   std::vector<std::string_view> names;
   if (!o.shuffle) names.emplace_back("shuffle-window");
   if (o.global_batch > 0) names.emplace_back("batch-size");
-  if (!o.distort) {  // picture options without effect
+  if (!o.distort) {  // without --distort, these picture options have no effect
     for (const char* const name : {"min-crop-area", "mirror", "flip-vertical", "quarter-turns", "color-jitter",
                                    "rand-augment", "random-erasing"}) {
       names.emplace_back(name);

@@ -18,7 +18,7 @@ namespace {
 // Texts of parameter groups, such as "*/biases: rate=64, decay=0, frozen-until=10, frozen-after=300". Each has at least
 // one setting. texts_of writes texts that parse to the same groups.
 
-/// Whether the pattern can be written in a line of a --config file.
+/// True if the pattern can be written in a line of a --config file.
 bool is_pattern(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '#'; });
 }
@@ -122,10 +122,9 @@ void declare_update(OptionSet& set, OptimizerOptions& o) {
   set.add("weight-decay", update.weight_decay, NumberRange::not_negative,
           "factor of the variable that is added to its gradient, in addition to --regularization; decoupled from the "
           "gradient (adamw, lamb, muon); see --decay-exclude");
-  set.add(
-      "decay-exclude", update.decay_exclude,
-      "patterns of variables without weight decay and L2, in addition to all vectors, such as biases and scales and "
-      "shifts of norms (adamw, lars, lamb); none: do not exclude the vectors");
+  set.add("decay-exclude", update.decay_exclude,
+          "patterns of variables without weight decay and L2; adamw, lars and lamb also exclude all vectors, such as "
+          "biases, and scales and shifts of norms; none: do not exclude the vectors");
   set.add("regularization", o.regularization, NumberRange::not_negative,
           "L2 factor of the weight matrices in the loss");
   set.add("clip-norm", update.clip_norm, NumberRange::not_negative,
@@ -166,14 +165,12 @@ void declare_length(OptionSet& set, OptimizerOptions& o) {
           "global step at which the training ends; 0: only write the initial checkpoint");
   set.add("epochs", o.epochs, NumberRange::not_negative,
           "passes over the training records, also fractions such as 0.5; sets --max-steps; 0: not used");
-  set.add(
-      "time-budget", o.time_budget, NumberRange::not_negative,
-      "seconds for the whole run, also over several starts: it ends at the step that the speed allows, at --max-steps "
-      "at the latest, and its schedule is fitted into these steps; 0: unlimited");
-  set.add(
-         "freeze", o.freeze,
-         "patterns of variables that are not trained, e.g. 'stem/*'; a batch norm whose variables all match also keeps "
-         "and uses its running statistics")
+  set.add("time-budget", o.time_budget, NumberRange::not_negative,
+          "seconds for the whole run, including all its starts; the speed determines the last step, which is at most "
+          "--max-steps, and the schedule ends there; 0: unlimited");
+  set.add("freeze", o.freeze,
+          "patterns of variables that are not trained, e.g. 'stem/*'; if all variables of a batch norm match, the "
+          "batch norm also uses and keeps its running statistics")
       .scope = Scope::result;
 }
 
@@ -276,7 +273,8 @@ std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) 
                          [&](std::string_view option) { return !uses(own, option); });
   }
   if (o.update.lookahead.every == 0) names.insert(names.end(), lookahead_options.begin(), lookahead_options.end());
-  // With --time-budget, the elapsed time decides how fast the run moves through its schedule.
+  // With --time-budget, the end of the schedule has no effect: the elapsed time decides how fast the run moves through
+  // the schedule.
   if (o.time_budget > 0.0 && o.schedule.steps == o.max_steps) names.push_back("schedule-steps");
   return names;
 }

@@ -18,7 +18,8 @@ namespace carillon {
 
 /// Declares the options of all training programs, in the order in which --help lists them.
 void declare(OptionSet& set, TrainOptions& options);
-/// Checks each group and the groups against each other, after `set` has parsed the options.
+/// Checks the values of each group, and combinations of values of several groups. Call it after `set` has parsed the
+/// options.
 void check_combinations(const OptionSet& set, const TrainOptions& options);
 
 /// The options that have no effect on a run with these options: options of another schedule or update rule, and options
@@ -42,14 +43,14 @@ void declare_network(OptionSet& set, ModelOptions& options, const std::vector<st
 
 void declare(OptionSet& set, TaskOptions& options);
 void check(const TaskOptions& options, const DataOptions& data);
-/// Declares the options of programs that also train on records with numbers.
+/// Declares the additional options of programs that also train on records with numbers.
 void declare_regression(OptionSet& set, TaskOptions& options);
 /// Checks that the options suit records with targets of this kind.
 void check_for_target(const OptionSet& set, const TaskOptions& options, TargetKind target);
 
 void declare(OptionSet& set, OptimizerOptions& options);
-/// Every program calls this when it declares the options. Errors: failed (a rule names an option that is not declared:
-/// --optimizer would then refuse a correct option).
+/// Checks that every option that an update rule names is declared; otherwise --optimizer would refuse a correct option.
+/// Every program calls this when it declares its options. Errors: failed.
 void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules);
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
@@ -104,9 +105,9 @@ inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::auto
 
 // Time limit: when a run must save and exit before the job ends.
 
-/// Returns when a run that starts now must stop: --time-margin before the limit. --time-limit counts from now; with
-/// `slurm`, the limit is the end of the job (SLURM_JOB_END_TIME, seconds since 1970). Returns nothing without a limit.
-/// Errors: usage (a bad limit, no Slurm job, or no time before the margin).
+/// The time at which a run that starts now must stop: --time-margin seconds before the limit. A --time-limit in seconds
+/// counts from now. With --time-limit slurm, the limit is the end of the job (SLURM_JOB_END_TIME, seconds since 1970).
+/// Returns nullopt if there is no limit. Errors: usage (a bad limit, no Slurm job, or no time before the margin).
 std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointOptions& options);
 
 }  // namespace carillon

@@ -20,7 +20,8 @@
 
 namespace carillon {
 
-/// A value of an enumeration and its text. An option of that type takes an array with one Choice per value.
+/// A value of an enumeration and its text. To add an option of an enumeration type, pass an array with one Choice per
+/// value.
 template <typename Enum>
 struct Choice {
   Enum value;
@@ -34,7 +35,7 @@ Choice(Enum, const char*) -> Choice<Enum>;  // clang 16 does not deduce the argu
 /// Exception for a text that is not a value of the option.
 struct ValueExpected {
   std::string what;                      ///< the expected value: "a whole number of at least 1"
-  std::optional<std::string> text = {};  ///< the wrong text if the option has several; nothing: the first
+  std::optional<std::string> text = {};  ///< the wrong text; nullopt: the first text of the option
 };
 
 /// Ranges that a number must have after its conversion to float. unit: 0 <= x <= 1; below_one: 0 <= x < 1.
@@ -71,8 +72,9 @@ class OptionSet {
   struct Option {
     std::string name, help;
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
-    std::function<FieldValue()> get;        ///< calling `set` with the text of the returned value restores the value
-    std::vector<std::string> choices = {};  ///< for --help and completions; empty: any value is allowed
+    /// Returns the present value; `set` with the text of this value restores it.
+    std::function<FieldValue()> get;
+    std::vector<std::string> choices = {};  ///< permitted values, for --help and completions; empty: any value
     std::string value_name = "VALUE";       ///< placeholder of the value in --help
     bool takes_many = false;                ///< the option takes any number of texts; false: one text
     bool is_flag = false, is_passed_on = false;
@@ -85,12 +87,12 @@ class OptionSet {
   /// `about`: text of --help and the man page in addition to options and exit codes.
   explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
-  /// Starts a group: --help lists the options that are added from now on under this heading, after earlier options of
-  /// the heading. `scope`: the scope of these options.
+  /// Starts a group of options. --help lists the options that are added from now on under this heading. If the heading
+  /// already has options, the new options follow them. `scope`: the scope of these options.
   void begin_group(const std::string& heading, Scope scope = Scope::run);
 
-  // Each `add` returns the option. Its scope, alias and value_name may be changed until the next option is added. The
-  // targets must outlive the set. A target keeps its value if its option is not given.
+  // Each `add` returns the option. The caller may change the scope, alias and value_name of the option until it adds
+  // the next option. The targets must outlive the set. If an option is not given, its target keeps its value.
   Option& add(const std::string& name, bool& target, const std::string& help);
   Option& add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
               const std::string& help);
@@ -117,11 +119,12 @@ class OptionSet {
   /// For values with their own text format.
   Option& add(Option option);
 
-  /// Sorts all options by their headings. Under each heading, the options in `names` come first, in this order.
+  /// Groups all options by their headings. Under each heading, the options in `names` come first, in the order of
+  /// `names`.
   void arrange(const std::vector<std::string>& names);
 
-  /// For programs that neither train nor evaluate. Removes --config, ignores the environment, and hides the defaults of
-  /// flags in --help.
+  /// Removes --config, ignores the environment, and hides the defaults of flags in --help. Programs that neither train
+  /// nor evaluate call it.
   void use_command_line_only() { only_command_line_ = true; }
 
   /// Appends arguments that belong to no option to `target`. Without this call, such arguments are errors. Arguments
@@ -142,28 +145,29 @@ class OptionSet {
   /// Sets the targets. If --help, -h or --version was given, sets no target and returns false; the caller then prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
-  /// As the overload above. `words`: the program's name, then its arguments.
+  /// Does the same for words. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
-  /// For programs without ranks: calls take_rest(rest) and `parse`, and also answers --help, --version and --document
-  /// (print_document).
+  /// Calls take_rest(rest) and `parse`, and also prints the answers to --help, --version and --document
+  /// (print_document). Programs without ranks call it.
   bool parse_or_answer(int argc, const char* const* argv, std::vector<std::string>& rest);
 
   /// Returns a line for each environment variable CARILLON_... that has almost the name of an option's variable.
   std::vector<std::string> misspelt_variables() const;
 
-  /// Whether an option of this name is declared.
+  /// True if an option of this name is declared.
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// Where `parse` found the value of the option. Errors: failed (no option has this name).
+  /// The source in which `parse` found the value of the option. Errors: failed (no option has this name).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
-  /// Whether the option is declared and the command line gave it. A recipe may set options that do not apply.
+  /// True if the option is declared and the command line gives it. Recipes do not count, because they may set options
+  /// that do not apply.
   bool is_on_command_line(std::string_view name) const { return has(name) && given_by(name) == GivenBy::command_line; }
-  /// Whether `name` was given by a source that `other` does not override. If a recipe gives `name` and the command line
-  /// gives `other`, the result is false: `other` wins and `name` is ignored.
+  /// True if `name` is given and `other` does not override it. If a recipe gives `name` and the command line gives
+  /// `other`, the result is false: `other` overrides `name`.
   bool given_with(std::string_view name, std::string_view other) const {
     return given(name) && given_by(name) >= given_by(other);
   }
-  /// Whether `pass_on` has marked the option.
+  /// True if `pass_on` has marked the option.
   bool is_passed_on(std::string_view name) const;
   /// Returns the options of the command line for which `is_wanted(name)` is true. The words keep their order: "--seed",
   /// "3".
@@ -217,7 +221,7 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
 // Functions for the words of a command line that `carillon` passes on to another program. In names, `-` and `_` are
 // equal. The values of an option end before the next word that begins with `--`.
 
-/// Whether the option is among `words`, with or without a value.
+/// True if the option is among `words`, with or without a value.
 bool has_option(const std::vector<std::string>& words, std::string_view name);
 /// Returns `words` without the options that have these names, and without their values.
 std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names);

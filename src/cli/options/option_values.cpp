@@ -121,7 +121,7 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
   std::string near;
   for (const std::string& name : names) {
     const std::size_t longer = std::max(text.size(), name.size()), shorter = std::min(text.size(), name.size());
-    if (longer - shorter >= fewest) continue;  // each edit changes the length by one at most
+    if (longer - shorter >= fewest) continue;  // skipped, because each edit changes the length by at most one
     const std::size_t edits = edits_between(text, name);
     if (edits < fewest) std::tie(fewest, near) = std::pair(edits, name);
   }

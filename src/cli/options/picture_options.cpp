@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t min_image_size = 8, max_image_size = 4096;
 
-/// Names under which the options in a checkpoint store the scales of a regression.
+/// The names of the options in a checkpoint that store the scales of a regression.
 constexpr const char* means_name = "target means";
 constexpr const char* deviations_name = "target deviations";
 
@@ -52,7 +52,8 @@ std::string place_of(const std::vector<std::string>& patterns) {
   return fmt::format("{} of {}", dataset_info_name, printable(patterns.front()));
 }
 
-/// Checks that --first-label agrees with records.json: another label would shift all classes. Errors: usage.
+/// Checks that --first-label agrees with records.json, because another first label would shift all classes. Errors:
+/// usage.
 void check_first_label(const PictureOptions& options, const DatasetInfo& form, const std::string& place) {
   const bool is_given = options.first_label >= 0 && form.target != TargetKind::numbers;
   if (!is_given || options.first_label == form.first_label) return;
@@ -103,7 +104,7 @@ RandAugment parse_rand_augment(const std::string& text) {
               .magnitude = parse_integer(text.substr(comma + 1), 0, max_augment_magnitude)};
     }
   } catch (const ValueExpected&) {
-    // reported below, with the whole text
+    // Ignored here: the error below contains the whole text.
   }
   throw ValueExpected{fmt::format("0, or N,M with N from 1 to {} and M from 0 to {}", max_ops, max_augment_magnitude)};
 }
@@ -112,7 +113,7 @@ std::string text_of(const RandAugment& augment) {
   return augment.op_count == 0 ? "0" : fmt::format("{},{}", augment.op_count, augment.magnitude);
 }
 
-/// The colour that `normalization` maps nearest to 0.
+/// The colour that `normalization` maps to the values nearest to 0.
 Colour mean_colour(const PixelNormalization& normalization) {
   const auto level = [&](std::size_t channel) {
     return static_cast<std::uint8_t>(std::lround(255.0f * normalization.mean[channel]));
@@ -309,7 +310,7 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
         (pictures.class_names.empty() || static_cast<std::int64_t>(pictures.class_names.size()) == pictures.classes);
     if (is_sound) return pictures;
   } catch (const std::exception&) {
-    // reported below
+    // the error is reported below
   }
   fail(ExitCode::data, "its options do not describe the preprocessing of pictures");
 }

@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// How pictures become images. Published results on ImageNet usually use one of these ways.
+/// How pictures become images: the usual ways of published results on ImageNet.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
   inception,    ///< torchvision's crops; pixels from -1 to 1, as in timm's vision transformers
@@ -78,8 +78,8 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 
-/// How evaluations decode a picture. With Fit::crop, the shorter side is resized to 8/7 of image_size, or to
-/// eval_image_size if that size is larger. The factor 8/7 fits training crops of at least half of a picture.
+/// How evaluations decode a picture. With Fit::crop, the shorter side is resized to 8/7 of image_size or to
+/// eval_image_size, whichever is larger. The factor 8/7 suits trainings with crops of at least half of a picture.
 PictureDecoding evaluation_decoding(const PictureOptions& pictures);
 
 }  // namespace carillon

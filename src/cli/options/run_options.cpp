@@ -52,8 +52,7 @@ void declare_for_evaluation(OptionSet& set, DeviceOptions& o) {
           "number format of convolutions, matrix products and activations; variables stay float32. tf32: GPUs only. "
           "auto: tf32 on GPUs; on CPUs bf16 with AMX, or with AVX512-BF16 if the network gains from it; else fp32")
       .scope = Scope::result;
-  // The resolved values of these two options influence the result. Therefore a run's description also stores the
-  // resolved values.
+  // The description of a run also stores the resolved values of these two options, because they influence the result.
   set.add("convolution", o.cpu.convolution, convolution_choices,
           "convolution algorithm (CPUs); auto: winograd where it is faster");
   set.add("isa", o.cpu.isa, isa_choices,
@@ -83,7 +82,7 @@ void declare_start_and_stop(OptionSet& set, CheckpointOptions& o) {
       "before the first step, fit the last layer to the outputs of the other layers for the training records; for a "
       "classification from trained weights");
   set.add("init-exclude", o.init_exclude,
-          "patterns of variables that are not taken from --init-from, e.g. 'logits/*' for other classes");
+          "patterns of variables that are not read from --init-from, e.g. 'logits/*' for other classes");
   set.add("time-limit", o.time_limit,
           "seconds that the run may take, or slurm: until the job's end; the run then saves and exits with 75");
   set.add("time-margin", o.time_margin, 0, max_seconds,
@@ -129,7 +128,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Parses a number of seconds. Nothing if the text is not a whole number from 1 to 2^32.
+/// Parses a number of seconds. Returns nullopt if the text is not a whole number from 1 to 2^32.
 std::optional<seconds> seconds_in(const std::string& text) {
   try {
     return seconds(parse_integer(text, 1, max_seconds));
@@ -170,9 +169,8 @@ void declare(OptionSet& set, LoggingOptions& o) {
   set.add("log-every", o.log_every, 0, max_option_steps,
           "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_option_steps,
-          "steps between TensorBoard summaries, in addition to the last step's; 0: none, but image_train logs the loss "
-          "with "
-          "each console line. Default on GPUs: at least 100");
+          "steps between TensorBoard summaries; the last step also has one; 0: none, but image_train logs the loss "
+          "with each console line. Default on GPUs: at least 100");
 }
 
 namespace {

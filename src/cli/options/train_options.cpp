@@ -39,7 +39,8 @@ void declare_network(OptionSet& set, ModelOptions& o, const std::vector<std::str
   set.add("head", o.head,
           "layer of the ONNX file of --model that gets new values if the task has another number of outputs; default: "
           "the last one");
-  set.add("fresh-weights", o.fresh_weights, "draw the initial values, in place of those of the ONNX file of --model");
+  set.add("fresh-weights", o.fresh_weights,
+          "draw the initial values instead of reading them from the ONNX file of --model");
 }
 
 namespace {
@@ -137,7 +138,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   declare(set, o.checkpoint);
   declare(set, o.logging);
   declare(set, o.faults);
-  // Several groups declare options of the same heading. These options come first.
+  // Sets the order of --help: several groups declare options under the same heading.
   set.arrange(parts_of(
       "data, eval-data, eval-every, stop-at-accuracy, patience, "
       "train-dir, max-steps, epochs, batch-size, global-batch, micro-batch, sync-batch-norm, freeze-batch-norm, "

@@ -1,7 +1,7 @@
 // BMP: bitmaps of Windows and OS/2. Format: https://learn.microsoft.com/en-us/windows/win32/gdi/bitmap-storage.
 //
-// Reads pixels of 1, 2, 4 and 8 bits with a palette, plain or run-length encoded, and pixels of 16, 24 and 32 bits with
-// any masks.
+// Reads pixels of 1, 2, 4 and 8 bits with a palette, which may be run-length encoded. Also reads pixels of 16, 24 and
+// 32 bits with any masks.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -112,14 +112,14 @@ class BmpReader {
 
   std::size_t row_bytes() const { return (static_cast<std::size_t>(width_) * bits_ + 31) / 32 * 4; }
 
-  /// Errors: data (the file does not contain all rows). The padding of the last row may be missing.
+  /// Checks that the file contains all rows; the padding of the last row may be missing. Errors: data.
   void check_rows() const {
     const std::size_t last = (static_cast<std::size_t>(width_) * bits_ + 7) / 8;
     const std::size_t needed = static_cast<std::size_t>(height_ - 1) * row_bytes() + last;
     if (pixels_at_ > file_.size() || needed > file_.size() - pixels_at_) fail_early_end();
   }
 
-  /// Rows are padded to four bytes, the lowest row first unless the height is negative.
+  /// Each row is padded to a multiple of four bytes. The bottom row is the first, unless the height is negative.
   void read_rows(DecodedPart& whole) const {
     for (std::int64_t row = 0; row < height_; ++row) {
       const std::size_t begin = pixels_at_ + static_cast<std::size_t>(row) * row_bytes();
@@ -140,8 +140,8 @@ class BmpReader {
   }
 
   /// Reads pairs of bytes. A pair is a count and a colour, or 0 and a command. Command 0 ends the row, 1 ends the
-  /// picture, 2 moves to another pixel, and any other command n precedes n single pixels. Pixels that no run sets have
-  /// the first colour.
+  /// picture, 2 moves to another pixel, and any other command n precedes n single pixels. Pixels that no run sets get
+  /// the first colour of the palette.
   void read_runs(DecodedPart& whole) const {
     const Rgba first = colour_of(0);
     for (std::int64_t i = 0; i < height_ * width_; ++i) std::ranges::copy(first, whole.pixels.begin() + i * 4);

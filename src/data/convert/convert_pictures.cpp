@@ -41,14 +41,15 @@ void check_options(const PictureConversionOptions& o) {
   }
 }
 
-/// The description of the records that this module writes, without scales.
+/// The description of the records that this module writes. It lacks the scales.
 DatasetInfo info_of(TargetKind target, const std::vector<std::string>& classes, const Colour& background) {
   DatasetInfo info{.classes = classes, .background = background, .target = target};
   if (target == TargetKind::numbers) info.keys.label = numbers_key;
   return info;
 }
 
-/// The description of the records in `output`, if there are some. Errors: usage (they have other keys).
+/// The description of the records that are already in `output`; nullopt if there are none. Errors: usage (the records
+/// have other keys).
 std::optional<DatasetInfo> earlier_records(const fs::path& output) {
   std::optional<DatasetInfo> earlier = read_dataset_info(output);
   DatasetInfo usual;
@@ -63,7 +64,7 @@ std::optional<DatasetInfo> earlier_records(const fs::path& output) {
   return earlier;
 }
 
-/// Errors: usage (the records in `output` have another background).
+/// The background of the new records. Errors: usage (the records in `output` have another background).
 Colour background_for(const PictureConversionOptions& options, const std::optional<DatasetInfo>& earlier,
                       const fs::path& output) {
   if (!earlier) return options.background.value_or(Colour{});
@@ -83,8 +84,8 @@ void for_each_shard(const fs::path& output, const std::function<void(const fs::p
   }
 }
 
-/// Requires that `output` has no files of other splits: they may hold the same pictures from an earlier conversion.
-/// Errors: usage.
+/// Checks that `output` has no files of other splits, because these files may hold the same pictures from an earlier
+/// conversion. Errors: usage.
 void check_no_other_split(const std::vector<SplitSize>& written, const fs::path& output) {
   for_each_shard(output, [&](const fs::path& path, const std::string& name) {
     if (std::ranges::any_of(written, [&](const SplitSize& split) { return is_shard_of(name, split.name); })) return;
@@ -108,7 +109,7 @@ void check_split_is_new(const std::string& split, const fs::path& output) {
 struct NamedSplit {
   std::string name;
   std::vector<ListedPicture> pictures;
-  bool is_share = false;  ///< the pictures were selected from the first split
+  bool is_share = false;  ///< the pictures are a share that was taken from the first split
 };
 
 struct PictureSplits {
@@ -140,7 +141,7 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, name {} instead", text_of(folder)) : "");
 }
 
-/// The number of pictures of each class or label among `pictures`.
+/// For each class or label, how many of `pictures` have it.
 std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures, const PictureSplits& all) {
   std::vector<std::size_t> counts(all.classes.size());
   for (const ListedPicture& picture : pictures) {
@@ -161,7 +162,7 @@ std::string listed_classes(std::size_t count, const std::function<bool(std::size
   return names_text(names);
 }
 
-/// Reports classes or labels with few pictures in the first split and its share.
+/// Warns of classes or labels with few pictures in the first split or in the validation share.
 void warn_of_small_classes(const PictureSplits& written, const ConversionReports& reports) {
   if (written.target == TargetKind::numbers || written.splits.front().name != train_split) return;
   std::vector<std::size_t> counts(written.classes.size());
@@ -179,8 +180,8 @@ void warn_of_small_classes(const PictureSplits& written, const ConversionReports
 }
 
 /// Checks that each class or label of a split still has a picture after damaged pictures were skipped. `before`: its
-/// class_counts before pictures were skipped. Errors: data (all training pictures of a class were skipped). For other
-/// splits, only reports this.
+/// class_counts before pictures were skipped. Errors: data (all training pictures of a class were skipped). If this
+/// happens in another split, only warns.
 void check_skipped(const NamedSplit& written, const std::vector<std::size_t>& before, const PictureSplits& all,
                    const fs::path& input, const ConversionReports& reports) {
   if (all.target == TargetKind::numbers || written.is_share) return;
@@ -331,7 +332,7 @@ CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const Pict
                           fs::exists(converted_copy(split.pictures[i].path), error);
     if (!has_copy && !conversion.skip_damaged) return false;
     is_skipped[i] = true;
-    if (has_copy) return true;  // the list also contains the copy
+    if (has_copy) return true;  // the list also contains the copy, so the copy replaces this picture
     ++skipped[unusable.reason()];
     reports.warn(std::string("skipped: ") + unusable.what());
     return true;

@@ -28,7 +28,7 @@ struct PictureConversion {
   std::size_t shard_count = 1;
 };
 
-/// Decides whether picture `i`, which cannot be used, is skipped. If it returns false, the conversion ends.
+/// Called for a picture `i` that cannot be used. Returns true to skip the picture, or false to end the conversion.
 using SkipPicture = std::function<bool(std::size_t i, const UnusablePicture& error)>;
 
 /// Writes `pictures`, in their order, as the shards of split `name`; encodes on all cores of the process. `info`: keys,
@@ -46,8 +46,8 @@ struct PictureConversionOptions {
   PictureConversion conversion;
   std::optional<Colour> background;  ///< empty: background of the records in the output, or white
   std::string split = "train";
-  bool names_split = false;  ///< the user gave `split`: other splits in the output stay
-  bool overwrites = false;   ///< if the user gave `split`, it may already exist
+  bool names_split = false;  ///< true if the user gave `split`; other splits in the output then stay
+  bool overwrites = false;   ///< replace the split if it exists; requires that the user gave `split`
   double validation_share = 0.0;
   std::uint64_t seed = 1;
   FolderLayout layout = FolderLayout::automatic;
@@ -57,7 +57,8 @@ struct PictureConversionOptions {
 
 /// The functions that receive the reports of a conversion.
 struct ConversionReports {
-  std::function<void(const std::string&)> note, warn;  ///< receive a line about the input, or about a problem
+  /// `note` receives lines about the input, `warn` lines about problems
+  std::function<void(const std::string&)> note, warn;
   /// Called once per split of `count` records. Returns the function that receives the number of records that are done.
   std::function<std::function<void(std::size_t)>(const std::string& split, std::size_t count)> progress;
 };
@@ -76,7 +77,7 @@ struct ConvertedPictures {
 /// A class with fewer training pictures than this is reported.
 inline constexpr std::size_t few_pictures = 10;
 
-/// What a folder of pictures holds.
+/// The classes and splits of a folder of pictures.
 struct ClassFolders {
   std::vector<std::string> classes;
   std::optional<SplitFolders> splits;
@@ -86,9 +87,9 @@ struct ClassFolders {
 /// find_split_folders.
 ClassFolders find_class_folders(const std::filesystem::path& input, FolderLayout layout);
 
-/// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), a list file
-/// or, with PictureConversionOptions::targets, the folder of the pictures. Writes all splits or none. Errors: usage;
-/// no_input, data, io, naming the file.
+/// Converts the pictures of `input` and writes all splits or none. `input` is a folder with one folder per class, a
+/// folder of split folders (find_split_folders), or a list file. With PictureConversionOptions::targets, it is the
+/// folder of the pictures. Errors: usage; no_input, data, io (the message names the file).
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const std::filesystem::path& input,
                                    const std::filesystem::path& output, const ConversionReports& reports);
 

@@ -60,7 +60,7 @@ PlainName plain_name(const fs::path& path) {
   return name;
 }
 
-/// Whether a file has the role: [PREFIX-]SPLIT-CONTENT-idxN-ubyte. PREFIX names a variant of MNIST (emnist-digits).
+/// True if a file has the role: [PREFIX-]SPLIT-CONTENT-idxN-ubyte. PREFIX names a variant of MNIST (emnist-digits).
 bool has_role(const fs::path& path, const Role& role) {
   const PlainName name = plain_name(path);
   std::string_view left = name.text;

@@ -77,7 +77,8 @@ std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
 
 fs::path converted_copy(const fs::path& path) {
   fs::path copy = fs::path(path).replace_extension(".png");
-  return copy == path ? fs::path(path) += ".png" : copy;  // a file of another format may be named .png
+  // A file named .png may have another format; its copy needs another name.
+  return copy == path ? fs::path(path) += ".png" : copy;
 }
 
 void place_deep_pixels(std::span<const std::uint16_t> samples, std::int64_t height, std::int64_t width,

@@ -1,5 +1,5 @@
-// Picture files: reads a file as JPEG or PNG, and converts other formats to PNG. An error states the reason, and the
-// command that mends the file, if such a command exists.
+// Picture files: reads a file as JPEG or PNG, and converts other formats to PNG. An error states the reason and, if
+// possible, a command that repairs the file.
 #pragma once
 
 #include <cstdint>
@@ -34,24 +34,26 @@ class UnusablePicture : public Error {
 /// The numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
 std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
 
-/// The PNG file that the command in the error of an unsupported picture writes.
+/// The path of the PNG file that is written by the command in the error message for an unsupported picture.
 std::filesystem::path converted_copy(const std::filesystem::path& path);
 
 /// Reads the picture at `path` and passes it to `use` as a JPEG or PNG file (as_jpeg_or_png). Errors: UnusablePicture,
-/// which names the file, with the code no_input, data or io. Errors `data` of `use` also become an UnusablePicture.
+/// which names the file, with the code no_input, data or io. If `use` throws an error with the code data, this error
+/// also becomes an UnusablePicture.
 void read_picture(const std::filesystem::path& path, const Colour& background,
                   const std::function<void(std::string file)>& use);
 
-/// As read_picture. If this build does not read the format of the file, but converted_copy exists, reads the copy.
+/// Does the same as read_picture. But if this build does not read the format of the file and converted_copy(path)
+/// exists, reads this copy.
 void read_picture_or_copy(const std::filesystem::path& path, const Colour& background,
                           const std::function<void(std::string file)>& use);
 
 /// Returns `file` without change if it is a JPEG file, a PNG file or a file of an unknown kind. Files of other formats
-/// become a PNG file. PNG and TIFF files with 16-bit values become a PNG file, too, if they have no transparency and
-/// the values use 14 bits or fewer, as in 12-bit pictures of cameras and scanners. Uses the first image of a TIFF, WebP
-/// or GIF file, rotated and mirrored as it is shown, and composited on `background`. `path` only completes the command
-/// in an error. Errors, without the name of the file: data (damage; too many pixels; UnusablePicture for a format that
-/// this build does not read, with a command that converts it).
+/// become a PNG file. PNG and TIFF files with 16-bit values also become a PNG file if they have no transparency and
+/// their values use at most 14 bits. Cameras and scanners write such files for 12-bit pictures. Uses the first image of
+/// a TIFF, WebP or GIF file, rotated and mirrored as it is shown, and composited on `background`. `path` is used only
+/// for the command in an error message. Errors, without the name of the file: data (damage; too many pixels;
+/// UnusablePicture for a format that this build does not read, with a command that converts it).
 std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, const Colour& background);
 
 // Decoders for as_jpeg_or_png.

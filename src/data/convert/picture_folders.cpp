@@ -58,7 +58,7 @@ bool starts_as_picture(const fs::path& path) {
 /// Folders by device and inode number.
 using Folders = std::set<std::pair<dev_t, ino_t>>;
 
-/// Adds `folder` to `folders`; returns false if it was already there. An absent folder counts as new: reading it
+/// Adds `folder` to `folders`; returns false if it was already there. A missing folder counts as new; reading it later
 /// reports the error.
 bool is_new(const fs::path& folder, Folders& folders) {
   struct stat status {};
@@ -73,7 +73,7 @@ void scan_into(const fs::path& folder, FolderScan& scan, Folders& seen) {
   try {
     entries = entries_of(folder);
   } catch (const Error&) {
-    scan.pictures.push_back(folder);  // reading it as a picture reports the error
+    scan.pictures.push_back(folder);  // an unreadable folder; reading it as a picture reports the error
     return;
   }
   for (const fs::directory_entry& entry : entries) {
@@ -186,7 +186,8 @@ Names folder_names(const fs::path& folder) {
   return names;
 }
 
-/// Errors: data (the folders in `input` hold no pictures directly, and at least two folders of the same names).
+/// Checks that it is clear whether the folders in `input` are splits or classes. Errors: data (the folders in `input`
+/// hold no pictures directly, and they hold at least two folders with the same names).
 void refuse_equal_folders(const fs::path& input) {
   std::vector<std::string> folders;
   Names common;

@@ -1,5 +1,5 @@
-// Folders of pictures: finds the pictures in a folder and its subfolders by their content, and recognises a folder that
-// is already divided into training, validation and test pictures.
+// Folders of pictures. Finds the pictures in a folder and its subfolders by their names and contents. Also recognises a
+// folder that is already divided into training, validation and test pictures.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace carillon {
 /// The usual endings, for messages.
 inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .gif, .bmp";
 
-/// Whether the name has the ending of a picture format, in lower or upper case. This includes formats that this build
-/// does not read, and the file may be damaged or missing: such pictures are reported, not ignored.
+/// True if the name has the ending of a picture format, in lower or upper case. Also true for formats that this build
+/// does not read, and for damaged or missing files: such pictures must be reported, not ignored.
 bool is_picture_name(const std::filesystem::path& path);
 
-/// Whether the file has a picture's name (is_picture_name), or begins like a picture file. Raw files of cameras, such
+/// True if the file has a picture's name (is_picture_name), or begins like a picture file. Raw files of cameras, such
 /// as .dng, do not count as pictures, although they begin like a TIFF file that contains a small preview.
 bool is_picture(const std::filesystem::path& path);
 
@@ -25,7 +25,7 @@ bool is_picture(const std::filesystem::path& path);
 /// archivers add, such as @eaDir and __MACOSX. Errors: io.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
-/// Whether the entry is a folder, or a link to one.
+/// True if the entry is a folder, or a link to one.
 bool is_folder(const std::filesystem::directory_entry& entry);
 
 /// Files that are ignored, for a message.
@@ -39,21 +39,22 @@ struct IgnoredFiles {
 };
 
 struct FolderScan {
-  std::vector<std::filesystem::path> pictures;  ///< sorted by the bytes of their names, a folder at a time
-  IgnoredFiles ignored;                         ///< files that are not pictures
+  /// Folder by folder; within a folder, sorted by the bytes of their names.
+  std::vector<std::filesystem::path> pictures;
+  IgnoredFiles ignored;  ///< files that are not pictures
 };
 
-/// Scans a folder and its subfolders, without the entries that entries_of omits. Links are followed, and each real
-/// folder is read once, under its first name. A link back to `outer` is ignored. A folder that cannot be read is listed
-/// as a picture, so that a report says that it cannot be opened.
+/// Scans a folder and its subfolders, without the entries that entries_of omits. The scan follows links, and reads each
+/// real folder once, under its first name. It ignores a link back to `outer`. It lists a folder that it cannot read as
+/// a picture, so that a later report says that the folder cannot be opened.
 FolderScan scan_folder(const std::filesystem::path& folder, const std::filesystem::path& outer = {});
 
-/// Whether the folder holds a picture directly. Errors: io.
+/// True if the folder holds a picture directly. Errors: io.
 bool holds_pictures(const std::filesystem::path& folder);
 
 // Split folders
 
-/// What the folders in a folder of pictures mean.
+/// The meaning of the folders in a folder of pictures.
 enum class FolderLayout {
   automatic,  ///< splits if their names state splits, otherwise classes
   classes,    ///< classes
@@ -78,18 +79,19 @@ struct SplitFolders {
   std::vector<std::filesystem::path> unlabelled;  ///< folders val or test with pictures but without folders of classes
 };
 
-/// The split that the words of a folder's name state: "train" for Training, train_images and TrainSet, "validation" for
-/// val, valid and dev, "test" for Testing and test-set. Empty if no word states a split, or if they state several.
+/// The split that the words of a folder's name state. Examples: "train" for Training, train_images and TrainSet;
+/// "validation" for val, valid and dev; "test" for Testing and test-set. Empty if the words state no split or several
+/// splits.
 std::string split_of_name(const std::string& name);
 
-/// Whether `folder` contains folders, and no pictures directly. Errors: io.
+/// True if `folder` contains folders, and no pictures directly. Errors: io.
 bool has_class_folders(const std::filesystem::path& folder);
 
 /// Recognises the split folders in `input` by their names (split_of_name): a training folder, and a folder for
-/// validation or test. The training folder must have one folder per class. The other folders also have one folder per
-/// class. If such a folder has no class folders, or a single one that is not a training class, its pictures are not
-/// labelled. Returns nullopt if `input` is not a folder, if it has no splits (for example, train and test are its
-/// classes), or with FolderLayout::classes.
+/// validation or test. The training folder must have one folder per class. The other split folders also have one folder
+/// per class. But if a split folder has no class folders, or only one, which is not a training class, then its pictures
+/// count as not labelled. Returns nullopt with FolderLayout::classes, and if `input` is not a folder or has no splits.
+/// For example, train and test may be its classes.
 ///
 /// Errors: io; data (two folders for one split; another folder with pictures; folders with unknown names that contain
 /// the same folders, so that they may be splits or classes).

@@ -20,13 +20,13 @@ namespace carillon {
 
 namespace {
 
-/// Whether Unicode's form NFC composes the character with the character before it: accents, Korean letters, Japanese
+/// True if Unicode's form NFC combines the character with the character before it: accents, Korean letters, Japanese
 /// marks.
 bool is_composed(char32_t c) {
   return (c >= 0x300 && c <= 0x36F) || (c >= 0x1100 && c <= 0x11FF) || c == 0x3099 || c == 0x309A;
 }
 
-/// Like printable, but also escapes characters that form NFC composes, as in JSON.
+/// Escapes the same characters as printable and, as JSON does, the characters that form NFC combines (is_composed).
 std::string visible(const std::string& name) {
   const std::string text = printable(name);
   std::string shown;
@@ -80,7 +80,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the name of a folder says that its pictures have no class.
+/// True if the name of a folder says that its pictures have no class.
 bool means_unlabelled(std::string name) {
   constexpr std::array<std::string_view, 4> names{"unknown", "unlabelled", "unlabeled", "unclassified"};
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

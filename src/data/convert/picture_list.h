@@ -31,7 +31,7 @@ class ClassCheck {
  public:
   explicit ClassCheck(const KnownClasses& known) : known_(known), names_(known.names.begin(), known.names.end()) {}
 
-  /// Also returns true if no classes are known.
+  /// True if the class `name` is known, or if no classes are known.
   bool allows(const std::string& name) const { return names_.empty() || names_.contains(name); }
 
   /// Errors: data (`name` is not a known class). `where`: the place that contains the name, for the message.
@@ -58,26 +58,31 @@ struct PictureList {
   TargetKind target = TargetKind::class_index;
   std::vector<std::string> classes = {};  ///< names of classes, labels or numbers
   std::vector<ListedPicture> pictures = {};
-  IgnoredFiles ignored = {};                           ///< files in class folders that are not pictures
-  IgnoredFiles outside = {};                           ///< files outside the class folders
-  std::vector<std::filesystem::path> unlabelled = {};  ///< folders such as unknown, if the known classes lack them
+  IgnoredFiles ignored = {};  ///< files in class folders that are not pictures
+  IgnoredFiles outside = {};  ///< files outside the class folders
+  /// Ignored folders with names such as unknown that are not known classes.
+  std::vector<std::filesystem::path> unlabelled = {};
   std::string rounded = {};        ///< first whole number that float32 cannot represent: "line 3: 16777217 is ..."
-  bool names_are_columns = false;  ///< each class or label has a column of 0 and 1 (list_targets)
+  bool names_are_columns = false;  ///< true if each class or label has its own column of 0 and 1 (list_targets)
 };
 
 /// Lists the pictures of a folder or of a list file.
+///
 /// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of
-/// their names. Within a class, scan_folder finds the pictures. Some folder names, such as unknown, mean that the
-/// pictures have no class. Such a folder is ignored unless its name is in `known`.
+/// their names. scan_folder finds the pictures of a class. Some folder names, such as unknown, mean that the pictures
+/// have no class. Such a folder is ignored unless its name is in `known`.
+///
 /// A list file has one picture per line: a path relative to the list's folder, a tab or space, and the class. The last
 /// tab separates path and class; if there is no tab, the last space does. Empty lines and lines that start with # are
-/// ignored. Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is
-/// not in `known`, a class folder without pictures).
+/// ignored.
+///
+/// Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is not in
+/// `known`, a class folder without pictures).
 PictureList list_pictures(const std::filesystem::path& input, const KnownClasses& known = {});
 
 /// Two random parts of a list of pictures, each in random order. `taken` contains the fraction `share` of each class,
-/// to within one picture, and about the fraction `share` of all pictures. `kept` contains at least one picture of each
-/// class. `seed` determines the result.
+/// rounded up or down to whole pictures, and about the fraction `share` of all pictures. `kept` contains at least one
+/// picture of each class. `seed` determines the result.
 struct SharedPictures {
   std::vector<ListedPicture> kept, taken;
 };
@@ -108,9 +113,9 @@ struct KnownTargets {
 /// labels, otherwise classification. Spaces around labels and numbers are ignored. Classes and labels are sorted by
 /// their bytes.
 ///
-/// Errors: no_input (no such file or folder; no picture), io; as read_csv; data, naming file and line: a picture that
-/// does not exist or occurs twice, an unknown label, a cell that is not a number, a picture instead of the header, a
-/// header that differs from `known`.
+/// Errors: no_input (no such file or folder; no picture), io; as read_csv; data (a picture that does not exist or
+/// occurs twice, an unknown label, a cell that is not a number, a missing header, a header that differs from `known`).
+/// Messages of data errors name file and line.
 PictureList list_targets(const std::filesystem::path& targets, const std::filesystem::path& folder,
                          std::optional<TargetKind> target, const std::optional<KnownTargets>& known);
 

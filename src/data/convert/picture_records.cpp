@@ -74,7 +74,7 @@ void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Exa
   }
   std::vector<std::size_t> labels = listed.labels;
   if (info.target == TargetKind::class_index) labels = {listed.class_index};
-  proto::Int64List& list = *feature.mutable_int64_list();  // creates the list, even if it stays empty
+  proto::Int64List& list = *feature.mutable_int64_list();  // creates the list in the record even if there are no labels
   proto::BytesList& names = *features["image/class/text"].mutable_bytes_list();
   for (const std::size_t label : labels) {
     list.add_value(info.first_label + static_cast<std::int64_t>(label));

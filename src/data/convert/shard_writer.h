@@ -36,7 +36,7 @@ struct SplitSize {
   std::size_t count = 0;
 };
 
-/// Creates record `i`; returns false if the record is skipped. Called once per record, in order.
+/// Writes record `i` to `record`; returns false to skip the record. It is called once per record, in order.
 using RecordMaker = std::function<bool(std::size_t i, std::string& record)>;
 
 /// Fills an empty Example with image `i` of a split. Each source format has its own encoder.
@@ -53,9 +53,9 @@ struct WrittenSplit {
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
-/// Whether a file of this name is a shard of the split: train-00000-of-00001.tfrecord.
+/// True if a file of this name is a shard of the split: train-00000-of-00001.tfrecord.
 bool is_shard_of(std::string_view name, std::string_view split);
-/// Whether a file of this name is a shard of any split.
+/// True if a file of this name is a shard of any split.
 bool is_shard(std::string_view name);
 
 /// A split that is completely written. Its files are synced and have temporary names, which no shard pattern matches.
@@ -87,10 +87,10 @@ std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
 /// Writes the features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the pixel count) and label (int64).
 void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& example);
 
-/// Reads the splits "train" and "test". `input` is the folder of the six files, the parent of this folder (the folder
-/// is then named cifar-10-batches-bin), or an archive with the files in any folder: .tar, .tar.gz, .tar.xz, .tar.bz2 or
-/// .tar.zst. Errors: no_input; data (not a tar archive; a zip file; damage; a missing or duplicate file; a file size
-/// that is not a multiple of the record size; a label above 9).
+/// Reads the splits "train" and "test". `input` is one of these: the folder of the six files; the parent of this
+/// folder, if the folder is named cifar-10-batches-bin; or an archive (.tar, .tar.gz, .tar.xz, .tar.bz2 or .tar.zst)
+/// with the files in any folder. Errors: no_input; data (not a tar archive; a zip file; damage; a missing or duplicate
+/// file; a file size that is not a multiple of the record size; a label above 9).
 std::vector<ImageSplit> read_cifar10(const std::filesystem::path& input);
 
 /// Writes the features image (bytes, 3072: planes red, green, blue, each row-major 32 x 32) and label (int64).

@@ -116,7 +116,7 @@ std::size_t SourceFile::read(std::span<std::byte> out) {
   return of_file(path_, [&] { return gzip_ ? gzip_->read(out) : other_ ? other_->read(out) : read_stored(out); });
 }
 
-/// Next bytes of the file, without decompression. Errors: io, without the file's name.
+/// Reads the next bytes of the file without decompressing them. Errors: io, without the file's name.
 std::size_t SourceFile::read_stored(std::span<std::byte> out) {
   const std::size_t before = std::min(unread_.size(), out.size());
   std::ranges::copy(unread_.first(before), out.begin());

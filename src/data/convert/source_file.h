@@ -24,7 +24,7 @@ namespace carillon {
 
 using ArchiveHandle = Handle<archive*, archive_read_free>;
 
-/// libarchive's text of its last error.
+/// The text of libarchive's last error.
 inline std::string archive_error(archive* from) {
   const char* const text = archive_error_string(from);
   return text != nullptr ? text : "unknown cause";
@@ -54,7 +54,7 @@ class ArchiveInput {
 //
 // GzipStream decompresses GZIP data, because libarchive does not verify GZIP's checksum.
 
-/// The compression format of `data`, by its first bytes: "xz", "bzip2" or "zstd"; empty for other data.
+/// The compression format that the first bytes of `data` show: "xz", "bzip2" or "zstd"; empty for other data.
 std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
@@ -85,9 +85,9 @@ class SourceFile {
 
   const std::string& path() const { return path_; }
 
-  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. When the end is
-  /// reached, the checksums of the compression have been verified. Errors: data (damaged, truncated), io, naming the
-  /// file.
+  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. Before it reports
+  /// the end, it has verified the checksums of the compression format. Errors: data (damaged, truncated), io; the
+  /// message names the file.
   std::size_t read(std::span<std::byte> out);
 
   /// Returns the next `bytes` bytes, or fewer at the end. Memory grows only as bytes arrive. Errors: as `read`.
@@ -97,7 +97,7 @@ class SourceFile {
   std::size_t read_stored(std::span<std::byte> out);
 
   std::string path_;
-  Descriptor file_;  // read, not mapped: a truncated file only ends early
+  Descriptor file_;  // read instead of mapped, because a truncated file then only ends early
   std::array<std::byte, 8> first_{};
   std::span<const std::byte> unread_;  // unread part of first_
   std::optional<GzipStream> gzip_;
@@ -123,8 +123,8 @@ class ArchiveReader {
   const std::string& path() const { return file_.path(); }
 
   /// Moves to the next member; returns false after the last member. When it returns false, it has read the whole
-  /// compressed file and verified the file's checksum. Errors: data, naming the file (not a tar archive, or a damaged,
-  /// truncated or too large archive).
+  /// compressed file and verified the file's checksum. Errors: data (not a tar archive, or a damaged, truncated or too
+  /// large archive); the message names the file.
   bool next(ArchiveMember& member);
 
   /// Returns the content of the member that `next` returned last. Call it once per member. Errors: data (the archive is

@@ -51,7 +51,7 @@ std::optional<bool> flag_in(std::string_view cell) {
   return word == "true" || word == "false" ? std::optional(word == "true") : std::nullopt;
 }
 
-/// Whether the table has one column of flags for each class or label.
+/// True if the table has one column of flags for each class or label.
 bool has_flag_columns(const CsvTable& table) {
   if (table.header.size() < 3) return false;
   return std::ranges::all_of(table.rows, [](const CsvTable::Row& row) {
@@ -67,7 +67,8 @@ TargetKind kind_by_flags(const CsvTable& table) {
   return std::ranges::all_of(table.rows, has_one) ? TargetKind::class_index : TargetKind::labels;
 }
 
-/// Errors: data (the numbers are whole and repeat often, so they may be class numbers instead of quantities).
+/// Checks that the numbers are quantities. Errors: data (the numbers are whole and repeat often, so they may be class
+/// numbers).
 void check_are_quantities(const CsvTable& table, const std::string& path) {
   constexpr double small_span = 20.0;
   std::set<double> values;
@@ -94,7 +95,7 @@ void check_are_quantities(const CsvTable& table, const std::string& path) {
        path, *values.begin(), *values.rbegin());
 }
 
-/// `path`: for messages.
+/// The kind of target that the cells show. `path`: name of the file in messages.
 TargetKind kind_by_cells(const CsvTable& table, const std::string& path) {
   if (has_flag_columns(table)) return kind_by_flags(table);
   if (table.header.size() > 2) {

@@ -19,7 +19,7 @@ namespace carillon {
 /// JPEG or PNG files with targets.
 struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
-  std::int64_t first_label = 1;  ///< label of the first class (class_index, labels)
+  std::int64_t first_label = 1;  ///< label of the first class in the records (class_index, labels)
   std::vector<std::string>
       classes;  ///< names of the classes, labels or numbers; classes and labels are in the order of their label numbers
   Colour background = {};  ///< colour behind pixels that were transparent before the conversion
@@ -36,8 +36,8 @@ struct DatasetInfo {
 /// The feature that holds the numbers of a regression.
 inline constexpr const char* numbers_key = "image/numbers";
 
-/// A kind of target and the name of its task in options and files. `word`, `words`: what messages call one output and
-/// several outputs.
+/// A kind of target and the name of its task in options and files. `word`, `words`: the words for one output and for
+/// several outputs in messages.
 struct NamedTask {
   TargetKind target;
   std::string_view task, word, words;

@@ -14,8 +14,8 @@ namespace carillon {
 /// The feature that holds the name: bytes, one value. tfrecord_convert images and the scripts for ImageNet write it.
 inline constexpr const char* picture_name_feature = "image/filename";
 
-/// The picture names of these records (ascending record numbers over all files). The name is empty if the record lacks
-/// this feature, or if there is no record with this number. Calls `heartbeat` once per record. Errors: as RecordReader;
+/// The picture names of these records (ascending record numbers over all files). The name is empty if the record has no
+/// such feature, or if there is no record with this number. Calls `heartbeat` once per record. Errors: as RecordReader;
 /// data (a damaged record).
 std::vector<std::string> picture_names(
     std::span<const std::string> files, std::span<const std::size_t> records,

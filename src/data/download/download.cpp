@@ -34,8 +34,8 @@ struct Interrupted {
   std::string cause;
 };
 
-/// The value in the header line `line` ("Name: value\r\n") if the header is `name` (lower case); nullopt for any other
-/// header.
+/// The value in the header line `line` ("Name: value\r\n"); nullopt if the line has another name than `name` (in lower
+/// case).
 std::optional<std::string> header_value(std::string_view line, std::string_view name) {
   if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
   const auto in_lower_case = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
@@ -55,7 +55,7 @@ struct Headers {
     if (const auto value = header_value(line, "last-modified")) last_modified = *value;
     if (const auto value = header_value(line, "content-range")) content_range = *value;
   }
-  /// The value for If-Range; empty if there is none. A weak ETag does not promise equal bytes.
+  /// The value for If-Range; empty if there is none. A weak ETag is not used, because it does not promise equal bytes.
   std::string validator() const { return !etag.empty() && !etag.starts_with("W/") ? etag : last_modified; }
 };
 
@@ -102,7 +102,7 @@ class Part {
   const fs::path& path() const { return path_; }
   std::uint64_t bytes() const { return bytes_; }
 
-  /// The validator of the part; empty: unknown.
+  /// The stored validator of the part; empty if there is none.
   std::string tag() const {
     std::string text(max_tag_bytes, '\0');
     std::size_t count = 0;
@@ -119,7 +119,7 @@ class Part {
     if (tag.empty() || tag.size() > max_tag_bytes) {
       remove_file(tag_path_);
     } else {
-      // If only a part of the tag is written, the server sends the whole file again.
+      // If the tag is written only partly, it does not match, and the server sends the whole file again.
       const Descriptor file = open_predictable(tag_path_, O_WRONLY | O_CREAT | O_TRUNC, tag_path_.string());
       if (const int error = write_all(file.get(), std::as_bytes(std::span(tag)))) fail_to_write(error);
     }
@@ -192,7 +192,7 @@ class Request {
       return bytes;
     } catch (...) {
       exception_ = std::current_exception();
-      return bytes == 0 ? 1 : 0;  // a number other than `bytes` ends the transfer
+      return bytes == 0 ? 1 : 0;  // libcurl ends the transfer if the result differs from `bytes`
     }
   }
   void set_options();

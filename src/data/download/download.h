@@ -29,7 +29,7 @@ struct DownloadSettings {
   int tries = 5;                          ///< the download fails after this many attempts in a row without a new byte
   std::chrono::milliseconds pause{1000};  ///< pause before the second attempt; doubles with each further attempt
   std::chrono::seconds connect_timeout{30};  ///< limit for the connection, in each attempt
-  std::chrono::seconds stall_timeout{60};    ///< longest time without a new byte
+  std::chrono::seconds stall_timeout{60};    ///< limit for the time without a new byte, in each attempt
   std::uint64_t max_bytes = std::uint64_t{1} << 30;
   /// Called after each piece with the number of bytes on the disk and the size of the file (0 if the server does not
   /// state the size).
@@ -41,16 +41,16 @@ struct DownloadSettings {
 /// Fetches `address` to `path`; creates the folder of `path` if it is missing. When the part is complete,
 /// `check_contents(part)` is called; it throws Error(data) if the contents are wrong. A resumed part with wrong
 /// contents is fetched again from its beginning. A file with wrong contents is removed. An incomplete part stays, and
-/// the next call resumes it. Lost connections, and statuses such as 503, are tried again. Errors, naming the address:
-/// no_input (status 404 or 410), io (no connection, another status), data (wrong contents, more than max_bytes). Errors
-/// that name the file: io (for example a full disk); usage (another process downloads it).
+/// the next call resumes it. After a lost connection, or a status such as 503, tries again. Errors that name the
+/// address: no_input (status 404 or 410), io (no connection, another status), data (wrong contents, more than
+/// max_bytes). Errors that name the file: io (for example a full disk); usage (another process downloads it).
 void download(const std::string& address, const std::filesystem::path& path,
               const std::function<void(const std::filesystem::path& part)>& check_contents,
               const DownloadSettings& settings = {});
 
 // Published set: the files of a dataset on its web server, with the checksums of their contents.
 
-/// The checksum SHA-256 (FIPS 180-4) of bytes that arrive in pieces, computed by OpenSSL's libcrypto.
+/// Computes the SHA-256 checksum (FIPS 180-4) of bytes that arrive in pieces, with OpenSSL's libcrypto.
 class Sha256 {
  public:
   Sha256();
@@ -99,8 +99,8 @@ struct SetDownload {
 };
 
 /// Downloads the files that are missing in `folder`, and checks the files that are already there. Errors: as
-/// `download`; the text also names the files and their address, so that the user can fetch them in another way; data (a
-/// file in `folder` has other contents).
+/// `download`; data (a file in `folder` has other contents). Messages of failed downloads also name the files and their
+/// address, so that the user can fetch them in another way.
 void download_set(const PublishedSet& set, const std::filesystem::path& folder, const SetDownload& settings);
 
 }  // namespace carillon

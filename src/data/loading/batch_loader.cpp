@@ -21,13 +21,13 @@
 
 namespace carillon {
 
-/// Contents of a batch.
+/// What a batch contains.
 enum class BatchForm {
   whole,
-  records,  ///< record numbers only, if the dataset is in memory
+  records,  ///< only record numbers, if the dataset is in memory; otherwise as `whole`
 };
 
-/// Where a BatchLoader gets its batches from: a dataset in memory, or threads that decode ahead.
+/// The source of the batches of a BatchLoader: a dataset in memory, or threads that decode ahead.
 class BatchSource {
  public:
   BatchSource() = default;
@@ -88,15 +88,15 @@ class CachedSource final : public BatchSource {
 /// A thread that reads the windows of a stream (SampleOrder) sequentially before their records are decoded.
 ///
 /// It brings file contents into the page cache. A parallel file system then gets large sequential reads, and the
-/// decoding threads find most records in memory. The records in memory are all records of this process's part of the
-/// window, and the records that other processes of the host have already read. Requires free memory for two windows.
+/// decoding threads find most records in memory. This thread reads the records of this process's part of the window;
+/// other processes of the host read the other parts. Requires free memory for two windows.
 class ReadAhead {
  public:
   /// Starts with the window of `position`. `dataset` must outlive the object; `order` must have windows.
   ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part);
 
   /// Waits until the window of `position` is read, then allows the next window to be read. `position` must not decrease
-  /// from call to call. Requires that the position belongs to the same share as the first one.
+  /// from call to call. The position must belong to the same share as the position that was passed to the constructor.
   void await(std::uint64_t position, const std::stop_token& stop);
   /// Counter that increases while the thread makes progress. Thread-safe.
   std::uint64_t progress() const { return pieces_read_.load(std::memory_order_relaxed); }
@@ -159,7 +159,7 @@ void ReadAhead::run(const std::stop_token& stop) {
     try {
       fetch(stop);
     } catch (const std::exception&) {
-      // The decoding thread finds the same error and reports it.
+      // Ignored: the decoding thread finds the same error and reports it.
     }
     {
       const std::lock_guard lock(mutex_);
@@ -253,8 +253,8 @@ class PrefetchSource final : public BatchSource {
 
   Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
 
-  /// Waits until the slot is ready. Calls the heartbeat while reading makes progress, because the first batch of a
-  /// window can take long.
+  /// Waits until the slot is ready. Meanwhile it calls the heartbeat as long as reading makes progress, because the
+  /// first batch of a window can take long.
   void wait_for(const Slot& slot, std::unique_lock<std::mutex>& lock) {
     std::uint64_t seen = 0;
     while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return slot.is_ready; })) {

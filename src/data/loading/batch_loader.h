@@ -90,14 +90,15 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// Whether the slice has another batch.
+  /// True if the slice has another batch.
   bool has_next() const { return next_first_ < end_; }
 
-  /// Returns the next step's batch, valid until the next call. If the batch reaches beyond the slice's end, it repeats
-  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. If a batch contains a
-  /// faulty record, the call that requests this batch throws, and so does every later call.
+  /// Returns the next step's batch, valid until the next call. If fewer samples than a batch are left in the slice, the
+  /// batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. If a batch
+  /// contains a faulty record, the call that requests this batch throws, and so does every later call.
   const Batch& next();
-  /// Like `next`, but if the dataset is in memory, the batch has record numbers instead of images and targets.
+  /// Returns the next step's batch like `next`. But if the dataset is in memory, the batch has record numbers instead
+  /// of images and targets.
   const Batch& next_by_records();
   /// The last returned batch, with images and targets.
   const Batch& whole();
@@ -105,7 +106,7 @@ class BatchLoader {
  private:
   const Batch& next(BatchForm form);
 
-  std::uint64_t next_first_, end_, global_batch_;  // stream positions, and their distance per step
+  std::uint64_t next_first_, end_, global_batch_;  // stream positions, and their increase per step
   std::unique_ptr<BatchSource> source_;
 };
 

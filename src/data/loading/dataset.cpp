@@ -45,7 +45,7 @@ struct Dataset::Storage {
   // If in memory: all images, consecutive, and their targets.
   PageArray images;
   std::vector<std::byte> targets;
-  std::vector<std::uint32_t> checksums;  // result of checksum_of for each record when it was decoded
+  std::vector<std::uint32_t> checksums;  // for each record, the result of checksum_of directly after decoding
 
   std::optional<RecordIndex> index;              // exists only if the dataset is not in memory
   std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no skipping
@@ -69,7 +69,8 @@ struct Dataset::Storage {
     const std::span image(images.data() + i * image_bytes, image_bytes);
     return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
   }
-  /// Call it when a record is appended and decoded, while the record is still in the processor's cache.
+  /// Call it directly after a record has been appended and decoded, because the record is then still in the processor's
+  /// cache.
   void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void read_target(std::size_t i, std::span<std::byte> target) const;
@@ -154,7 +155,7 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 
 namespace {
 
-/// Whether the decoded dataset needs at most `limit_bytes`. This is an estimate from the mean length of the first
+/// True if the decoded dataset needs at most `limit_bytes`. This is an estimate from the mean length of the first
 /// records.
 bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
@@ -171,7 +172,7 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes,
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
-/// Whether the error means a damaged record, which may be skipped.
+/// True if the error means a damaged record, which may be skipped.
 bool is_damage(const Error& error) {
   return error.code() == ExitCode::data && dynamic_cast<const FileChangedError*>(&error) == nullptr;
 }
@@ -182,7 +183,7 @@ std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
   return available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count);
 }
 
-/// Whether to decode the whole dataset at opening.
+/// True if Dataset::open must decode the whole dataset.
 bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
                  std::uint64_t limit_bytes) {
   if (decoder.draws() && cache == CacheMode::memory) {
@@ -241,7 +242,7 @@ Dataset Dataset::synthetic(std::shared_ptr<const RecordDecoder> decoder) {
   storage->in_memory = true;
   storage->files.push_back({"synthetic data", 0});
   const std::size_t count = std::clamp(most_bytes / storage->image_bytes, least_count, most_count);
-  // Draws the images plane by plane. The order must not change, because networks, recipes and stored results were
+  // Draws the images plane by plane. This order must stay the same, because networks, recipes and stored results were
   // measured on these images.
   std::vector<std::uint8_t> planes(storage->image_bytes);
   for (std::size_t i = 0; i < count; ++i) {

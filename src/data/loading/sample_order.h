@@ -11,8 +11,8 @@
 //
 // With shares, each rank has its own records, ordered in the same way, and its own epochs.
 //
-// With groups, the order is a BalancedOrder. An epoch still has M positions, but does not contain each record exactly
-// once.
+// With groups, the order is a BalancedOrder. An epoch still has M positions, but it may contain a record several times
+// or never.
 #pragma once
 
 #include <array>
@@ -30,8 +30,9 @@ namespace carillon {
 //
 // With G groups, position p belongs to block b = p / G. Each block contains each group once: position p takes group g =
 // permutation(seed, b)[p % G]. Therefore b is also the number of earlier draws from group g. If the group has n
-// records, position p takes record permutation(seed, b / n, g)[b % n] of the group. Therefore n consecutive draws from
-// a group take each of its records once. As in SampleOrder, the record depends only on seed and position.
+// records, position p takes record permutation(seed, b / n, g)[b % n] of the group. Therefore the draws from a group
+// form passes of n draws, and each pass takes each record of the group once. As in SampleOrder, the record depends only
+// on seed and position.
 //
 // Without shuffling, both permutations are 0, 1, 2, ...
 
@@ -44,7 +45,7 @@ class BalancedOrder {
   BalancedOrder(std::shared_ptr<const RecordGroups> groups, std::uint64_t seed, bool shuffle);
 
   /// Record number at stream position `position`. Keeps one permutation per group, 4 bytes per record. Cost: O(1) if
-  /// positions mostly increase and a reader takes at least G of them at a time, otherwise O(G) per change of block.
+  /// positions mostly increase and callers request at least G positions in a row, otherwise O(G) per change of block.
   std::uint32_t record_at(std::uint64_t position);
 
  private:
@@ -68,12 +69,12 @@ struct OrderSettings {
   /// [rank] The first record of each rank's share; a share ends where the next share begins. Empty: there are no
   /// shares, and all ranks read all records.
   std::vector<std::uint64_t> shares = {};
-  std::uint64_t tower_batch = 0;  ///< samples of each rank per global batch, if there are shares
-  /// With shares: stream position of the start of a global batch; earlier positions are not allowed. If a run was
-  /// resumed with another batch size, the origin may not be a multiple of the global batch.
+  std::uint64_t tower_batch = 0;  ///< with shares: samples of each rank per global batch
+  /// With shares: the stream position at which the first global batch starts; earlier positions are not allowed. If a
+  /// run was resumed with another batch size, the origin need not be a multiple of the global batch.
   std::uint64_t origin = 0;
-  /// Each group is drawn equally often (BalancedOrder), without windows and shares. Null: each record is drawn once per
-  /// epoch.
+  /// If set, each group is drawn equally often (BalancedOrder); windows and shares are not allowed then. Null: each
+  /// record is drawn once per epoch.
   std::shared_ptr<const RecordGroups> groups = nullptr;
 };
 
@@ -91,13 +92,14 @@ class SampleOrder {
   /// Record numbers at `position` and the following positions.
   void records_at(std::uint64_t position, std::span<std::uint32_t> records);
 
-  /// Samples [begin, end) of a share's stream that are shuffled among themselves.
+  /// A window: the samples [begin, end) of a share's stream, which are shuffled together.
   struct Window {
     std::uint64_t share, begin, end;
   };
   bool shuffles() const { return settings_.shuffle; }
   bool has_windows() const { return settings_.window > 0; }
-  /// Window of a stream position, and the window after another one. Both require has_windows().
+  /// The window that contains a stream position, and the window that follows another window. Both functions require
+  /// has_windows().
   Window window_at(std::uint64_t position) const;
   Window window_after(const Window& window) const { return window_of(window.share, window.end); }
   /// Record numbers of the window, ascending.
@@ -106,7 +108,7 @@ class SampleOrder {
  private:
   struct Place {
     std::uint64_t share, sample;  ///< `sample` counts the samples of the share
-    std::uint64_t run;            ///< number of stream positions, from here on, with consecutive samples
+    std::uint64_t run;            ///< number of stream positions, from this one on, that have consecutive samples
   };
   struct Epoch {
     std::uint64_t key;

@@ -51,7 +51,8 @@ struct GzipStream::State {
   std::size_t piece_begin = 0, piece_end = 0;  // unconsumed part of `piece`
   std::uint64_t consumed = 0;                  // number of compressed bytes
   bool in_member = false;                      // true after a member's first byte and before its trailer
-  std::string damage;                          // thrown after all bytes before the damage are returned
+  // Message of an error that is thrown after all bytes before the damage have been returned.
+  std::string damage;
   z_stream stream{};
 };
 
@@ -149,7 +150,7 @@ class GzipSource final : public RecordSource {
 
  private:
   std::size_t read(std::span<std::byte> out) override { return stream_.read(out); }
-  void pass(std::uint64_t /*bytes*/) override {}  // counted bytes are in the buffer
+  void pass(std::uint64_t /*bytes*/) override {}  // nothing to do, because all counted bytes are in the buffer
 
   /// Next bytes of the file. They are copied, so that zlib never touches pages of a truncated file.
   std::size_t next(std::span<std::byte> out) {
@@ -195,8 +196,8 @@ void RecordSource::close() {
   begin_ = end_ = 0;
 }
 
-/// Moves the unread bytes to the front. The buffer grows only if unread bytes fill it, so it never holds much more than
-/// the bytes that arrived, even if a damaged header asks for more.
+/// Moves the unread bytes to the front. The buffer grows only if unread bytes fill it. Therefore it is never much
+/// larger than the bytes that have arrived, even if a damaged header states a larger size.
 void RecordSource::make_room(std::size_t piece_bytes) {
   std::copy(buffer_.begin() + begin_, buffer_.begin() + end_, buffer_.begin());
   end_ -= std::exchange(begin_, 0);

@@ -12,13 +12,13 @@
 
 namespace carillon {
 
-/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: the
-/// errors of the source.
+/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: as
+/// the source of the bytes.
 using ByteInput = std::function<std::size_t(std::span<std::byte> out)>;
 
 // GzipStream: decompresses GZIP data (RFC 1952) of one or more consecutive members.
 
-/// Whether `data` starts with GZIP's magic bytes, 1f 8b.
+/// True if `data` starts with GZIP's magic bytes, 1f 8b.
 bool is_gzip(std::span<const std::byte> data);
 
 class GzipStream {

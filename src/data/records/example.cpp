@@ -42,7 +42,7 @@ bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
   return false;
 }
 
-/// Like `take`, but requires that `from` holds nothing else.
+/// Does the same as `take`, but fails if `from` holds anything else.
 bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
 
 /// Returns true only if `packed` is a sequence of complete varints of at most 10 bytes, which is protobuf's limit.
@@ -87,7 +87,7 @@ bool parse_label(Bytes feature, std::int64_t& label) {
   return take_all(list, field1_bytes, packed) && parse_varint(packed, label);
 }
 
-/// Returns true only if `feature` is valid, for any kind of list.
+/// Returns true only if `feature` is valid. The list may be of any kind.
 bool is_usual_feature(Bytes feature) {
   Bytes list, values;
   if (feature.empty()) return true;

@@ -98,12 +98,12 @@ void MappedFile::give_up(std::size_t end) const {
 namespace {
 
 thread_local sigjmp_buf* way_out = nullptr;  // jump target of this thread's current copy
-struct sigaction earlier {};                 // SIGBUS action before the first copy
+struct sigaction earlier {};                 // action for SIGBUS that was set before the first copy
 
 void leave_copy(int signal, siginfo_t* info, void* /*context*/) {
   if (way_out != nullptr) siglongjmp(*way_out, 1);
   sigaction(SIGBUS, &earlier, nullptr);
-  if (info->si_code <= 0) raise(signal);  // a process sent the signal, so returning would not repeat it
+  if (info->si_code <= 0) raise(signal);  // a process sent the signal, so it would not occur again after the return
 }
 
 bool catch_bus_errors() {

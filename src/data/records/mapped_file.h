@@ -40,9 +40,9 @@ class MappedFile {
     return std::int64_t{origin_.changed.tv_sec} * 1'000'000'000 + origin_.changed.tv_nsec;
   }
 
-  /// Compares size and modification time with the values at opening. A file that was removed or replaced by another
-  /// file counts as unchanged, because the mapping keeps the old file. Errors: FileChangedError (data), naming the
-  /// file.
+  /// Compares size and modification time with the values at opening. If the file was removed or replaced by another
+  /// file, it counts as unchanged, because the mapping keeps the old file. Errors: FileChangedError; the message names
+  /// the file.
   void check_unchanged() const;
 
   /// A hint: all bytes will be read in order. The kernel then reads missing parts in large pieces and uses large pages,

@@ -1,4 +1,5 @@
-// Record files: their names in hints, the shards that their names state, and the command that decompresses one.
+// Record files: hints for users who named a folder, a check that no shard is missing, and a command that decompresses a
+// file.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +10,7 @@
 namespace carillon {
 
 /// A hint at the end of a message, for a user who named a folder. It shows a pattern such as 'data/train-*' for the
-/// first of `splits` with files in the folder. If no split has files there, it shows one of the record files.
+/// first of `splits` that has files in the folder. If no split has files there, the hint shows one of the record files.
 std::string record_files_hint(const std::filesystem::path& directory, std::span<const std::string_view> splits);
 
 /// The usual prefixes of the names of record files.
@@ -18,7 +19,7 @@ inline constexpr std::string_view evaluation_splits[] = {"test", "validation", "
 inline constexpr std::string_view all_splits[] = {"train", "validation", "test"};
 
 /// Checks that no shard is missing. A name such as train-00002-of-00004.tfrecord states the number of shards. `paths`
-/// need not contain all shards, but all of them must exist. Errors: no_input, naming the first missing file.
+/// need not contain all shards, but all of them must exist. Errors: no_input; the message names the first missing file.
 void check_shards_exist(std::span<const std::string> paths);
 
 /// Describes --allow-missing-shards.

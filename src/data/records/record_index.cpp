@@ -63,7 +63,7 @@ class Taker {
   std::string_view left_;
 };
 
-/// Whether every record has room for a header and a footer within the file.
+/// True if every record has room for a header and a footer within the file.
 bool is_possible(const IndexedFile& file) {
   constexpr std::uint64_t least = record_header_bytes + record_footer_bytes;
   if (file.offsets.empty()) return file.bytes == 0;
@@ -259,8 +259,8 @@ void RecordIndex::fetch(std::size_t first, std::size_t count, const std::stop_to
   }
 }
 
-/// Checks the file that is being read, at most once per interval: a thousand ranks must not overload the file system.
-/// The checksum detects a record that changed in between.
+/// Checks that the file is unchanged, but at most once per interval, so that a thousand ranks do not overload the file
+/// system. If a record changes between two checks, its checksum detects the change.
 void RecordIndex::check_now_and_then(const File& file) const {
   constexpr std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();

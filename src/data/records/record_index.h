@@ -32,7 +32,7 @@ class RecordIndex {
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data
-  /// (damage, or a file that was truncated or written to after it was added), naming the file.
+  /// (damage, or a file that was truncated or written to after it was added); the message names the file.
   std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
 
   /// Implements Dataset::expect_random_order.
@@ -55,7 +55,7 @@ class RecordIndex {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
   mutable std::atomic<std::int64_t> next_check_{0};  // time in nanoseconds of the steady clock
-  mutable std::atomic<bool> announces_{false};       // whether read() announces each record first
+  mutable std::atomic<bool> announces_{false};       // whether read() announces each record before it reads the record
 };
 
 }  // namespace carillon

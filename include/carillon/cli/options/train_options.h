@@ -1,9 +1,8 @@
 // TrainOptions: the options of a training, in one struct per consumer. The defaults of a program are a TrainOptions
 // value, too.
 //
-// The programs declare each group on the command line, check its values and document it in --help
-// (the files `src/cli/options/*_options.cpp`). "Not an option" marks a member without a command-line option; the
-// program sets it.
+// The files `src/cli/options/*_options.cpp` declare the options of each group, check their values and document them in
+// --help. "Not an option" marks a member without a command-line option; the program sets it.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +30,8 @@ enum class Sharding {
 
 /// How the samples of a training are drawn from its records.
 enum class Sampling {
-  uniform,  ///< each record once per epoch
-  balanced  ///< records of each group of the task, such as a class, equally often
+  uniform,  ///< draws each record once per epoch
+  balanced  ///< draws equally often from each group of the task, such as a class
 };
 
 struct DataOptions {
@@ -44,9 +43,9 @@ struct DataOptions {
   /// evaluation.
   std::int64_t eval_every = 0;
   /// Records per batch of an evaluation on CPUs; a GPU uses this number or more. Not an option. The number is a
-  /// multiple of 48, because oneDNN's AVX2 products process rows in blocks of 6 per thread and round the rows of an
-  /// incomplete block differently. Otherwise the result of a record would depend on its place in the batch and on the
-  /// number of threads.
+  /// multiple of 48. Reason: oneDNN's AVX2 products process rows in blocks of 6 per thread, and round the rows of an
+  /// incomplete block differently. With incomplete blocks, the result of a record would depend on its place in the
+  /// batch and on the number of threads.
   std::int64_t evaluation_batch = 192;
   bool test_time_augmentation = false;  ///< an evaluation averages the outputs for six views of each image
 
@@ -63,8 +62,9 @@ struct DataOptions {
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< balanced excludes shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
-  std::string stage;                  ///< local directory on each host to copy the files to; empty: no copies
-  bool allow_missing_shards = false;  ///< accept files with names that state more shards than exist
+  std::string stage;  ///< local directory of each host to which the files are copied; empty: no copies
+  /// Accept data files although the names of the files state more shards than exist.
+  bool allow_missing_shards = false;
   CacheMode cache = CacheMode::automatic;
   bool skip_damaged = false;  ///< replace each damaged training record by the next one
   /// Threads per rank that decode records, if the dataset is not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
@@ -85,7 +85,7 @@ struct DataOptions {
   std::int64_t samples_at_once() const { return micro_batch > 0 ? micro_batch : batch_size; }
 };
 
-/// Whether `files` request noise images instead of files: the only item is "synthetic".
+/// True if `files` requests noise images: its only item is "synthetic".
 inline bool is_synthetic(const std::vector<std::string>& files) {
   return files.size() == 1 && files.front() == "synthetic";
 }
@@ -126,7 +126,7 @@ struct TaskOptions {
   bool balances_weights() const { return class_weights == "balanced"; }
   bool has_weight_file() const { return weighs_classes() && !balances_weights(); }
 
-  /// The score at which an evaluation ends the run; nullopt: no such score.
+  /// The score at which an evaluation ends the run; nullopt: no score ends it.
   std::optional<double> target_score() const {
     return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
   }
@@ -136,20 +136,21 @@ struct TaskOptions {
 
 enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
 
-/// Whether a schedule of this kind ends at ScheduleOptions::steps.
+/// True if a schedule of this kind ends at ScheduleOptions::steps.
 constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
 /// All steps are global steps. An exponential decay begins after the warm-up. A polynomial or cosine decay runs from
 /// the end of the warm-up to `steps`.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::exponential;
-  double learning_rate = 0.001;          ///< initial rate; not used by triangular
-  double learning_rate_decay = 0.99;     ///< factor per decay_steps (exponential)
-  std::int64_t decay_steps = 0;          ///< (exponential); 0: the program's rule, ProgramSpec::decay_steps
-  bool staircase = false;                ///< (exponential), see ExponentialDecay; not an option
-  std::int64_t warm_up_steps = 0;        ///< 0: no warm-up
-  double warm_up_from = 0.0;             ///< learning rate at step 0 of a warm-up
-  std::int64_t steps = 0;                ///< end (polynomial, cosine); 0: OptimizerOptions::max_steps
+  double learning_rate = 0.001;       ///< initial rate; not used by triangular
+  double learning_rate_decay = 0.99;  ///< factor that is applied every decay_steps steps (exponential)
+  std::int64_t decay_steps = 0;       ///< (exponential); 0: the program's rule, ProgramSpec::decay_steps
+  bool staircase = false;             ///< (exponential), see ExponentialDecay; not an option
+  std::int64_t warm_up_steps = 0;     ///< 0: no warm-up
+  double warm_up_from = 0.0;          ///< learning rate at step 0 of a warm-up
+  /// Global step of the end (polynomial, cosine); 0: OptimizerOptions::max_steps.
+  std::int64_t steps = 0;
   double final_rate = 0.0;               ///< learning rate after the end (polynomial, cosine)
   double power = 1.0;                    ///< exponent (polynomial)
   std::vector<std::int64_t> milestones;  ///< ascending steps at which the rate drops (step)
@@ -163,7 +164,8 @@ Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps);
 // OptimizerOptions: the number of updates of a training, the update rule and the learning rates.
 
 struct OptimizerOptions {
-  /// Global step at which the training ends. With `epochs`, resolve_epochs sets it once the records are counted.
+  /// Global step at which the training ends. If `epochs` is set, resolve_epochs computes max_steps after the records
+  /// have been counted.
   std::int64_t max_steps = 1000;
   double time_budget = 0.0;         ///< seconds for the run; the schedule is fitted to this time; 0: unlimited
   double epochs = 0.0;              ///< passes over the training records, instead of max_steps; 0: max_steps applies
@@ -172,10 +174,10 @@ struct OptimizerOptions {
   ScheduleOptions schedule;         ///< learning rate
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
-  /// Whether the training runs at least one step.
+  /// True if the training runs at least one step.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
-  /// Returns `update` with the learning rate of `schedule`. One group per pattern of `freeze` is inserted before the
-  /// other groups. Errors: as make_schedule.
+  /// Returns `update` with the learning rate of `schedule`, and with one more group per pattern of `freeze` in front of
+  /// the other groups. Errors: as make_schedule.
   OptimizerSettings settings() const;
 };
 
@@ -205,7 +207,7 @@ struct DeviceOptions {
 
 // CheckpointOptions: the train directory, the state with which a run starts, and the times at which it saves and stops.
 
-/// Whether a run continues from the newest checkpoint of its train directory.
+/// When a run continues from the newest checkpoint of its train directory.
 enum class ResumeMode {
   automatic,  ///< if the directory has a checkpoint
   never,      ///< refuse a train directory with a checkpoint
@@ -243,11 +245,11 @@ struct LoggingOptions {
   std::int64_t summary_every = 10;  ///< steps between TensorBoard summaries; 0: none
   bool summarize_start = true;      ///< also write a summary at step 0, if there are summaries; not an option
   SummaryStyle summary_style = SummaryStyle::variables;  ///< not an option
-  /// true: as in the reference programs, the loss on the console includes L2, and TensorBoard gets values only at
-  /// summaries. false: the console shows L2 separately, and TensorBoard also gets values with each log line. Not an
-  /// option.
+  /// If true, the program logs like the reference programs: the loss on the console includes L2, and TensorBoard gets
+  /// values only at summaries. If false, the console shows L2 separately, and TensorBoard also gets values with each
+  /// log line. Not an option.
   bool as_reference = true;
-  /// The recommendation in the notice about trainings of more than an hour; empty: no notice. Not an option.
+  /// If a training will take more than an hour, a notice recommends this choice. Empty: no notice. Not an option.
   std::string faster_choice;
 };
 
