@@ -1,11 +1,11 @@
 #!/bin/sh
-# The `run` script of a bundle (make_bundle.sh). It starts a program of the bundle, or any command, in the bundle's
-# environment. The files in the bundle's bin/ are links to this script.
+# This is the script `run` in a bundle (make_bundle.sh). It starts a program of the bundle, or any command, with the
+# libraries of the bundle. The files in the bundle's bin/ are links to this script.
 #
 #   bin/mnist_train ...            libexec/mnist_train
 #   run COMMAND ...                e.g. run compute-sanitizer libexec/mnist_train ...
 #
-# The script uses no program of PATH.
+# The script needs no programs in PATH.
 case $0 in
   */bin/* | bin/*) bundle=${0%/*}/.. ;;
   */*) bundle=${0%/*} ;;
@@ -14,7 +14,8 @@ esac
 bundle=$(CDPATH='' cd -- "$bundle" && pwd -P) || exit 66
 
 export PATH="$bundle/bin${PATH:+:$PATH}"
-# Without these variables Open MPI and PMIx look for plugins, texts and settings in the prefix of their build.
+# Without these variables, Open MPI and PMIx look for plugins, texts and settings in the folder where they were
+# installed on the build machine.
 export OPAL_PREFIX="$bundle" OPAL_BINDIR="$bundle/libexec" OPAL_LIBDIR="$bundle/lib"
 export OPAL_PKGLIBDIR="$bundle/lib/openmpi3" OPAL_SYSCONFDIR="$bundle/etc" OPAL_DATADIR="$bundle/share"
 export OPAL_PKGDATADIR="$bundle/share/openmpi"

@@ -1,7 +1,7 @@
-# Chooses the program to start, and starts it. Other job scripts source this file; they set `root` first.
+# Functions that choose a program and start it. Other job scripts set `root`, then source this file.
 #
 #   choose_program NAME DEFAULT "$@"   sets `program` and `options`
-#   launch NAME [OPTION...] -- COMMAND...   replaces the script by `carillon launch`, which runs COMMAND
+#   launch NAME [OPTION...] -- COMMAND...   replaces the shell by `carillon launch`, which runs COMMAND
 #
 # `program` is the first word, or DEFAULT if the first word is an option. `options` are the remaining words. A program
 # name without a slash is looked up in this tree's build, in the installation of these scripts, or in PATH. If there is

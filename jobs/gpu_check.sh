@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs all checks that require a GPU: tests, parity with the CPU tower, sanitizers, speed. Prints one table. Exit code
-# 0: everything passed; 1: something failed; 69: this machine has no GPU.
+# Runs all checks that require a GPU: tests, parity with the CPU tower, sanitizers, speed. Prints a line for each check.
+# Exit code 0: all checks passed; 1: a check failed; 69: this machine has no GPU.
 #
 #   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs or no tests
 #   jobs/gpu_check.sh --bundle carillon-bundle.tar.xz  checks a bundle (make_bundle.sh)
 #   jobs/gpu_check.sh --only second --seconds 600      the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
-# The copy of this script in a bundle needs no option to check that bundle. The steps:
+# A bundle contains a copy of this script, which checks its own bundle without --bundle. The steps:
 #
 #     tests      all tests with the label gpu; a skipped test counts as failed
-#     parity     GPU against CPU tower and against itself (check_gpu_parity.py); the float64 checks on the GPU
+#     parity     GPU tower against CPU tower, and GPU runs against each other (check_gpu_parity.py); the float64 checks
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
 #     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist, bench-cifar10: one data set only
 #     profile    ncu: time and bytes per kernel of an eager step
@@ -96,7 +96,7 @@ use_packages() {
     if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
   done
 }
-# Prints the lines of ldd for the program's libraries; prints nothing if the program has no libraries.
+# Prints ldd's lines for the libraries of a program; prints nothing if it has none.
 libraries() { ldd "$elf/mnist_train" 2>/dev/null || true; }
 missing() { libraries | awk '/not found/ {print $1}'; }
 for _ in 1 2; do  # a library from a package may need another missing library
@@ -114,8 +114,8 @@ fi
 # Prints a line and adds it to the summary at once.
 say() { printf '%s\n' "$1" | tee -a "$out/summary.txt"; }
 
-# run NAME LOG COMMAND...: runs the command and adds a line to the summary. The line ends with the last line of the
-# output, or with the reason of the failure.
+# run NAME LOG COMMAND...: runs the command and adds a line to the summary. The summary line ends with the last line of
+# the output, or with the reason of the failure.
 failed=0
 run() {
   local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
@@ -186,7 +186,7 @@ step_accuracy() {
   acceptance check_gpu_accuracy "$out/accuracy.log"
 }
 
-# Converts both data sets to records, for the steps that run the training programs directly.
+# Converts both data sets to records. The steps that run the training programs directly need them.
 records() {
   sets
   "$bin/tfrecord_convert" mnist --input "$mnist" --output "$scratch/mnist-records" >/dev/null

@@ -10,11 +10,11 @@
 #   jobs/install_deps.sh --slurm    also Slurm, to test batch scripts (tests/slurm/cluster.sh)
 #   jobs/install_deps.sh --list     prints the names of the libraries and installs nothing
 #
-# Requires root or sudo. Without both it prints the missing packages and exits with 1.
+# Requires root or sudo. Otherwise the script prints the missing packages and exits with 1.
 set -euo pipefail
 
 cudnn_frontend_version=1.32.0  # the tested version: the interface changes between releases
-onnxruntime_version=1.22.1     # the tests run exported models with it; its wheels support the Python of both systems
+onnxruntime_version=1.22.1     # runs exported models in tests; has wheels for the Python versions of both systems
 
 libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
@@ -53,7 +53,8 @@ has_module_systems() {
   done
 }
 
-# Debian and Ubuntu have no package of onnxruntime either. tests/acceptance/onnx_run.py looks in the same folders.
+# Debian and Ubuntu have no package of onnxruntime, so it comes from PyPI. tests/acceptance/onnx_run.py looks in the
+# same folders.
 has_onnxruntime() {
   [[ -d $module_folder/onnxruntime || -d $HOME/.local/share/carillon-tests/onnxruntime ]]
 }
@@ -103,7 +104,7 @@ missing_packages() {
   comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
 }
 
-# Sets as_root to the words that run a command as root. Returns false if commands cannot run as root.
+# Sets the array as_root to the prefix that runs a command as root. Returns false if commands cannot run as root.
 as_root=()
 find_root() {
   if ((EUID == 0)); then return 0; fi
@@ -126,7 +127,7 @@ install_cudnn_frontend() {
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Unpacks the packages of the module systems. The folder gets its final name when it is complete.
+# Unpacks the packages of the module systems. The folder gets its final name only when it is complete.
 unpack_module_systems() (
   folder=$module_folder
   find_root || folder=$HOME/.local/share/carillon-tests

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the built programs with their libraries, Open MPI and scripts into one archive. The bundle runs on a machine
-# that has CUDA but no packages of jobs/install_deps.sh. It runs in any folder and without root.
+# that has CUDA, but not the packages of jobs/install_deps.sh. It runs in any folder and without root.
 #
 #   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.xz|OUT.tar.gz]        default: build carillon-bundle.tar.xz
 #
@@ -10,8 +10,8 @@
 #
 # The other machine provides glibc (at least the version of the build machine), the GPU driver, CUDA, cuDNN and NCCL.
 # The programs find these libraries in /usr/local/cuda and in the linker's paths; gpu_check.sh also searches Python
-# packages. The bundle has no network plugins of Open MPI, so it runs on one machine only. Requires patchelf and h5dump
-# (jobs/install_deps.sh --bundle).
+# packages. The bundle has no network plugins of Open MPI, so it runs on one machine only. This script requires patchelf
+# and h5dump (jobs/install_deps.sh --bundle).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
@@ -59,7 +59,7 @@ mpi_plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
 mpi_share=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
 
 libraries_of "$bundle"/libexec/* >"$work/libraries"
-# Copies the plugins that need no further libraries than PMIx. The other plugins are for networks.
+# Copies only the plugins that need no library besides PMIx. All others are for networks.
 libraries_of "$mpi_plugins"/mca_pmix_ext*.so "$pmix_plugins"/*.so >>"$work/libraries"
 for plugin in "$mpi_plugins"/*.so; do
   further=$(libraries_of "$plugin" | grep -vxFf "$work/libraries" || true)
@@ -75,7 +75,7 @@ touch "$bundle/etc/openmpi-mca-params.conf" "$bundle/etc/pmix-mca-params.conf"
 
 chmod u+w "$bundle"/lib/*.so* "$bundle"/libexec/*
 strip --strip-unneeded "$bundle"/libexec/* "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
-# Sets RPATH and not RUNPATH: RPATH also applies to indirect libraries and to plugins, unless they have a RUNPATH.
+# Sets RPATH, not RUNPATH: RPATH also applies to plugins and to libraries of libraries, unless they have a RUNPATH.
 for library in "$bundle"/lib/*.so* "$bundle"/lib/*/*.so; do
   [[ -z $(patchelf --print-rpath "$library") ]] || patchelf --remove-rpath "$library"
 done

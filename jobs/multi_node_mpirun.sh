@@ -3,9 +3,8 @@
 #
 #   jobs/multi_node_mpirun.sh HOSTFILE --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
 #   RANKS=4 CORES_PER_RANK=8 jobs/multi_node_mpirun.sh HOSTFILE image_train ...
-#
-# HOSTFILE has one line per machine. `slots` is the number of ranks on the machine: its number of GPUs, or a few ranks
-# for its cores:
+# HOSTFILE has one line per machine. `slots` is the number of ranks on the machine. Set it to the number of GPUs or,
+# without GPUs, to a small number of ranks:
 #
 #   node1 slots=4
 #   node2 slots=4
@@ -23,11 +22,11 @@
 # this script stop the run in this way; a second TERM or INT ends the run at once.
 #
 # If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again from its
-# last checkpoint, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. mpirun needs about 20 s to
-# end after a lost rank. The restarted training uses only the hosts that answer.
+# last checkpoint. It gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint. After a
+# lost rank, mpirun needs about 20 s to end. The restarted training uses only the hosts that answer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# If a rank ends, the other ranks have twice this time in seconds to save. After that time, the script can restart the
+# If a rank ends, mpirun gives the other ranks twice this time, in seconds, to save. Then the script can restart the
 # training.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-10}
 source "$root/jobs/mpi_env.sh"
@@ -65,7 +64,8 @@ if ((ranks > slots)); then
   exit 64
 fi
 
-# `carillon launch` calls this script again for each start. CARILLON_START has the number of the start.
+# `carillon launch` calls this script again for each start of the training. CARILLON_START is the number of the start,
+# from 1.
 if [[ -z ${CARILLON_START-} ]]; then
   launch multi_node_mpirun --on-other-hosts -- "$root/jobs/multi_node_mpirun.sh" "$hosts" "$program" "${options[@]}"
 fi
@@ -94,7 +94,7 @@ answers() {
   timeout --kill-after=1 10 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
 }
 
-# Prints the lines of slots_of_hosts, but only for hosts that answer.
+# Prints the lines of slots_of_hosts for the hosts that answer.
 answering_hosts() {
   local host slots
   while read -r host slots; do

@@ -4,9 +4,9 @@
   jobs/plot_runs.py runs/mnist runs/lenet -o curves.svg
 
 RUN: a train directory, or a metrics.jsonl (its fields: docs/developer-guide/file-formats.md).
-Upper plot: the loss of the logged steps (faint) and its moving mean; the axis is logarithmic if the highest loss is
-more than 8 times the lowest. Lower plot: the accuracy of the evaluations. Damaged lines at the end of a file, for
-example of a run in progress, are skipped with a note. Requires no Python packages.
+The upper plot has the loss of the logged steps (faint) and its moving mean. Its axis is logarithmic if the highest loss
+is more than 8 times the lowest. The lower plot has the accuracy of the evaluations. Damaged lines at the end of a file,
+for example of a run in progress, are skipped with a note. Requires no Python packages.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Run:
 
 
 def shown(text):
-    """The text without characters that are not allowed in XML, are invisible or would disturb a terminal."""
+    """Replaces characters that XML does not allow, that are invisible or that would disturb a terminal by U+FFFD."""
     return "".join(c if c == " " or c.isprintable() else "\ufffd" for c in str(text))
 
 
@@ -102,8 +102,8 @@ def name_runs(runs):
 
 
 def smoothed(curve, window):
-    """Moving means over `window` points. At the start, where losses fall fast, the window is smaller and symmetric. At
-    the end it contains the remaining points."""
+    """Moving means over `window` points. Losses fall fast at the start, so the window is smaller there, and symmetric.
+    At the end, it contains the remaining points."""
     sums = [0.0]
     for _, value in curve:
         sums.append(sums[-1] + value)
@@ -117,7 +117,7 @@ def smoothed(curve, window):
 
 
 def thinned(curve):
-    """Reduces a long curve to the lowest and the highest point of each part, which keeps its drawn outline."""
+    """Reduces a long curve to the lowest and the highest point of each part. The drawn outline stays the same."""
     size = -(-2 * len(curve) // MAX_POINTS)
     if size <= 2:
         return curve
@@ -127,7 +127,7 @@ def thinned(curve):
 
 
 def nice_step(span, count):
-    """A step of 1, 2 or 5 times a power of ten that divides `span` into about `count` parts."""
+    """The distance of ticks: 1, 2 or 5 times a power of ten that divides `span` into about `count` parts."""
     power = 10.0 ** math.floor(math.log10(span / count))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= count)
 
@@ -204,7 +204,8 @@ def frame(title, x, y, top):
 
 
 def loss_range(curves):
-    """(lowest, highest, whether logarithmic) of the means and of the values up to their 99th percentile."""
+    """The range of an axis: (lowest, highest, whether logarithmic) of the means, and of the values up to their 99th
+    percentile."""
     lows, highs = [], []
     for raw, means in curves:
         values = sorted(value for _, value in raw)

@@ -3,9 +3,9 @@
 #
 #   jobs/quickstart.sh
 #
-# Installs missing packages, builds in build/, converts Fashion-MNIST to data/fashion-mnist, trains on two ranks in
-# runs/quickstart, and evaluates. It deletes an earlier run in runs/quickstart. Training and evaluation take about a
-# minute on two cores.
+# The script installs missing packages, builds in build/, converts Fashion-MNIST to data/fashion-mnist, trains on two
+# ranks in runs/quickstart, and evaluates. An earlier run in runs/quickstart is deleted. Training and evaluation take
+# about a minute on two cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

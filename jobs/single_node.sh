@@ -9,11 +9,12 @@
 # checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
 # run at once.
 #
-# If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint, at
-# most RESTARTS times (default: 3; 0: never) without a newer checkpoint.
+# If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint. It
+# gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# If a rank ends, the other ranks have twice this time in seconds to save. mpirun ends as soon as all ranks have ended.
+# If a rank ends, mpirun gives the other ranks twice this time, in seconds, to save. mpirun ends earlier if all ranks
+# have ended.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-15}
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/choose_program.sh"
@@ -37,7 +38,7 @@ if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
   exit 64
 fi
 
-# In an allocation of a batch system, mpirun would use its hosts and count its tasks as slots.
+# Inside a job of a batch system, mpirun would use the hosts of the job and count its tasks as slots.
 export OMPI_MCA_ras=^slurm,tm,lsf,gridengine OMPI_MCA_plm=^slurm,tm,lsf
 
 mapfile -t mpirun < <(mpirun_on "$ranks")

@@ -8,8 +8,8 @@
 # The exit code is the program's exit code. TERM and USR1 to the batch shell (scancel --batch) also stop the program.
 #
 # If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again in the
-# same job, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. If a node fails, Slurm requeues the
-# job.
+# same job. It gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint. If a node fails,
+# Slurm requeues the job.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/choose_program.sh"
@@ -20,8 +20,8 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# The lead is the time of --signal before the limit. If the time limit is shorter than the lead, Slurm signals the job
-# at its start: the job would save and be requeued again and again.
+# The lead is the time before the limit at which Slurm sends the signal (--signal). If the time limit is shorter than
+# the lead, Slurm sends the signal at the start of the job. The job would then save and be requeued again and again.
 lead=$(scontrol write batch_script "$SLURM_JOB_ID" - 2>/dev/null | sed -n 's/^#SBATCH --signal=.*@\([0-9]*\)$/\1/p' | head -n 1 || true)
 limit=$(squeue --noheader --job "$SLURM_JOB_ID" --format=%l 2>/dev/null | head -n 1 || true)
 if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
@@ -33,9 +33,9 @@ if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
 fi
 
 job=$SLURM_JOB_ID
-# One task of an array has the ID of the array. squeue treats this ID as the ID of all tasks.
+# One task of a job array has the same ID as the array. For this ID, squeue lists all tasks of the array.
 if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-# A cancelled job must not be restarted or requeued. Its state is not RUNNING.
+# Neither restart nor requeue a cancelled job. A cancelled job is not in the state RUNNING.
 is_running="[[ \$(squeue --noheader --job $job --format=%T) == RUNNING ]]"
 requeue="echo 'slurm_train: stopped after a checkpoint; requeueing job $job'; scontrol requeue $job"
 launch slurm_train --on-other-hosts --restart-if "$is_running" --after-stop "$is_running && { $requeue; }" -- \

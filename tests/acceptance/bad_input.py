@@ -1,4 +1,4 @@
-"""Helpers of the checks of bad input: damaged files, and the verdict on a program that read one."""
+"""Helpers for checks of bad input: they make damaged files, and judge programs that read them."""
 
 import struct
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BAD_RECORD = 7  # index of the damaged record in each damaged file
 
 @dataclass(frozen=True)
 class Images:
-    """The training program, and the key and the size in bytes of the images in its records."""
+    """A training program, with the key of the images in its records and their size in bytes."""
 
     program: str
     key: str
@@ -24,13 +24,13 @@ CIFAR10 = Images("cifar10_train", "image", 3072)
 
 
 def with_record(records, data):
-    """The content of a file with the first 20 records, in which `data` replaces the record BAD_RECORD."""
+    """The content of a file with the first 20 records. `data` replaces the record BAD_RECORD."""
     framed = [frame(record) for record in records[:20]]
     return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
 
 
 def damaged_files(records, images):
-    """Yields (kind, (title, content)): each content is a file of complete records, one of which is damaged."""
+    """Yields (kind, (title, content)). Each content is a file of complete records; one record is damaged."""
     framed = [frame(data) for data in records[:20]]
     start = sum(len(data) for data in framed[:BAD_RECORD])
     image = bytes(images.size)
@@ -60,7 +60,7 @@ def damaged_files(records, images):
 
 
 def forged_checkpoint(content, old, new):
-    """A checkpoint in whose bytes `old` is replaced by `new` of the same length, with correct checksums."""
+    """Replaces the bytes `old` of a checkpoint by `new` of the same length, and corrects the checksums."""
     image = content[512:].replace(old, new)
     if len(old) != len(new) or image == content[512:]:
         raise ValueError(f"{old} is not in the checkpoint")
@@ -73,7 +73,8 @@ def _masked(data):
 
 
 def cases(context, ranks, kinds_and_cases):
-    """The cases to run. The quick form runs the first of each kind at several ranks, where mpirun takes seconds each."""
+    """The cases to run. At several ranks, the quick form runs only the first case of each kind, because each start of
+    mpirun takes seconds."""
     seen = set()
     for kind, case in kinds_and_cases:
         if not (ranks and context.quick and kind in seen):
@@ -100,7 +101,7 @@ def verdict(title, ranks, done, code, names, wrong=""):
 
 
 def convert(context, name, title, code, names, source):
-    """tfrecord_convert with a source that does not have the format `name`."""
+    """Runs tfrecord_convert with a source that does not have the format `name`."""
     target = context.directory("converted")
     done = context.run("tfrecord_convert", name, "--input", source, "--output", target, expect=None)
     left = list(target.glob("*.tfrecord")) if target.exists() else []

@@ -1,4 +1,5 @@
-"""Accuracy of whole trainings: the defaults at 4 ranks against the reference program, and the fast recipe. Needs MNIST."""
+"""Checks the accuracy of whole trainings: the defaults at 4 ranks, compared with the reference program, and the fast
+recipe. Needs MNIST."""
 
 import pathlib
 import re
@@ -44,7 +45,7 @@ def check(context):
 
 
 def _is_mnist(context):
-    """Whether the data set is MNIST, according to its first labels. The limits hold for MNIST only."""
+    """Whether the data set is MNIST, according to its first labels. The limits are valid only for MNIST."""
     return read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
 
 

@@ -1,4 +1,5 @@
-"""Bad input and bad options: the documented exit code, one line that names the cause, no checkpoint, no hang.
+"""After bad input or bad options, a program prints one line that names the cause, exits with the documented code,
+writes no checkpoint and does not hang.
 
 Every case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
 """
@@ -50,8 +51,8 @@ def check(context):
 
 
 def _kind(case):
-    """The phase in which ranks find the error: before they synchronise (then the exit code is the kind), or
-    "memory"."""
+    """The kind of a case is the phase in which ranks find the error: "memory", or the exit code of an error before the
+    ranks synchronise."""
     title, code, *_ = case
     return "memory" if "memory" in title else code
 
@@ -103,7 +104,7 @@ def _diverging(context, ranks, data, title, names, *options):
 
 
 def _evaluation(context, ranks, data):
-    """mnist_eval on a checkpoint that is missing, or has one byte flipped."""
+    """Runs mnist_eval with a checkpoint that is missing or has one flipped byte."""
     train_dir = context.directory("eval")
     context.train(*SCALED, "--max-steps", 2, data=data / "train-*.tfrecord", train_dir=train_dir)
     path = checkpoint(train_dir, 2)
@@ -137,8 +138,8 @@ def _evaluation(context, ranks, data):
 
 
 def _record_files(context, data):
-    """Folders, missing shards, GZIP files and test records in --data. If the error line advises a command, it is
-    tried."""
+    """Names folders, missing shards, GZIP files and test records in --data. If the error line advises a command, runs
+    it."""
 
     def train(patterns, *options, program="mnist_train"):
         return context.train(
@@ -146,7 +147,7 @@ def _record_files(context, data):
         )
 
     def advised(done, start):
-        """The words that the error line advises after `start`."""
+        """The words that follow `start` in the error line."""
         return shlex.split(done.errors.partition(start)[2].splitlines()[0]) if start in done.errors else []
 
     done = train(data)

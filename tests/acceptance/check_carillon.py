@@ -1,5 +1,5 @@
-"""The program carillon: one command from a folder of pictures to an evaluated network, its other commands, and signals
-at different moments of a training."""
+"""The program carillon: `carillon train` from a folder of pictures to an evaluated network, the other commands, and
+signals at different moments of a training."""
 
 import json
 import re
@@ -17,8 +17,8 @@ from programs import ProgramFailed, Result, checkpoints
 
 STEPS = 60
 QUICK = ("--model", "airbench94", "--image-size", 16, "--log-every", 1, "--max-steps", STEPS)
-PICTURES = 40  # of each class
-SETTLE = 30  # seconds for a killed program's ranks to save
+PICTURES = 40  # pictures of each class
+SETTLE = 30  # seconds that the ranks of a killed program have to save
 
 
 def check(context):
@@ -68,7 +68,7 @@ def _whole(context):
     budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
-    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the number of steps varies
+    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the speed decides the number of steps
     plan = json.loads((run / "plan.json").read_text()) if not wrong else {}
     wrong = wrong or (plan["steps"] < 2 or plan["minutes"] != 0.2) and f"the plan is {plan}"
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
@@ -364,7 +364,7 @@ def _changes(context):
         (pictures / name).mkdir(parents=True)
         for source in (_pictures(context) / name).iterdir():
             (pictures / name / source.name).write_bytes(source.read_bytes())
-    (pictures / "bright" / "1.png").unlink()  # copies of all pictures would count as the same pictures
+    (pictures / "bright" / "1.png").unlink()  # otherwise the copies would count as the same pictures
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
     context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the same path

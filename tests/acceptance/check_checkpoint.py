@@ -1,4 +1,4 @@
-"""Checkpoints in other programs: h5py and h5dump open them; names, shapes and attributes are as documented."""
+"""h5py and h5dump open checkpoints. The names, shapes and attributes in checkpoints are as documented."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _is_options(value):
 
 
 def _evaluation(context, data, path):
-    """mnist_eval against numpy at 1, 2 and 3 ranks, with 103 records, which 2 and 3 do not divide."""
+    """Compares mnist_eval with numpy at 1, 2 and 3 ranks. The 103 records cannot be divided evenly by 2 or 3 ranks."""
     from reference_mnist import read_set
 
     images, labels = read_set(sorted(data.glob("test-*.tfrecord")))
@@ -88,7 +88,7 @@ def _evaluation(context, data, path):
 
 
 def _by_time(context, data):
-    """--checkpoint-every-seconds at 2 ranks, and a run that resumes from such a checkpoint."""
+    """Tests --checkpoint-every-seconds at 2 ranks, and resumes from such a checkpoint."""
     run = context.directory("time")
     fixed = (*SCALED, "--batch-size", 20, "--checkpoint-every", 0, "--summary-every", 0, "--log-every", 0)
     timed = ("--checkpoint-every-seconds", 1, "--keep-checkpoints", 0, "--max-steps", 1000000)

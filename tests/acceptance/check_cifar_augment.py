@@ -1,6 +1,7 @@
 """CIFAR-10's distortions depend on the seed and the position in the sample stream only.
 
-With a learning rate too small to change any variable, a step's loss identifies the distorted images of the step.
+The learning rate is too small to change any variable. Therefore the loss of a step depends only on its distorted
+images, and identifies them.
 """
 
 import programs
@@ -8,8 +9,8 @@ from programs import Result, checkpoint
 
 STILL = ("--learning-rate", 1e-30, "--log-every", 1)
 GLOBAL_BATCH = 32
-LIMIT = 1e-5  # relative, for losses of different rank counts, which round differently
-APART = 1e-3  # smallest change of some step's loss if the images differ
+LIMIT = 1e-5  # relative; different numbers of ranks round the loss differently
+APART = 1e-3  # if the images differ, the loss of at least one step changes by at least this
 
 
 def check(context):

@@ -1,4 +1,5 @@
-"""Bad CIFAR-10 input: damaged records and wrong image formats in cifar10_train, damaged sources in tfrecord_convert.
+"""Tests bad CIFAR-10 input: damaged records and wrong image formats in cifar10_train, and damaged sources in
+tfrecord_convert.
 
 Every training case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
 """

@@ -1,8 +1,8 @@
-"""cifar10_train and cifar10_eval against float64 PyTorch, from one initial checkpoint, at 1 and 2 ranks.
+"""Compares cifar10_train and cifar10_eval with float64 PyTorch, from the same initial checkpoint, at 1 and 2 ranks.
 
-Without distortion: the inputs are centre crops. Both convolution methods are checked. Limits: 2e-3 of the distance
-travelled for each variable and moving average; 1e-4 relative for logged losses. The seed is chosen so that rounding
-changes no decision of a pooling (reference_cifar10.py). Needs torch.
+There is no distortion: the inputs are centre crops. Both convolution methods are checked. The error of each variable
+and moving average may be 2e-3 of its change since the initial checkpoint. The relative error of logged losses may be
+1e-4. The seed is chosen so that rounding changes no decision of a pooling (reference_cifar10.py). Needs torch.
 """
 
 import re
@@ -23,16 +23,15 @@ MAX_SEED = 60
 
 @dataclass(frozen=True)
 class Method:
-    """A convolution method, the number of steps to compare, and the least relative distance to a tie that a run must
-    keep."""
+    """A convolution method, the number of steps to compare, and the smallest distance to a tie that a run may have."""
 
     name: str
     steps: int
     clear: float  # about 3 times the error of norm2
 
 
-# Winograd's rounding error is about five times larger, so fewer seeds keep the distance over many steps. Compare fewer
-# steps.
+# Winograd's rounding error is about five times larger. Few seeds keep the larger distance over many steps, so compare
+# fewer steps.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
 # Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
@@ -57,7 +56,7 @@ def check(context):
     paths = sorted(data.glob("train-*.tfrecord"))
     initial = _initial(context, paths, 1)
     yield _initial_values(reference, load(initial))
-    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only CPUs have Winograd's
+    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only CPUs have Winograd's algorithm
     for method in methods:
         for title, settings in (("defaults", {}), ("schedule", SCHEDULE)):
             recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)
@@ -124,7 +123,7 @@ def _initial_values(reference, arrays):
 
 
 def _evaluation(context, reference, data):
-    """Evaluates a network after a short training, on a number of records that 2 and 3 do not divide."""
+    """Evaluates a network after a short training. The number of records cannot be divided evenly by 2 or 3 ranks."""
     train_dir = context.directory("cifar-eval")
     paths = sorted(data.glob("train-*.tfrecord"))
     context.train(

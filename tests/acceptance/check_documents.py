@@ -1,4 +1,4 @@
-"""The documents: their commands run, their links and anchors exist, and the short ones are short.
+"""The documents: their commands run, their links and anchors exist, and README.md and docs/benchmarks.md are short.
 
   tests/acceptance/check_documents.py --bin build/bin [--page 'docs/user-guide/*'] [--documents ROOT]
 
@@ -102,7 +102,7 @@ def _links(root):
 
 
 def _mentions(root):
-    """Comments and scripts name documents by their path in the repository."""
+    """Checks that the documents exist that comments and scripts name by their path in the repository."""
     paths = [root / part for part in PARTS]
     wrong, count = [], 0
     for path in sorted(file for top in paths for file in ([top] if top.is_file() else top.rglob("*"))):
@@ -128,7 +128,7 @@ def _wrong_target(root, target, anchor):
 
 
 def _write_inputs(context, folder):
-    """The files of a page's folder that the repository does not contain."""
+    """Writes the files that a page needs and that the repository does not contain."""
     _write_mnist(context, folder / "mnist")
     _write_cifar10(folder)
     _write_pictures(context, folder)
@@ -157,7 +157,7 @@ def _write_cifar10(folder):
 
 
 def _write_pictures(context, folder):
-    """JPEG files as tfrecord_convert reduces them from PNG files, and a few PNG files."""
+    """Writes JPEG files, which tfrecord_convert makes from PNG files, and a few PNG files."""
     random = np.random.default_rng(2)
     source, records = context.directory("png"), context.directory("records")
     for number, name in enumerate(CLASSES):
@@ -182,7 +182,7 @@ def _write_pictures(context, folder):
 
 @dataclass
 class _Page:
-    """A page whose commands are run in its own folder."""
+    """A page. Its commands run in its own folder."""
 
     context: programs.Context
     root: pathlib.Path
@@ -231,7 +231,7 @@ class _Page:
         return ""
 
     def _make_folder(self):
-        """A clone with programs, but no sources."""
+        """Makes a folder that looks like a clone with programs, but without sources."""
         folder = self._folder
         shutil.copytree(self.template, folder)
         for name in ("jobs", "docs"):  # copies, since commands may write there
@@ -253,7 +253,8 @@ class _Page:
         return folder
 
     def _environment(self, folder, scales):
-        """Open MPI as jobs/mpi_env.sh sets it; in addition ranks may outnumber cores, and pages share the cores."""
+        """The environment of the commands: Open MPI's settings as in jobs/mpi_env.sh, but ranks may outnumber cores,
+        and pages share the cores."""
         self.scales = scales
         policies = {
             "OMPI_MCA_odls_base_sigkill_timeout": "4",
@@ -275,13 +276,13 @@ class _Page:
         }  # fmt: skip
 
     def _scales(self, blocks):
-        """{train directory: [new, old]}. If several runs have the same train directory, the longest one determines the
-        numbers."""
+        """{train directory: [new, old]}. If several runs have the same train directory, the numbers are those of the
+        longest run."""
         scales = {}
         for line in "".join(block.text for block in blocks).replace("\\\n", " ").splitlines():
             try:
                 words = shlex.split(line, comments=True)
-            except ValueError:  # the line is a part of a string with several lines
+            except ValueError:  # the line is part of a string with several lines
                 continue
             program = next((word for word in words if word.endswith(("_train", ".sh", ".sbatch"))), "")
             options = short_training.options_of(program, words, {}) if program else {}

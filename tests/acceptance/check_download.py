@@ -1,7 +1,7 @@
-"""tfrecord_convert --download, from a web server on this machine that cuts each connection.
+"""Tests tfrecord_convert --download with a web server on this machine. The server cuts each connection.
 
-The published data sets are needed for a complete download: --data with MNIST, --cifar10 with CIFAR-10. Other files, such as
-Fashion-MNIST's, must be refused by their checksum.
+A complete download needs the published data sets: --data with MNIST, --cifar10 with CIFAR-10. With other files, such as
+Fashion-MNIST's, the program must refuse the download because of the checksum.
 """
 
 import contextlib

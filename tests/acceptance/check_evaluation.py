@@ -1,4 +1,4 @@
-"""Evaluation during training happens at the right steps and equals the evaluation programs' results and reports."""
+"""A training evaluates at the right steps, with the same results as the evaluation programs and their reports."""
 
 import csv
 import json
@@ -80,7 +80,7 @@ def _steps(context, data):
 
 
 def _pixel_scale(context, data):
-    """Such small pixels leave the decision to the biases, so another pixel scale changes the result."""
+    """With such small pixels, the biases decide the class. Therefore another pixel scale changes the result."""
     run = context.directory("scaled")
     records = data / "test-*.tfrecord"
     context.train(
@@ -107,7 +107,7 @@ def _without_averages(context, data):
 
 
 def _logits(path, images):
-    """[count, 10] float64: the outputs of numpy with a checkpoint's moving averages."""
+    """The outputs of numpy, [count, 10] float64, with the moving averages of a checkpoint."""
     arrays = load(path)
     w1, b1, w2, b2 = (arrays[f"moving_averages/{name}"].astype(np.float64) for name in VARIABLES)
     return np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2
@@ -120,7 +120,7 @@ def _cross_entropy(logits, labels):
 
 
 def _reports(context, data):
-    """--report at 1, 2 and 4 ranks, as JSON and CSV, against numpy's counts."""
+    """Compares --report as JSON and CSV at 1, 2 and 4 ranks with numpy's counts."""
     run, records = context.directory("reported"), data / "test-*.tfrecord"
     context.train(
         *SCALED, *QUIET, "--max-steps", 40, "--label-smoothing", 0.3, "--eval-data", records,
@@ -194,7 +194,7 @@ def _reports(context, data):
 
 
 def _class_scores(confusion, logits, labels):
-    """{name: value} of the scores that are not the accuracy or the loss."""
+    """{name: value} of the scores other than accuracy and loss."""
     support, predicted, correct = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
     places = (logits > logits[np.arange(len(labels)), labels][:, None]).sum(axis=1)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -287,7 +287,8 @@ def _outputs(context, data):
 
 
 def _stop_at_accuracy(context, data):
-    """A run of 2 ranks ends at the first evaluation that reaches --stop-at-accuracy, and is then finished."""
+    """A run of 2 ranks ends at the first evaluation that reaches --stop-at-accuracy. Repeating the command does
+    nothing."""
     run, reached = context.directory("stopped"), 0.5
 
     def train(*options, **keywords):

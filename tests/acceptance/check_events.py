@@ -1,7 +1,8 @@
-"""TensorBoard events of real runs: tags, steps and values, against the same runs' checkpoints and numpy.
+"""Compares the TensorBoard events of real runs (tags, steps and values) with the checkpoints of these runs and with
+numpy.
 
-Updates are w' = w - rate * gradient. So the checkpoints before and after a step give its mean gradient, including the
-gradient of the L2 loss.
+Updates are w' = w - rate * gradient. Therefore the mean gradient of a step, with the gradient of the L2 loss, follows
+from the checkpoints before and after the step.
 """
 
 import numpy as np
@@ -19,8 +20,8 @@ COMMON = (
 LOSSES = ("loss", "cross_entropy", "learning_rate")
 SCORES = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro_f1", "calibration_error")
 CONV, DENSE = ("conv1", "conv2"), ("local3", "local4", "softmax_linear")
-FLOAT = 1e-5  # relative, of values stored in float32
-UPDATE = 2e-3  # relative, of a gradient computed from variables in float32
+FLOAT = 1e-5  # relative error of values that are stored in float32
+UPDATE = 2e-3  # relative error of a gradient that is computed from float32 variables
 
 
 def check(context):
@@ -34,7 +35,7 @@ def _result(title, wrong, detail):
 
 
 def _within(title, errors, limit):
-    """Whether errors, {what: relative error}, are within the limit."""
+    """Whether all errors, {name: relative error}, are within the limit."""
     largest = max(errors, key=lambda what: worst([errors[what]]))
     good = worst(errors.values()) <= limit
     return Result(f"events: {title}", good, f"{len(errors)} values, the worst {largest}, {errors[largest]:.1e} off")
@@ -55,7 +56,7 @@ def _tags(title, shown, expected):
 def _mnist(context):
     """mnist_train at 2 ranks, without shuffling, with different periods of logs and summaries."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference, step 0 has no summary; the last step has one
+    batch, last, steps = 24, 12, [5, 10, 11]  # like the reference: no summary at step 0, one at the end
 
     def train(*options):
         run = context.directory("mnist")
@@ -130,7 +131,8 @@ def _gradient(before, after, name, rate):
 
 
 def _apart(what, histogram, array):
-    """{what: relative error} of a histogram's numbers. The sum's error is relative to the sum of absolute values."""
+    """{name: relative error} of the numbers of a histogram. The sum's error is relative to the sum of absolute
+    values."""
     values = array.astype(np.float64).ravel()
     largest, squares = abs(values).max(), (values**2).sum()
     return {

@@ -1,4 +1,5 @@
-"""Accuracy of whole trainings on a GPU in each precision: MNIST with the fast recipe, CIFAR-10 for 5000 and 100000 steps.
+"""Checks the accuracy of whole trainings on a GPU in each precision: MNIST with the fast recipe, CIFAR-10 for 5000 and
+100000 steps.
 
 Needs the real MNIST and CIFAR-10. --quick omits the 100000 steps.
 

@@ -1,4 +1,4 @@
-"""The log lines of a run on a GPU, which writes them some steps later: each has the right step, and none is missing.
+"""A run on a GPU writes log lines some steps later. Each line has the values of its own step, and no line is missing.
 
 Also runs on the fake GPU, with the programs of tests/support/fake_cuda.
 """
@@ -72,7 +72,7 @@ def _stopped(context, data):
 
 
 def _summaries(context, data):
-    """Few summaries by default."""
+    """By default, a GPU run writes few summaries."""
     for options, expected in (((), [29]), (("--summary-every", 10), [10, 20, 29])):
         run = context.directory("summaries")
         context.train(*SMALL, "--max-steps", 30, *options, data=data, train_dir=run, device="cuda")

@@ -1,9 +1,9 @@
-"""The GPU tower against the CPU tower, and against itself: captured and eager, alone and sharing the GPU, moved between
-devices, and in reduced precision.
+"""Compares the GPU tower with the CPU tower. Also compares GPU runs with each other: captured and launched steps, alone
+on the GPU and sharing it, moved between devices, and in reduced precision.
 
-From one initial checkpoint: 60 steps of MNIST (scaled pixels, shuffled) and 12 steps of CIFAR-10 without distortion, with
-a seed that avoids ties (check_cifar_parity.py). Distances are relative to the distance that the CPU tower travelled.
-Needs one GPU, and PyTorch to choose the seed.
+All runs start from one checkpoint and train 60 steps of MNIST (scaled pixels, shuffled) or 12 steps of CIFAR-10 without
+distortion, with a seed that avoids ties (check_cifar_parity.py). A distance between two results is divided by the
+distance of the CPU tower's result to the initial checkpoint. Needs one GPU, and PyTorch to choose the seed.
 
   tests/acceptance/check_gpu_parity.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
 """
@@ -19,7 +19,7 @@ from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 LIMIT = 1e-3
 # Training on another order of samples gives a distance of 0.16. check_gpu_accuracy.py checks the final accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
-IMAGES_LIMIT = 1e-4  # relative, of losses of equal images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
+IMAGES_LIMIT = 1e-4  # relative, for equal images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
 LONG = 210  # steps: several captured blocks and log lines
 CUDA = ("--device", "cuda")
 CPU = ("--device", "cpu")
@@ -82,7 +82,7 @@ def _cifar10(context):
 def _train(context, case, *options, ranks=0, steps=None, train_dir=None, log_every=None):
     """Trains on the device that the options name; returns the train directory.
 
-    Without log lines and summaries the GPU gets many steps at a time, as in a long run.
+    Log lines and summaries are off, so that the host enqueues many steps at a time, as in a long run.
     """
     train_dir = train_dir or context.directory("gpu")
     start = () if train_dir.exists() else ("--init-from", case.initial)
@@ -95,7 +95,7 @@ def _train(context, case, *options, ranks=0, steps=None, train_dir=None, log_eve
 
 
 def _distance(found, expected, initial):
-    """The largest distance of a variable or moving average, relative to the distance travelled."""
+    """The largest distance of a variable or moving average, relative to its change since the initial checkpoint."""
     a, b, start = load(found), load(expected), load(initial)
     names = [name for name in b if name.startswith(("variables/", "moving_averages/"))]
     return programs.worst(
@@ -136,7 +136,7 @@ def _compare(context, case):
 
 
 def _moved(context, case, near):
-    """A run that moves from GPU to CPU and back in one train directory."""
+    """A run that moves from a GPU to a CPU and back, in one train directory."""
     train_dir = context.directory("moved")
     for part, device in enumerate((CUDA, CPU, CUDA), start=1):
         _train(context, case, *device, steps=case.steps * part // 3, train_dir=train_dir, log_every=1)
@@ -163,8 +163,8 @@ def _evaluation(context, case, train_dir):
 
 
 def _same_images(context, case):
-    """Crop, flip, brightness and contrast. With a learning rate too small to change any variable, a step's loss identifies
-    its images."""
+    """Compares crop, flip, brightness and contrast. The learning rate is too small to change any variable, so the loss
+    of a step identifies its images."""
     learnt = context.directory("learnt")
     batch = ("--batch-size", case.global_batch)
     context.train(

@@ -1,4 +1,5 @@
-"""The steps of a new user, from a folder of pictures to predictions and an ONNX model. Needs Pillow, onnxruntime, CIFAR-10.
+"""Does what a new user does: goes from a folder of pictures to predictions and an ONNX model. Needs Pillow,
+onnxruntime, CIFAR-10.
 
   python tests/acceptance/check_images.py --bin build/bin --cifar FOLDER_OF_THE_BINARY_VERSION [--pictures 5000] [--steps 300]
 

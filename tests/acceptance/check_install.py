@@ -1,4 +1,5 @@
-"""The files of `cmake --install`: they work without the sources and after a move, and users' programs build with them."""
+"""The files that `cmake --install` installs work without the sources and after a move. Programs of users can be built
+with them."""
 
 import contextlib
 import re
@@ -41,8 +42,8 @@ def check(context):
 
 @contextlib.contextmanager
 def _own_record(build):
-    """Hides the build folder's list of files that the user has installed, so that the target uninstall does not remove
-    them."""
+    """Hides the list of files that the user has installed from this build folder. Otherwise the target uninstall would
+    remove these files."""
     record, hidden = build / "installed_files.txt", build / "installed_files.hidden"
     if record.exists() and not hidden.exists():
         record.rename(hidden)
@@ -140,7 +141,7 @@ def _completes(prefix):
 
 
 def _knows_no_build(context, prefix):
-    """The installed text files contain no path of the sources or of the build."""
+    """Checks that no installed text file contains a path of the sources or of the build."""
     named = []
     for path in prefix.rglob("*"):
         if not path.is_file() or path.suffix == ".a" or path.parent.name == "bin":
@@ -151,8 +152,8 @@ def _knows_no_build(context, prefix):
 
 
 def _modules(context, prefix):
-    """The environment module under both module systems. jobs/install_deps.sh --tests unpacks them."""
-    local = context.directory("local")  # stands for the system's manuals, which man finds because of PATH
+    """Loads the environment module in both module systems, which jobs/install_deps.sh --tests has unpacked."""
+    local = context.directory("local")  # represents the manuals of the system, which man finds because of PATH
     (local / "bin").mkdir(parents=True)
     (local / "share/man/man1").mkdir(parents=True)
     (local / "share/man/man1/of_the_system.1").write_text(".TH of_the_system 1\n")
@@ -200,7 +201,7 @@ def _module(context, prefix, local, name, command, manpath):
     if manpath != "/opt/other/man" and before["other"] != str(local / "share/man/man1/of_the_system.1"):
         wrong.append(f"the system's manual is not visible before: {before}")
     for report in (before, after):
-        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod ends it with two colons: the same meaning
+        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod writes two colons: the same meaning
     wrong += [f"{key} {after[key]} after unload" for key in before if before[key] != after[key]]
     return Result(title, not wrong, "; ".join(wrong) or loaded["MANPATH"])
 
@@ -276,7 +277,7 @@ def _grey_png(rows):
 
 
 def _own_network_in_our_programs(context, prefix, run, data, expected):
-    """Carillon's programs know neither the network nor the keys of its records. The checkpoint describes both."""
+    """Tests Carillon's programs with a network and record keys that they do not know. The checkpoint describes both."""
     programs_of = prefix / "bin"
     for program in (["mnist_eval"], ["cifar10_eval"], ["carillon", "evaluate"]):
         place = [run] if "evaluate" in program else ["--checkpoint", run]
@@ -291,7 +292,8 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
 
 
 def _own_decoder(context, prefix, build):
-    """A program with its own decoder, task and metric: its network is exported, its records are its own."""
+    """A user's program with its own decoder, task and metric. Carillon's programs can export its network, but cannot
+    read its records."""
     data, run = build / "numbers", context.directory("numbers")
     _run(build / "draw_numbers", data)
     _run(build / "numbers_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run, env=context.environment())

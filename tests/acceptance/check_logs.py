@@ -1,4 +1,5 @@
-"""metrics.jsonl and the console output of real runs: times at 1 and 2 ranks, and the logs of a killed run."""
+"""Checks metrics.jsonl and the console output of real runs: the times at 1 and 2 ranks, and the logs of a killed
+run."""
 
 import signal
 import time
@@ -39,7 +40,7 @@ def _logged(run):
 
 
 def _two_ranks(context, data):
-    """Rates and seconds at 2 ranks, in the log and on the console."""
+    """Checks rates and seconds at 2 ranks, in the log and on the console."""
     run = context.directory("two")
     done = context.train(
         *SMALL, "--max-steps", 40, "--log-every", 4, "--summary-every", 3,
@@ -73,7 +74,7 @@ def _two_ranks(context, data):
 
 
 def _seconds(context, data):
-    """A step's seconds contain neither a pause before the previous line nor an evaluation."""
+    """Checks that the seconds of a step contain neither a pause before the previous line nor an evaluation."""
     run = context.directory("seconds")
     process = _start(
         context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 300, "--log-every", 1, "--summary-every", 0,
@@ -99,7 +100,7 @@ def _seconds(context, data):
     usual = [n for n in plain if gaps[n - 1] < PAUSE / 2]
     share = sum(lines[n]["step_seconds"] for n in usual) / sum(gaps[n - 1] for n in usual)
     yield Result("logs: steps take most of the time between lines", share > 0.3, f"{share:.2f} of it")
-    # From the step before an evaluation to the step after it, step_seconds excludes only the evaluation.
+    # In the line after an evaluation, step_seconds excludes the evaluation, and nothing else.
     behind = [n for n in steps if n not in plain]
     found = {lines[n]["step"]: (lines[n]["step_seconds"], gaps[n - 2], gaps[n - 1]) for n in behind}
     wrong = {step: times for step, times in found.items() if times[0] > times[2] + 0.3 * times[1] + 0.001}
@@ -120,7 +121,7 @@ def _killed(context, data):
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if killed before this checkpoint was written, so that steps must be repeated
+            path.unlink()  # as if the run was killed before it wrote this checkpoint, so that it must repeat steps
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
     yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
@@ -151,7 +152,7 @@ def _killed_early(context, data):
     programs.signal_process(rank, signal.SIGKILL)
     context.finish(process, TIMEOUT)
     for path in checkpoints(run):
-        path.unlink()  # as if all ranks were killed at once: otherwise the rank that survives saves its last step
+        path.unlink()  # as if all ranks were killed at once: otherwise the surviving rank would save its last step
     context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
     shown = [step for step, _ in events.shown(run)["loss"]]
     good = len(events.files(run)) == 2 and shown == [*range(5, 40, 5), 39]

@@ -1,7 +1,8 @@
-"""Training with micro-batches gives equal bits at 1, 2, 4 and 8 ranks: checkpoints, losses, resumed runs.
+"""Trainings with micro-batches give equal bits at 1, 2, 4 and 8 ranks: equal checkpoints and losses, also in resumed
+runs.
 
-Runs are shuffled, and use batch norm, momentum and distortions if the network has them; one run uses mixup. A killed run
-with mixup resumes with another number of ranks.
+All runs are shuffled. They use batch norm, momentum and distortions if the network has them; one run uses mixup. A
+killed run with mixup resumes with another number of ranks.
 """
 
 import json
@@ -17,7 +18,7 @@ THREE = ("--global-batch", 36, *BATCHES[2:])
 MIXED = ("--mixup", 0.2, "--cutmix", 1)
 BALANCED = ("--sampling", "balanced", "--class-weights", "balanced", "--focal-gamma", 2, "--label-smoothing", 0.1)
 AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
-# Training: program, options, steps of the quick form and of the full form.
+# For each training: program, options, steps of the quick form, steps of the full form.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "mnist, balanced": ("mnist_train", (*programs.SCALED, *BALANCED, *MIXED), 20, 100),
@@ -38,7 +39,7 @@ def check(context):
     for model, (program, options, quick_steps, steps) in TRAININGS.items():
         steps = quick_steps if context.quick else steps
         if context.quick and context.device == "cuda" and program != "mnist_train":
-            continue  # the fake GPU needs minutes for the convolutions
+            continue  # on the fake GPU, the convolutions would take minutes
         if steps:
             yield from _one_network(context, model, program, options, steps)
     yield from _resumed(context, 40)
@@ -58,7 +59,7 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
 
 
 def _losses(directory):
-    """The steps in metrics.jsonl, without times."""
+    """The lines of steps in metrics.jsonl, without their times."""
     names = ("step", "loss", "cross_entropy", "learning_rate", "gradient_norm")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
 
@@ -111,7 +112,7 @@ def _resumed(context, steps):
 
 
 def _diverged(context):
-    """The reported cause of a non-finite loss is the same with and without micro-batches."""
+    """With and without micro-batches, a run reports the same cause of a non-finite loss."""
     told = []
     for batches in (BATCHES, ("--batch-size", 48)):
         done = context.train(
@@ -124,7 +125,7 @@ def _diverged(context):
 
 
 def _refused(context):
-    """All ranks reject invalid options with one line, at once."""
+    """If options are invalid, all ranks end at once, with one line."""
     for title, options, said in (
         ("batch norm in a network without any", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a network without batch norms to freeze", ("--freeze-batch-norm",), "--freeze-batch-norm"),

@@ -1,5 +1,5 @@
-"""Training a network from an ONNX file: equal bits at 1, 2 and 4 ranks, resuming without the file, evaluation and export,
-and files that are refused."""
+"""Trains a network from an ONNX file. Checks equal bits at 1, 2 and 4 ranks, resuming without the file, evaluation and
+export, and files that are refused."""
 
 import programs
 from bad_input import DATA, NO_INPUT, USAGE

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares networks of timm that are imported from ONNX files with PyTorch: logits, and the gradients of one step.
+"""Imports networks of timm from ONNX files, and compares logits and the gradients of one step with PyTorch.
 
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
 Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
 `image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64. The error
-of logits is the part of the largest error that exceeds twice the error of PyTorch in float32, relative to the largest
-logit. The error of gradients is relative to the norm of all gradients. If rounding changes the sign of a ReLU's input,
-gradients differ more. So each network is tried with up to three sets of weights, and the row names the error of
-PyTorch's gradients in float32. Exits with 1 if fewer than 90 % of the networks agree within 1e-4 and 1e-3.
+of logits is the largest error minus twice the error of PyTorch in float32 (at least 0), relative to the largest logit.
+The error of gradients is relative to the norm of all gradients. If rounding changes the sign of a ReLU's input,
+gradients differ more. Therefore the script tries up to three sets of weights for each network, and also prints the
+error of PyTorch's gradients in float32. Exits with 1 if fewer than 90 % of the networks agree within 1e-4 and 1e-3.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import timm
 import torch
 from PIL import Image
 
-# Each network and its image size: the smallest size at which the network has its usual structure.
+# Each network with the smallest image size at which the network has its usual structure.
 NETWORKS = {
     "alexnet_like": None,
     "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 64,
@@ -89,7 +89,7 @@ def records(programs, work, size):
 
 def export(model, path, size, dynamo):
     sample = torch.randn(2, 3, size, size)
-    model.eval()  # in training mode, the export would change the running statistics
+    model.eval()  # because an export in training mode changes the running statistics
     if dynamo:
         batch = ({0: torch.export.Dim("batch")},)
         torch.onnx.export(model, (sample,), path, dynamo=True, optimize=False, dynamic_shapes=batch)
@@ -121,8 +121,8 @@ def distance(found, exact):
 
 
 def compare(programs, work, name, size, dynamo):
-    """The result for the set of weights whose gradients agree best, out of three: with some weights, rounding changes
-    the sign of a ReLU's input."""
+    """Tries three sets of weights, and returns the result with the smallest error of gradients: with some weights,
+    rounding changes the sign of a ReLU's input."""
     best = None
     for seed in range(3):
         found = compare_weights(programs, work, name, size, dynamo, seed)
@@ -165,8 +165,8 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     session = onnxruntime.InferenceSession(str(work / f"{name}-back.onnx"))
     logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
     largest = max(np.abs(expected).max(), 1e-6)  # some networks start with logits of 0
-    # With random statistics, some activations grow until float32 has few correct digits, so PyTorch's own error is
-    # allowed too.
+    # With random statistics, some activations grow until float32 has few correct digits. Therefore an error as large as
+    # PyTorch's own is also accepted.
     error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
     exact = gradients_of(model, pixels, labels)
     first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))

@@ -1,4 +1,4 @@
-"""The Debian packages of cpack: maintainer, copyright, changelog and compressed man pages."""
+"""Checks the Debian packages that cpack makes: maintainer, copyright, changelog and compressed man pages."""
 
 import gzip
 import re

@@ -1,6 +1,7 @@
-"""mnist_train against a float64 numpy implementation, from one initial checkpoint, at 1, 2 and 3 ranks.
+"""Compares mnist_train with a float64 numpy implementation, from the same initial checkpoint, at 1, 2 and 3 ranks.
 
-Limits: 1e-3 of the distance travelled for each variable and moving average; logged losses to 1e-4 relative.
+The error of each variable and moving average may be 1e-3 of its change since the initial checkpoint. The relative error
+of logged losses may be 1e-4.
 """
 
 import parity
@@ -12,10 +13,10 @@ from reference_mnist import Recipe
 LIMIT = 1e-3
 SCALE = 1.0 / 255.0
 REGIMES = {
-    # With raw pixels training is chaotic: every float32 computation departs from float64 after about ten steps.
+    # With raw pixels, training is chaotic: after about ten steps, every float32 computation differs from float64.
     "defaults": (Recipe(batch_size=40, decay_steps=1500), 5),
     "scaled": (Recipe(batch_size=40, pixel_scale=SCALE, learning_rate=0.1), 60),
-    # Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
+    # These settings are strong, so that an error in decay, regularisation or averaging exceeds the limit.
     "schedule": (
         Recipe(
             batch_size=40,

@@ -1,4 +1,5 @@
-"""jobs/plot_runs.py: the curves of short runs, read with an XML parser, and rejected input."""
+"""Checks jobs/plot_runs.py: reads the curves of short runs with an XML parser, and tries input that the script must
+reject."""
 
 import pathlib
 import re
@@ -86,8 +87,8 @@ def _panels(picture):
 
 
 def _distance(curves, drawn):
-    """The largest distance in pixels between the drawn points and a linear fit of the steps and the values (or of the
-    values' logarithms)."""
+    """Fits the drawn points as a linear function of the steps and the values (or the logarithms of the values). Returns
+    the largest distance to the fit, in pixels."""
     if [len(curve) for curve in curves] != [len(points) for points in drawn]:
         return np.inf
     steps, values = np.concatenate(curves).T

@@ -1,4 +1,5 @@
-"""--preflight: the table of ranks and hosts, rejected settings, no files left. Also ranks of two builds."""
+"""--preflight prints a table of ranks and hosts, rejects bad settings and leaves no files. Also tests ranks of two
+different builds."""
 
 import os
 import re
@@ -37,7 +38,8 @@ UNITS = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 def _averaging_fault(output, ranks):
-    """The error in the line on averaging. tests/train/preflight_averaging_mpi_test.cpp tests wrong averages."""
+    """Returns what is wrong with the line about averaging. tests/train/preflight_averaging_mpi_test.cpp tests wrong
+    averages."""
     lines = [line for line in output.splitlines() if line.startswith("averaging")]
     if len(lines) != 1:
         return f"{len(lines)} lines on averaging"
@@ -81,7 +83,7 @@ def _tells(context):
 
 
 def _micro_batches(context):
-    """With micro-batches, the divisor of a sum of gradients is not the number of towers."""
+    """With micro-batches, a sum of gradients is divided by another number than the number of towers."""
     run = context.directory("micro")
     done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
     right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
@@ -131,7 +133,7 @@ def _unwritable(context):
 
 
 def _no_data(context):
-    """--preflight needs no records: only files that an option names must exist."""
+    """--preflight needs no records. Only files that an option names must exist."""
     empty = context.directory("empty")
     empty.mkdir()
 
@@ -182,7 +184,7 @@ def _gpus(context):
 
 
 def _builds(context):
-    """One rank runs a copy of the program that contains another commit."""
+    """One rank runs a copy of the program with the name of another commit."""
     program = context.binaries / "mnist_train"
     version = context.run("mnist_train", "--version").output
     found = re.search(r"(\d+\.\d+\.\d+)(, commit ([0-9a-f]+))?", version)

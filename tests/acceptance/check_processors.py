@@ -1,6 +1,6 @@
 """Short trainings with --isa avx2 give the stored bits on every processor that has AVX2.
 
-The digests are in processor_bits.json. After an intended change of results, `--record` writes new digests.
+The digests are in processor_bits.json. If you have changed results on purpose, write new digests with `--record`.
 """
 
 import hashlib

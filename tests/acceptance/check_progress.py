@@ -1,4 +1,4 @@
-"""The progress bar: shown on a terminal only, also under mpirun, with the loss of the step lines."""
+"""The progress bar appears only on a terminal, also under mpirun, and shows the same loss as the step lines."""
 
 import os
 import pty
@@ -62,7 +62,7 @@ def _on_terminal(context, command, kind="xterm"):
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # on Linux: the last program has closed the terminal
+        except OSError:  # on Linux, this error means that the last program has closed the terminal
             break
         if not part:
             break

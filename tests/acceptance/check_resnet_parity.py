@@ -1,16 +1,18 @@
-"""Modern networks against float64 PyTorch, step by step: cifar10_train and cifar10_eval at 32 x 32, and the ResNets with
-ImageNet's stem in image_train and image_eval at 64 x 64.
+"""Compares modern networks with float64 PyTorch, step by step: cifar10_train and cifar10_eval at 32 x 32, and
+image_train and image_eval with ImageNet's ResNets at 64 x 64.
 
-PyTorch computes each step from the run's own checkpoint before the step, so that errors do not accumulate. Runs have no
-distortion and use 1 or 2 ranks: with batch norms per rank, with --sync-batch-norm, and with micro-batches; airbench also
-with lookahead. Errors are relative to the change of each array in the step. The limit is 1e-3 for variables (which PyTorch
-computes from the velocities found), slow copies and running statistics. The limit for velocities, which contain the
-gradients, is 0.05, and 1e-4 in the best step: near a tie, rounding decides a ReLU or a pooling.
+PyTorch computes each step from the run's own checkpoint before the step, so that errors do not accumulate. The runs
+have no distortion and use 1 or 2 ranks. Batch norms use the batch of a rank, the batch of all ranks (--sync-batch-norm)
+or micro-batches. airbench also uses lookahead. Errors are relative to the change of each array in the step. The limit
+is 1e-3 for variables, slow copies and running statistics. PyTorch computes the variables from the velocities of the
+run. Velocities contain the gradients, and near a tie rounding decides a ReLU or a pooling. Therefore the limit for
+velocities is 0.05, but 1e-4 in the best step.
 
-Example: in resnet9's first step one of 65,536 inputs of layer3/residual1's ReLU is 2e-7, and float32 rounds them by 9e-7.
-With AVX-512 its sign changes, and gradients have an error of 2e-3. With --isa=avx2 and in PyTorch's float32 its sign does
-not change, and all gradients are right to 2e-6. This happened in 6 of 12 steps of 8 images, with errors up to 1e-2. After
-12 consecutive steps PyTorch's float32 had errors of 8e-4 to 2e-2, depending on the batches. Needs torch.
+Example: in the first step of resnet9, one of the 65,536 inputs of the ReLU in layer3/residual1 is 2e-7, and rounding
+errors in float32 are 9e-7. With AVX-512, the sign of this input changes, and gradients have an error of 2e-3. With
+--isa=avx2 and in PyTorch's float32, the sign does not change, and gradients have errors of at most 2e-6. This happened
+in 6 of 12 steps of 8 images, with errors up to 1e-2. After 12 consecutive steps PyTorch's float32 had errors of 8e-4 to
+2e-2, depending on the batches. Needs torch.
 """
 
 import json
@@ -83,8 +85,8 @@ class Subject:
 
 @dataclass(frozen=True)
 class Towers:
-    """A division of a global batch: the number of ranks, their options, and the number of the reference's towers, each
-    of which normalises its own batch."""
+    """A division of a global batch: the number of ranks, their options, and the number of towers in the reference. Each
+    tower of the reference normalises its own batch."""
 
     name: str
     ranks: int
@@ -93,8 +95,9 @@ class Towers:
 
 
 def _global_batch(model):
-    """With images of 32 x 32, the last convolutions of resnet50 compute one pixel per image. Batch norms over fewer
-    than 4 images then return mostly rounding errors."""
+    """The global batch of a comparison. Networks with bottlenecks need a larger batch. At 32 x 32, the last
+    convolutions of resnet50 compute one pixel per image, so batch norms over fewer than 4 images return mostly rounding
+    errors."""
     return 16 if IMAGENET.get(model) == BOTTLENECK else 8
 
 
@@ -111,7 +114,7 @@ def _ways(global_batch, quick):
 
 
 def _recipe(model, batch_size):
-    """airbench's groups, constants and lookahead."""
+    """The parameter groups, constants and lookahead of airbench."""
     if not model.startswith("airbench"):
         return Recipe(batch_size)
     return Recipe(
@@ -152,7 +155,7 @@ def check(context):
 
 
 def _picture_set(context):
-    """Directory with records of 40 pictures of 64 x 64 pixels in a folder for each label."""
+    """Makes records of 40 pictures of 64 x 64 pixels, with a folder for each label. Returns their directory."""
     records = next(iter(cifar.read_batches(context.cifar10).values()))[:40]
     folder = context.directory("pictures")
     for number, record in enumerate(records):
@@ -165,8 +168,8 @@ def _picture_set(context):
 
 
 def _records_seen(context, reference, subject, initial):
-    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures, the images are
-    the network's inputs according to carillon_predict; other tests check crop and resize."""
+    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures,
+    carillon_predict writes the images as inputs of the network; other tests check crop and resize."""
     if subject.train == "cifar10_train":
         return reference.read_set(subject.paths)
     keys = ("image/encoded", "image/class/label")
@@ -186,7 +189,7 @@ def _records_seen(context, reference, subject, initial):
 
 
 def _without_dirac(values, wrong, name):
-    """The filters after the dirac part, which is the identity; reports an error if the dirac part is different."""
+    """The filters without their first part, which must be the identity (dirac); raises an error if it is not."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
@@ -236,7 +239,7 @@ def _faults_of_imagenet_resnet(model, name, values):
 
 
 def _start(reference, initial, names):
-    """A run's arrays before its first step, computed from a checkpoint's variables and states."""
+    """The arrays before the first step of a run, computed from the variables and states of a checkpoint."""
     arrays = {}
     for name in names:
         of = name.replace(reference.SLOW, "variables")
@@ -248,8 +251,8 @@ def _start(reference, initial, names):
 
 
 def _error(found, expected, before):
-    """The error relative to the step's change. Arrays that the step must not change, such as frozen variables, must keep
-    their bits."""
+    """The error of an array, relative to its change in the step. If the step must not change an array, such as a frozen
+    variable, its bits must stay."""
     if np.array_equal(expected, before):
         return 0.0 if np.array_equal(found, before) else np.inf
     return programs.relative_error(found, expected, before)
@@ -281,7 +284,7 @@ def _compare(context, reference, subject, records, initial, towers):
 
 
 def _errors_by_step(reference, model, recipe, towers, run, initial, records):
-    """{group: each step's worst error} of a run's checkpoints, and the expected losses. Deletes all checkpoints except the
+    """{group: the largest error of each step}, and the expected losses. Deletes all checkpoints of the run except the
     last."""
     of_group = {
         "velocities": lambda name: name.startswith(reference.VELOCITIES),
@@ -306,8 +309,8 @@ def _errors_by_step(reference, model, recipe, towers, run, initial, records):
 
 
 def _judge(title, errors, expected_losses, losses):
-    """Checks all steps. The best step has its own limit for velocities, which contain the gradients: there no ReLU
-    decides otherwise than in the reference."""
+    """Checks all steps. Velocities contain the gradients. Their limit is stricter in the best step, in which every ReLU
+    decides as in the reference."""
     least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
     passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
     yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")

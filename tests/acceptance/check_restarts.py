@@ -1,5 +1,5 @@
-"""A rank of a training is killed: the job script and `carillon train` start the training again, and it ends like an
-undisturbed one. A loss that is not finite leads to no restart."""
+"""If a rank of a training is killed, the job script and `carillon train` start the training again, and it ends like an
+undisturbed training. After a loss that is not finite, they do not restart."""
 
 import pathlib
 import signal

@@ -1,4 +1,5 @@
-"""A run that was stopped, signalled or resumed after a damaged checkpoint ends bit for bit like an uninterrupted run."""
+"""If a run is stopped or signalled, or resumes after a damaged checkpoint, it ends with the same bits as an
+uninterrupted run."""
 
 import os
 import pathlib
@@ -17,7 +18,7 @@ def check(context):
     """stopping and resuming"""
     steps = 200 if context.quick else 1000
     if context.device == "cuda":
-        steps = 20000  # a GPU trains fast, and logs a step up to 64 steps later
+        steps = 20000  # a GPU is fast, and logs a step up to 64 steps later
     data = context.small_set(1000 if context.quick else 5000) / "train-*.tfrecord"
 
     def train(train_dir, last, *options):

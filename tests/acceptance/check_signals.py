@@ -1,5 +1,5 @@
-"""Runs that end early: INT once and twice, HUP, XCPU, signals to mpirun, repeated USR1, job scripts, a time limit, a non-finite loss between logged
-steps, a full disk at the end."""
+"""Tests runs that end early, because of INT (once and twice), HUP, XCPU, signals to mpirun, repeated USR1, signals to
+job scripts, a time limit, a non-finite loss between logged steps, or a full disk at the end."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
 TIMES = 5  # number of USR1 signals
-STACKS = 12  # number of stacks requested with USR2: their text fits into a pipe's 64 KiB
+STACKS = 12  # number of stacks requested with USR2; their text must fit into the 64 KiB of a pipe
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 SLOW = 4  # delay of a slow disk in seconds; mpirun kills ranks 1 s after TERM
 
@@ -45,7 +45,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _stopped(run, done):
-    """The error of a run that was asked to stop: wrong exit code or checkpoints. Empty if there is none."""
+    """What is wrong with a run that got a stop signal: its exit code or its checkpoints. Empty if nothing is wrong."""
     kept = [path.name for path in checkpoints(run)]
     if done.code != STOPPED:
         return done.explain()
@@ -151,8 +151,8 @@ def _computation(context, data):
     """USR2 within steps, and the threads that receive the other signals"""
     if context.device != "cpu":
         return
-    # oneDNN's matrix products for AVX2 may point the stack pointer into the heap. A signal handler's frame would damage
-    # the heap: such a run failed 6 times of 10.
+    # In oneDNN's matrix products for AVX2, the stack pointer may point into the heap. The frame of a signal handler
+    # would then damage the heap: such a run failed 6 times out of 10.
     narrow = ("--isa", "avx2") if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text() else ()
     options = ("--batch-size", 100, "--threads", 2, *narrow)
     run, expected = (context.directory("computation") for _ in range(2))
@@ -207,7 +207,7 @@ def _scripts(context, data):
     yield from _script(context, data, [], {}, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM), ranks)
     yield from _script(context, data, [], {}, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT), ranks)
 
-    stubs = context.directory("slurm")  # stub of srun that runs one task; stub of squeue: the job is not requeued
+    stubs = context.directory("slurm")  # stubs: srun runs one task, and squeue makes the script not requeue the job
     stubs.mkdir()
     for name, body in (("srun", 'while [[ $1 == -* ]]; do shift; done; exec "$@"'), ("squeue", "echo COMPLETING")):
         (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -324,7 +324,7 @@ def _full_disk(context, data):
             context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
             ranks=ranks,
         )  # fmt: skip
-        # From now on rank 0 can write 1 MiB per file: enough for the log, but not for a checkpoint.
+        # From now on, rank 0 can write at most 1 MiB per file: enough for the log, but not for a checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)
         left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]

@@ -1,8 +1,8 @@
-"""The stall detector: if a rank hangs, the others name it and the run ends in time. Slow or suspended ranks do not end
-the run.
+"""Tests the stall detector: if a rank hangs, the other ranks name it and the run ends in time. Slow or suspended ranks
+do not end the run.
 
-The full form starts 100 runs on a loaded machine, the quick form two; none may end with a false alarm. The quick form does
-not stop rank 0 of 2, because the code that names a stopped rank is the same for every rank.
+The full form starts 100 runs on a loaded machine, and the quick form two. None of them may end with a false alarm. The
+quick form does not test a stopped rank 0, because the code that names a stopped rank is the same for every rank.
 """
 
 import os
@@ -16,7 +16,7 @@ from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
 STALL = 2  # seconds
-MPIRUN_SECONDS = 15  # within which mpirun ends the ranks: usually it takes one or two seconds, under load more
+MPIRUN_SECONDS = 15  # seconds within which mpirun ends the ranks: usually one or two, under load more
 SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--stall-timeout", STALL)
 FOR_EVER = ("--max-steps", 100000000)
 
@@ -79,8 +79,9 @@ def _evaluation(context, data):
         fixed = ("--checkpoint", run, "--batch-size", 1, "--device", context.device)
         return context.command("mnist_eval", "--data", *[records] * 100, *fixed, *options, ranks=2)
 
-    # The limit is measured, because a loaded machine is slower. The start may take 12 times --stall-timeout, here the time
-    # of a whole run. One batch of the evaluation may take 4 times --stall-timeout; all batches take longer.
+    # --stall-timeout depends on a measured time, because a loaded machine is slower. The start may take 12 times
+    # --stall-timeout, which is the time of a whole run here. One batch of the evaluation may take 4 times
+    # --stall-timeout; all batches together take longer.
     began = time.monotonic()
     done = context.run_command(command(), TIMEOUT)
     seconds = time.monotonic() - began
@@ -138,7 +139,8 @@ def _alone(context, data):
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == LOST and named and has_stack else done.explain()
     wrong = wrong or ("" if error_file.read_text() == first + "\n" else "the launcher does not know the error line")
-    # The limit of these phases is four times --stall-timeout. A quarter is added, so that other ranks can report first.
+    # The limit of these phases is four times --stall-timeout. The rank itself waits a quarter longer, so that other
+    # ranks can report first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")
     yield Result("stalls: a single rank with a disk that hangs ends and prints its stack", not wrong, wrong or first)
 

@@ -1,4 +1,5 @@
-"""The start of a run: --init-from, resume or fresh start, options from all sources, and the data of all ranks."""
+"""Tests the start of a run: --init-from, resuming or starting afresh, options from all sources, and the data of all
+ranks."""
 
 import json
 import shutil
@@ -76,7 +77,7 @@ def _initial_variables(context, data):
 
 
 def _other_model(context, data):
-    """Every program that reads a checkpoint of another model reports this."""
+    """If the checkpoint belongs to another model, every program reports this."""
     run = _trained(context, data, 2, "--model", "lenet")
     before = content(run)
     done = _train(context, data, run, "--max-steps", 4, expect=None)
@@ -122,7 +123,7 @@ def _other_data(context, data):
 
 
 def _changed_options(context, data):
-    """A resumed run warns of changed options, records and ranks, and of nothing else."""
+    """A resumed run warns about changed options, records and numbers of ranks, and about nothing else."""
     run = _trained(context, data, 4)
     done = _train(context, data, run, "--max-steps", 6, "--log-every", 3, "--keep-checkpoints", 2)
     yield _result("resuming with the same options warns of nothing", " | ".join(done.lines), "no line on stderr")
@@ -168,7 +169,7 @@ def _unreadable_checkpoint(context, data):
     """If reading the newest checkpoint fails, the run ends. Only damaged content makes it use an older checkpoint."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
-    checkpoint(run, 4).symlink_to("/proc/self/mem")  # a link to a file that can be opened, but not read
+    checkpoint(run, 4).symlink_to("/proc/self/mem")  # a link to a file that can be opened but not read
     done = _train(context, data, run, "--max-steps", 6, expect=None)
     left = "" if not checkpoint(run, 6).exists() else "it did not end"
     yield _refused("the newest checkpoint cannot be read", done, IO, ["model.ckpt-4.h5"], left)

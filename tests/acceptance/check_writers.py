@@ -1,6 +1,7 @@
-"""Records of other writers give identical weights.
+"""Trainings on records of other writers give bitwise equal weights.
 
-They differ in the order of features, the content of `pixels`, unknown features, unpacked integers and GZIP.
+These records have another order of features, another content of `pixels`, unknown features or unpacked integers, or are
+compressed with GZIP.
 """
 
 import programs

@@ -1,4 +1,4 @@
-"""A reader of TensorBoard's event files that is independent of the code under test.
+"""Reads TensorBoard's event files, independently of the tested code.
 
 Records of Event { 2: step; 3: file_version; 4: graph_def; 5: Summary { 1: Value { 1: tag, 2: float, 4: Image { 4: PNG }
 or 5: Histogram or 8: Tensor { 8: a text } } }; 7: SessionLog { 1: status, 1 being START } }.
@@ -55,7 +55,8 @@ def is_start(event):
 
 
 def shown(train_dir):
-    """{tag: [(step, value)]} as TensorBoard shows them: a START discards earlier files' values from its step on."""
+    """{tag: [(step, value)]} as TensorBoard shows them: a START discards the values of earlier files from its step
+    on."""
     values = {}
     for path in files(train_dir):
         for event in read_file(path):

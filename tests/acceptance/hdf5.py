@@ -29,7 +29,7 @@ def _by_h5py(path):
 
 
 def by_h5dump(path):
-    """Reads float32 arrays of one dimension or more; training writes only these."""
+    """Reads float32 arrays with at least one dimension. Trainings write no other arrays."""
     return {name: _dump(path, name) for name in _DATASET.findall(_h5dump("-n", path))}
 
 

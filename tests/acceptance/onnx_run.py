@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-# The folders that jobs/install_deps.sh --tests installs into.
+# The folders into which jobs/install_deps.sh --tests installs.
 for share in ("/usr/local/share", os.path.expanduser("~/.local/share")):
     sys.path.append(os.path.join(share, "carillon-tests", "onnxruntime"))
 

@@ -19,13 +19,15 @@ CUT_DEVIATION = 0.8796
 
 
 def is_truncated_normal(values, stddev):
-    """Whether all values are within two deviations, and the sample's deviation is right within 6 standard errors."""
-    error = 0.55 / np.sqrt(values.size)  # relative, of a truncated normal's standard deviation
+    """Whether all values are within two deviations, and the deviation of the sample differs by at most 6 standard
+    errors."""
+    error = 0.55 / np.sqrt(values.size)  # relative error of the standard deviation, truncated normal distribution
     return abs(values).max() <= 2 * stddev * (1 + 1e-6) and abs(values.std() / (CUT_DEVIATION * stddev) - 1) < 6 * error
 
 
 def compare(context, title, program, reference, recipe, steps, ranks, paths, initial, limit, options=()):
-    """Trains with the program and with the reference's `train`; yields Results of variables, averages, logs and console."""
+    """Trains with the program and with `train` of the reference. Yields Results for variables, averages, logs and
+    console."""
     run = context.directory("parity")
     done = context.train(
         "--init-from", initial, "--shuffle=false", "--log-every=1", f"--max-steps={steps}", *options,

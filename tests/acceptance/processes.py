@@ -1,4 +1,4 @@
-"""Helpers to watch, signal and pair processes of training programs; shared by several checks."""
+"""Helpers of several checks: they watch and signal processes of training programs, and start pairs of them."""
 
 import os
 import pathlib
@@ -11,8 +11,8 @@ from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
-    """Waits until `condition` returns a true value, and returns it. If the process ends first or the wait takes too long,
-    kills the process and fails."""
+    """Waits until `condition` returns a true value, and returns it. If the process ends first, or if the wait takes too
+    long, kills the process and raises an error."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -23,7 +23,7 @@ def wait_for(process, condition, what):
 
 
 def runs_program(pid, endings):
-    """Whether the process is Carillon, under a name with one of these endings. Raises OSError if the process has
+    """Whether the process runs Carillon under a name with one of these endings. Raises OSError if the process has
     ended."""
     name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
     return os.readlink(f"/proc/{pid}/exe").endswith("/carillon") and name.endswith(endings)
@@ -68,8 +68,8 @@ def replace_in_memory(pid, old, new):
     """Replaces `old` by `new`, of equal length, everywhere in a running process's private memory; returns the number of
     places.
 
-    The function stops the process meanwhile. Parts of the memory may be inaccessible to the process, as the fake GPU's
-    are.
+    The process is stopped during the replacement. Some memory may be inaccessible to the process itself, such as the
+    memory of the fake GPU.
     """
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -99,8 +99,8 @@ def _replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """Environment that makes a program's `call` on files that match the pattern `path` slow or faulty. The parameters
-    nth, times, seconds, errno, action and log are explained in tests/support/faulty_calls.cpp."""
+    """An environment that makes `call` slow or faulty on files that match the pattern `path`.
+    tests/support/faulty_calls.cpp explains the parameters nth, times, seconds, errno, action and log."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:
@@ -110,12 +110,12 @@ def faulty(context, call, path, **settings):
 
 
 def two(context, first, second):
-    """One mpirun with one rank per command."""
+    """The command line of one mpirun with one rank per command."""
     return context.run_command(programs.one_rank_each(first, second), TIMEOUT)
 
 
 def each_in(context, folders, program, *options):
-    """One mpirun with two ranks that run the same command, each in its own folder."""
+    """The command line of one mpirun with two ranks that run the same command, each in its own folder."""
     command = (context.binaries / program, *options)
     return two(context, *(["bash", "-c", f'cd {folder} && exec "$0" "$@"', *command] for folder in folders))
 
@@ -126,6 +126,6 @@ def content(directory):
 
 
 def changes(directory, before):
-    """The names of files that differ from an earlier `content`; empty if none does."""
+    """The names of files that differ from the earlier `content`; empty if no file differs."""
     after = content(directory)
     return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))

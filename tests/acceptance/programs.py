@@ -21,7 +21,7 @@ import cifar
 from hdf5 import load
 from idx import read_idx
 
-TIMEOUT = 600  # seconds; only a hang takes longer, even on a loaded machine
+TIMEOUT = 600  # seconds; even on a loaded machine, only a program that hangs takes longer
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
@@ -41,7 +41,7 @@ _BANNER = re.compile(
 )
 
 
-# Progress of a long run, and two warnings: fewer GPUs than ranks, and another program that slows a rank down.
+# Progress lines of a long run, and two warnings: fewer GPUs than ranks, and a rank that another program slows down.
 _ASIDE = re.compile(
     r"^(step|batch) \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
@@ -58,7 +58,7 @@ class Result:
 
 
 def own_lines(text):
-    """The lines that the program prints itself, without the lines of _BANNER and _ASIDE."""
+    """The lines of the program itself, without the lines that match _BANNER or _ASIDE."""
     return [line for line in text.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
 
@@ -76,7 +76,7 @@ class Finished:
         return own_lines(self.errors)
 
     def complaint(self, code, names=()):
-        """The error: empty if the program ended with `code` and, unless `code` is 0, printed one line with all
+        """What is wrong. Empty if the program ended with `code` and, unless `code` is 0, printed one line with all
         `names`."""
         lines = self.lines
         if self.code != code:
@@ -96,8 +96,8 @@ class ProgramFailed(Exception):
 
 
 def one_rank_each(*commands):
-    """The command that starts the commands as ranks of one run, one rank each. A shell selects the command by rank:
-    mpirun's own syntax (`:` between commands) makes Open MPI 5.0.7 crash."""
+    """The command that starts a run with one rank for each of the commands. A shell selects the command by its rank,
+    because mpirun's own syntax (`:` between commands) makes Open MPI 5.0.7 crash."""
     choices = " ".join(f"{rank}) exec {shlex.join(map(str, command))} ;;" for rank, command in enumerate(commands))
     launcher = ["mpirun", "-np", str(len(commands)), "--oversubscribe", "--bind-to", "none"]
     return [*launcher, "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {choices} esac"]
@@ -159,7 +159,7 @@ class Context:
         return self.finish(self.start(command), timeout)
 
     def run(self, program, *options, ranks=0, expect=0, timeout=TIMEOUT):
-        """Runs a program; raises ProgramFailed if its exit code is not `expect`. None: any exit code."""
+        """Runs a program. Raises ProgramFailed if the exit code is not `expect` (None: any exit code is accepted)."""
         done = self.run_command(self.command(program, *options, ranks=ranks), timeout)
         if expect is not None and done.code != expect:
             raise ProgramFailed(f"{' '.join(done.command)}: {done.explain()}")
@@ -199,7 +199,7 @@ class Context:
 
 
 def descendants(pid):
-    """The processes below `pid`, its children first."""
+    """The descendants of the process `pid`, its children first."""
     try:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -216,7 +216,7 @@ def signal_process(pid, number):
 
 
 def kill(process):
-    """Ends a process of Context.start and all below it."""
+    """Ends a process that Context.start started, and its descendants."""
     for pid in [*descendants(process.pid), process.pid]:
         signal_process(pid, signal.SIGKILL)
     process.communicate()
@@ -246,7 +246,8 @@ def relative_error(found, expected, initial):
 
 
 def worst(errors):
-    """The largest error; infinity if one is not finite, because max() ignores a NaN that is not the first value."""
+    """The largest error, or infinity if an error is not finite. max() alone would ignore a NaN that is not the first
+    value."""
     values = np.array(list(errors), np.float64)
     return float(values.max()) if np.isfinite(values).all() else float("inf")
 
@@ -260,9 +261,9 @@ def same_bits(first, second):
 
 
 def main(*checks, declare=lambda parser: None):
-    """Runs the checks, functions from Context to Results, and prints a table. Exits with 1 if a check failed. `declare`
-    adds a check's own options to the parser; Context.options contains their values."""
-    parser = argparse.ArgumentParser(conflict_handler="resolve")  # several checks of one run may declare --seed
+    """Runs the checks and prints a table. Each check is a function from Context to Results. Exits with 1 if a check
+    failed. `declare` adds options of a check to the parser; Context.options contains their values."""
+    parser = argparse.ArgumentParser(conflict_handler="resolve")  # several checks may declare --seed
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the programs")
     parser.add_argument(
         "--data",

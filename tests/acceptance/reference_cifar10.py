@@ -1,13 +1,13 @@
-"""The CIFAR-10 program in float64 PyTorch. It must agree with cifar10_train --shuffle=false --distort=false.
+"""The training of cifar10_train --shuffle=false --distort=false, written in float64 PyTorch.
 
 Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, out]. Loss of a tower: mean
 cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
 lr = lr0 * decay^floor(s / decay_steps). The training loop is in reference_training.py.
 
-If the two largest values of a pooling window differ by less than the rounding error, float32 may pass the gradient to the
-other value. Then the runs differ by about 1e-3 after that step and by 1e-2 some steps later. PyTorch in float32 does the
-same. This matters in pool2, where few values carry the whole gradient. Therefore a run returns its closest tie in pool2;
-runs are comparable if the tie is wide enough.
+A tie is a pooling window with two largest values that differ by less than the rounding error. There, float32 may pass
+the gradient to the other value. The runs then differ by about 1e-3 after this step, and by 1e-2 some steps later.
+PyTorch in float32 has the same problem. It matters in pool2, where few values carry the whole gradient. Therefore a run
+returns the smallest difference in pool2; if it is large enough, the runs are comparable.
 """
 
 from dataclasses import dataclass, replace
@@ -60,13 +60,13 @@ def undistorted(images):
 
 
 def conv(x, layer, variables):
-    """[n, in, h, w] -> [n, out, h, w]: SAME at stride 1, then ReLU."""
+    """[n, in, h, w] -> [n, out, h, w]: convolution with SAME padding and stride 1, then ReLU."""
     kernel = variables[f"{layer}/weights"].permute(3, 2, 0, 1)
     return F.relu(F.conv2d(x, kernel, variables[f"{layer}/biases"], padding=2))
 
 
 def pool(x):
-    """3 x 3 at stride 2, SAME: an even side is padded by one element at its end."""
+    """Max pooling, 3 x 3 with stride 2 and SAME padding: an even side is padded by one element at its end."""
     return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), kernel_size=3, stride=2)
 
 
@@ -97,7 +97,7 @@ def logits(variables, norm2):
 
 
 def smallest_gap(x):
-    """The least (largest - second) / largest over all windows of pool(x) with distinct positive values."""
+    """The smallest value of (largest - second) / largest over all windows of pool(x) with distinct positive values."""
     windows = F.pad(x, (0, 1, 0, 1), value=-torch.inf).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4)
     first, second = windows.topk(2, dim=-1).values.unbind(-1)
     gaps = ((first - second) / first)[(first > 0) & (first > second)]
@@ -108,7 +108,7 @@ class Tower:
     """Computes (loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
 
     def __init__(self):
-        self.closest_call = float("inf")  # the closest tie in pool2, over all batches
+        self.closest_call = float("inf")  # the smallest relative difference in pool2, over all batches
 
     def __call__(self, variables, inputs, labels, recipe):
         leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
@@ -121,7 +121,7 @@ class Tower:
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains, starting from the variables of a checkpoint of step 0."""
+    """Trains from the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     tower = Tower()

@@ -55,7 +55,7 @@ class _Layers:
 
 
 def _residual_stages(layers, x, counts, bottlenecks):
-    """The stages and the logits. v1.5: the 3x3 convolution of a bottleneck has the stride."""
+    """The stages and the logits. As in ResNet v1.5, the 3x3 convolution of a bottleneck has the stride."""
     for stage, blocks in enumerate(counts, start=1):
         for block in range(1, blocks + 1):
             name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
@@ -148,7 +148,7 @@ def whitening_filters(images):
     patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
     eigenvalues, vectors = np.linalg.eigh((patches.T @ patches / len(patches)).numpy())
     filters = (vectors / np.sqrt(eigenvalues + 5e-4))[:, ::-1]
-    for column in filters.T:  # the first component with at least half of the largest magnitude is positive
+    for column in filters.T:  # make the first component with at least half of the largest magnitude positive
         column *= np.sign(column[np.abs(column) >= np.abs(column).max() / 2][0])
     return np.concatenate([filters, -filters], axis=1).reshape(2, 2, 3, 24)
 
@@ -172,8 +172,8 @@ def _begin_step(optimizer, recipe, step):
 
 
 def _look_ahead(values, slow, done, steps, settings):
-    """The values and their slow copies at `done` steps, after lookahead if it is due (as airbench94.py's
-    LookaheadState). settings: every, decay, power."""
+    """The values and their slow copies after `done` steps, and after lookahead if it is due. Works as LookaheadState in
+    airbench94.py. settings: every, decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}
@@ -184,7 +184,8 @@ def _look_ahead(values, slow, done, steps, settings):
 
 @torch.no_grad()
 def _follow(optimizer, variables, velocities, found):
-    """Variables after SGD's step, computed from the velocities found: w - rate (u + momentum v), u = v - momentum v0."""
+    """Variables after a step of SGD, computed from the velocities that the program found: w - rate (u + momentum v), u
+    = v - momentum v0."""
     names = {variable: name for name, variable in variables.items()}
     for group in optimizer.param_groups:
         for variable in group["params"]:
@@ -196,9 +197,9 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
     """The checkpoint's arrays after step `step` of `steps`, computed from the arrays `before` the step, and the loss. The
     variables are computed from the velocities that the program `found`.
 
-    recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`. Each group has
-    a pattern, and its rate, weight_decay and frozen_after if they differ from the default. `lookahead` (optional):
-    _look_ahead's settings. records: images and labels."""
+    recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`. Each group
+    has a pattern. It also has rate, weight_decay and frozen_after if they differ from the default. `lookahead`
+    (optional): _look_ahead's settings. records: images and labels."""
     model, (images, labels) = MODELS[name], records
     variables = {n: v.requires_grad_(n not in model.frozen) for n, v in _parts(before, "variables").items()}
     states = [_parts(before, "state") for _ in range(towers)]
@@ -250,8 +251,8 @@ def logits(name, arrays, images, autocast=False):
 
 
 def count_right(name, checkpoint, images, labels, augmented=False):
-    """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits over
-    mirrored and shifted views, as airbench's level 2."""
+    """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits
+    over mirrored and shifted views, as level 2 of airbench does."""
     arrays = load(checkpoint)
     layers = _Layers(_parts(arrays, "variables"), _parts(arrays, "state"), False)
     model = MODELS[name]

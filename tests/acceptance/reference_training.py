@@ -1,8 +1,11 @@
-"""The training loop of the float64 references, for any network.
+"""The training loop of the float64 references. It works for any network.
 
-Each tower computes the gradients of its own batch; their mean updates the variables: w -= lr * gradient, with the
-learning rate of step s = updates applied before; then shadow -= (1 - d) * (shadow - w) with
-d = min(moving average decay, (1 + t) / (10 + t)), t = s + 1.
+In step s (from 0), each tower computes the gradients of its own batch. The mean gradient updates the variables, and
+then the variables update the moving averages:
+
+  w -= lr(s) * gradient
+  average -= (1 - d) * (average - w)      d = min(moving average decay, (1 + t) / (10 + t)), t = s + 1
+
 Tower r, slot i of step s takes record (s * G + r * B + i) mod M, with B = batch per tower and G = towers * B.
 """
 
@@ -20,7 +23,7 @@ class Trained:
     averages: dict
     losses: list  # [steps], mean over towers
     learning_rates: list  # [steps]
-    closest_call: float = float("inf")  # the run's least distance to a tie that rounding could change, if computed
+    closest_call: float = float("inf")  # smallest distance to a tie that rounding could change, if computed
 
 
 def as_options(recipe):

@@ -1,12 +1,12 @@
-"""Runs every acceptance and fault check against built programs and prints one table; exits 1 if a check fails.
+"""Runs all acceptance and fault checks with built programs, and prints one table. Exits with 1 if a check fails.
 
   tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-The checks are the files check_*.py in tests/acceptance, tests/faults and tests/slurm. Before the table the program lists
-the checks that cannot run on this machine, with the reason. All checks need numpy and h5py. --data: folder of the four IDX
-files of MNIST or of another data set in this format; check_accuracy requires MNIST. --cifar10: the binary version
-(default: a small sample).
+The checks are the files check_*.py in tests/acceptance, tests/faults and tests/slurm. Before the table, the program
+lists the checks that cannot run on this machine, with the reason. All checks need numpy and h5py. --data: folder of the
+four IDX files of MNIST or of another data set in this format; check_accuracy requires MNIST. --cifar10: the binary
+version (default: a small sample).
 """
 
 import importlib

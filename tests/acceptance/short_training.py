@@ -1,4 +1,5 @@
-"""Runs a training program with fewer steps than its command says; check_documents.py uses it for the documents.
+"""Runs a training program with fewer steps than its command states. check_documents.py uses it for the commands of
+documents.
 
   tests/acceptance/short_training.py PROGRAM OPTION...
 
@@ -16,10 +17,10 @@ import re
 import sys
 
 STEPS = 20
-STEPS_OF_LARGE = 4  # for networks that need more than some milliseconds per image
+STEPS_OF_LARGE = 4  # steps of networks that need more than some milliseconds per image
 LARGE = re.compile(r"resnet|airbench|vgg")
 BATCHES = ("batch-size", "global-batch", "micro-batch")
-DEFAULTS = {"max-steps": "10000"}  # used without --max-steps; above STEPS, so that STEPS applies
+DEFAULTS = {"max-steps": "10000"}  # if there is no --max-steps; larger than STEPS, so the run is shortened to STEPS
 DEFAULTS_OF_IMAGES = {"model": "resnet50", "batch-size": "32"}  # for image_train
 KEPT = ("decay-steps", "muon-steps")  # these options end in -steps, but do not count steps of the run
 
@@ -51,8 +52,8 @@ def command_line(words):
 
 
 def options_of(program, words, environment):
-    """{option: value} that applies to the program: from the command line, the configuration file, the environment, or
-    defaults."""
+    """The options that apply to the program, {option: value}, from the command line, the configuration file, the
+    environment and the defaults."""
     given = command_line(words)
     variables = {
         name.removeprefix("CARILLON_").lower().replace("_", "-"): value
@@ -81,8 +82,8 @@ def shortened(steps, scale):
 
 
 def smaller_batches(options):
-    """The batch sizes, all divided by the same power of two (at most 8). Micro-batches keep their number and at least
-    two samples."""
+    """The batch sizes, all divided by the same power of two (at most 8). The number of micro-batches stays, and each
+    keeps at least two samples."""
     sizes = {name: int(options.get(name, 0)) for name in BATCHES}
     if sizes["global-batch"]:
         del sizes["batch-size"]
@@ -113,7 +114,7 @@ def replaced(words, options, scale):
 
 
 def of_carillon(words):
-    """The words of the command: `carillon train` gets a small budget, other commands do not change."""
+    """The words of the command. `carillon train` gets a small time budget. Other commands do not change."""
     if words[:1] != ["train"]:
         return words
     kept, skip = [], False

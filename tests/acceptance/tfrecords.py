@@ -1,4 +1,4 @@
-"""A reader and writer of TFRecord files of tf.train.Example that is independent of the code under test.
+"""Reads and writes TFRecord files of tf.train.Example, independently of the tested code.
 
 Framing: uint64 length | uint32 masked CRC32C(length) | data | uint32 masked CRC32C(data), little-endian.
 Example: field 1 Features { field 1 map entry { 1: key, 2: Feature { 1: bytes_list | 2: float_list | 3: int64_list } } };

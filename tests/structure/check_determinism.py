@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Checks that GPU sums have a fixed order wherever a source can show it: cuDNN's operations, cuBLASLt's products, own atomics.
+"""Checks in the sources that GPU sums have a fixed order: in cuDNN's operations, cuBLASLt's products, and Carillon's
+atomics.
 
     tests/structure/check_determinism.py HEADERS [SOURCES]
 
-HEADERS is the folder with cudnn_frontend.h, SOURCES the folder with kernels/ and src/. The headers say which operations can be
-requested as deterministic. OPERATIONS must have each operation that the sources use. Other tests show the behaviour: that the
-requests reach cuDNN (CudnnGraphCuda), and that a kernel's bits do not depend on the order of its blocks, so not on which block
-is the last one (tests/kernels/*_cuda_kernels_test.cpp, with emulate's two orders).
+HEADERS is the folder with cudnn_frontend.h, SOURCES the folder with kernels/ and src/. For some operations, the headers
+have a setter that requests a deterministic algorithm. OPERATIONS must list each operation that the sources use. Other
+tests run the code: CudnnGraphCuda tests that the requests reach cuDNN, and tests/kernels/*_cuda_kernels_test.cpp test
+that the bits of a kernel do not depend on the order of its blocks (emulate has two orders).
 """
 import pathlib
 import re
 import sys
 
 GRAPH = "kernels/shared/cudnn_graph.h"
-NOTE_ONLY = None  # the operation has no such attribute; plans with the note NONDETERMINISTIC are excluded instead
-OPERATIONS = {  # per operation: the class of its attributes, and the attribute that makes it deterministic
+NOTE_ONLY = None  # the operation has no such setter; only plans with the note NONDETERMINISTIC are excluded
+OPERATIONS = {  # operation: the class of its attributes, and the setter that makes it deterministic
     "conv_fprop": ("Conv_fprop_attributes", NOTE_ONLY),
     "conv_dgrad": ("Conv_dgrad_attributes", NOTE_ONLY),
     "conv_wgrad": ("Conv_wgrad_attributes", NOTE_ONLY),
@@ -22,7 +23,8 @@ OPERATIONS = {  # per operation: the class of its attributes, and the attribute 
     "sdpa": ("SDPA_attributes", NOTE_ONLY),
     "sdpa_backward": ("SDPA_backward_attributes", "set_deterministic_algorithm"),
 }
-# The only atomic operation: a counter finds the last block of a launch. This block then adds all parts in their order.
+# The only atomic operation is a counter, which finds the last block of a launch. This block then adds all parts in
+# order.
 ATOMICS = {"include/carillon/core/host_device.h": "atomicAdd(counter, 1u)"}
 
 
@@ -85,8 +87,8 @@ def of_cudnn(sources, setters, functions):
 
 
 def of_cublaslt(sources):
-    """Yields an error unless all products use an algorithm from the heuristic. Its preferences forbid sums in place and
-    sums in the result's type."""
+    """Yields an error unless all products use an algorithm from cuBLASLt's heuristic, with preferences that forbid sums
+    in place and sums in the type of the result."""
     product, call = "kernels/shared/matrix_product_cuda.cpp", r"\bcublas(LtMatmul|LtMatmul(Algo|Preference)\w+|\w*[gG]emm\w*)\("
     for path, text in sources.items():
         if path != product and re.search(call, text):

@@ -1,8 +1,10 @@
-"""Checks that every test has one kind and at least one part as labels, and that no label is a part of another one.
+"""Checks that the labels of every test are one kind and at least one part, and that no label is contained in another
+label.
 
   tests/structure/check_labels.py CTEST BUILD_DIRECTORY
 
-tests/CMakeLists.txt explains the labels. A label inside another one would make `ctest -L` select too much.
+tests/CMakeLists.txt explains the labels. If a label were contained in another one, `ctest -L` would select too many
+tests.
 """
 
 import json

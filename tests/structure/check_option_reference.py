@@ -4,7 +4,7 @@
     tests/structure/check_option_reference.py build/bin            prints the page
     tests/structure/check_option_reference.py build/bin --check    fails if these programs give another page
 
-A table row that several programs share is printed once, in the first section whose programs have it.
+If several programs share a row of a table, the row is printed once, in the first section with such a program.
 """
 import argparse
 import pathlib

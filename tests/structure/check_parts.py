@@ -31,7 +31,7 @@ def part_of(path):
     found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/(?:(options)/)?", path)
     if not found or found[1] == "cmake":
         return None
-    return found[2] or found[1]  # src/cli/options is a separate part, below the parts that use the options
+    return found[2] or found[1]  # src/cli/options is its own part, below the parts that use the options
 
 
 def files():
@@ -79,7 +79,10 @@ def drawing(order, uses):
         for other in order:
             if other in uses[part] and not reaches(uses, part, other):
                 lines.append(f"  {part} --> {other}")
-    note = "Transitive arrows are omitted above. This table has all arrows: a row's part uses the parts that are marked."
+    note = (
+        "The diagram omits transitive arrows. "
+        "The table has all arrows: the part of a row uses the parts that are marked with x."
+    )
     lines += ["```", "", note, "", "```text"]
     for row, part in enumerate(order):
         marks = " ".join("x" if order[column] in uses[part] else "." for column in range(row))

@@ -2,9 +2,9 @@
 
   check_simd_symbols.py ISA OBJECT...
 
-The linker keeps one definition of an inline function for the whole program: one that was compiled for AVX-512 would
-crash the program on other processors. So all symbols that such an object exports are in its own namespace
-(kernels/shared/simd.h).
+For each inline function, the linker keeps one definition for the whole program. If this definition was compiled for
+AVX-512, the program would crash on other processors. Therefore all symbols that such an object exports must be in its
+own namespace (kernels/shared/simd.h).
 """
 
 import subprocess

@@ -3,10 +3,10 @@
   kernel_resources.py record COMPILER OPTION...       runs nvcc -Xptxas=-v as a compiler launcher
   kernel_resources.py check BUILD_DIRECTORY [--table] reads the records of a build
 
-record writes what ptxas says about each kernel to OUTPUT.resources, and passes all other output on. check fails if a
-kernel spills registers or has a stack frame of more than 16 bytes, so that it would read its variables from memory; KNOWN
-names the kernels that may. It also fails if an object of a *.cu has no record. --table prints registers, stack frame and
-shared memory of each kernel.
+`record` writes the lines of ptxas about each kernel to OUTPUT.resources, and passes all other output on. `check` fails
+if a kernel keeps variables in memory, which is slow: if it spills registers or has a stack frame of more than 16 bytes.
+KNOWN lists exceptions. `check` also fails if an object of a *.cu file has no record. --table prints registers, stack
+frame and shared memory of each kernel.
 """
 
 import json
@@ -16,11 +16,11 @@ import subprocess
 import sys
 
 MOST_STACK_BYTES = 16  # ptxas reserves 8 bytes for some kernels without spills
-# Kernels that may use more: a pattern of their names, bytes of stack, bytes of spills.
+# Exceptions: pattern of the kernels' names, allowed bytes of stack, allowed bytes of spills.
 KNOWN = (
     # One thread of a block draws random numbers in double. The slow cases of sine, cosine and power use arrays.
     (r"(MixImages|Softmax|MeanLoss)Kernel<", 104, 32),
-    (r"ImageInputKernel<", 128, 32),  # the same, and one thread has arrays with the channels' means
+    (r"ImageInputKernel<", 128, 32),  # the same, and one thread has arrays with the means of the channels
     # ptxas spills 4 bytes to stay at 80 registers (the second one for sm_80).
     (r"ColumnSums<\d, (BatchGradients<float, 4, Silu>|SumGradients<float, 1, false>), CombineGradients>", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),

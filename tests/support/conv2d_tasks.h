@@ -1,4 +1,4 @@
-// The convolutions in the training of a network on a GPU, as tasks for cuDNN.
+// The convolutions that a GPU computes when it trains a network, as tasks for cuDNN.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct NamedConv2dTask {
 };
 
 /// The tasks of all passes of all convolutions, in forward order. The first convolution has no data_gradient. There is
-/// a `forward_bias` only if the op requests it. Plans may use `workspace_bytes` of workspace.
+/// a `forward_bias` only if the op requests it. A plan may use at most `workspace_bytes` of workspace.
 inline std::vector<NamedConv2dTask> conv2d_tasks(const Network& network, std::int64_t batch, Arithmetic arithmetic,
                                                  std::size_t workspace_bytes) {
   const BuiltNetwork built =

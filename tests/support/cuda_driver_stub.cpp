@@ -1,6 +1,6 @@
-// A library libcuda.so.1 without a device, for tests of cuDNN's plans. cuDNN refuses every plan that is compiled at run
-// time if it cannot load the driver. With this library, cuDNN makes such plans for a GPU that is not present. The plans
-// cannot run.
+// A library libcuda.so.1 without a device, for tests of cuDNN's plans. If cuDNN cannot load the driver, it refuses
+// every plan that is compiled at run time. With this library, cuDNN makes such plans for a GPU that is not present. The
+// plans cannot run.
 namespace {
 enum { success = 0, no_device = 100, not_found = 500 };
 }  // namespace
@@ -34,7 +34,7 @@ int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned
   return cuGetProcAddress(name, function, version, flags);
 }
 
-// Other functions whose addresses cuDNN 9.19 requests.
+// cuDNN 9.19 requests the addresses of these functions, too.
 WITHOUT_DEVICE(cuInit)
 WITHOUT_DEVICE(cuCtxGetCurrent)
 WITHOUT_DEVICE(cuCtxGetDevice)

@@ -1,4 +1,4 @@
-// GPUs as cuDNN describes them, for plans without a device.
+// Descriptions of GPUs, with which cuDNN makes plans without a device.
 #pragma once
 
 #include <cstddef>

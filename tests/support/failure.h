@@ -1,4 +1,4 @@
-// Failure: the error of an action, as a value.
+// Failure: an error as a value, so that tests can compare it.
 #pragma once
 
 #include <functional>

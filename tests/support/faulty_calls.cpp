@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that injects faults: it makes a program's calls on selected files slow, short or failing, or
-// kills the program at a call.
+// A library for LD_PRELOAD that injects faults. On selected files, it makes the calls of a program slow, short or
+// failing, or kills the program at a call.
 //
 //   FAULT_PATH     pattern of the files' paths; * also matches /
 //   FAULT_CALL     names of the calls (see below), such as write or open,close or all
@@ -10,11 +10,9 @@
 //   FAULT_ACTION   kill-before, kill-after: SIGKILL to the process just before or after the call; short: a write writes
 //                  half of its bytes; cut: short, then SIGKILL; full: statvfs reports no free space
 //   FAULT_LOG      a file that gets a line for each selected call: name and path (of a rename: the old path)
-//
-// The library sees calls through the PLT. According to strace these are all calls that Carillon and libstdc++'s
-// filesystem library make on files of the train directory, except calls of fdopendir and closedir on the descriptor.
-// HDF5 builds its images in memory. The library would miss writes by stdio or streams, because these calls stay inside
-// libc and libstdc++.
+// The library intercepts calls through the PLT. According to strace, Carillon and libstdc++'s filesystem library make
+// no other calls on files of the train directory, except fdopendir and closedir. HDF5 builds its images in memory. The
+// library would not see writes by stdio or streams, because these calls stay inside libc and libstdc++.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -105,7 +103,7 @@ struct Fault {
   bool halves() const { return action == "short" || action == "cut"; }
 };
 
-/// The fault of this call. If the call is to be slow, this function waits before it returns.
+/// Determines the fault of this call. If the fault is a delay, waits before it returns.
 Fault fault_of(const std::string& call, const std::string& path) {
   static std::atomic<int> count = 0;
   if (!is_chosen(call, path)) return {};
@@ -118,7 +116,7 @@ Fault fault_of(const std::string& call, const std::string& path) {
   return {chosen.error, chosen.action};
 }
 
-/// Calls real(fault). If the call is to fail, returns `failure` instead.
+/// Calls real(fault). Exception: if the fault is an error, returns `failure` instead.
 template <typename Result, typename Real>
 Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
   const int before = errno;

@@ -35,7 +35,7 @@ inline double distance(const std::vector<float>& a, const std::vector<float>& b)
   return std::sqrt(sum);
 }
 
-/// The root of the mean square error, relative to the root of the mean square of `expected`.
+/// The root mean square error, divided by the root mean square of `expected`.
 inline double relative_error(std::span<const float> found, std::span<const double> expected) {
   double error = 0.0, scale = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -49,7 +49,7 @@ inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b)
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// `count` NaNs, to find values that a kernel does not write.
+/// `count` NaNs, for outputs: values that a kernel does not write stay NaN.
 template <typename T>
 std::vector<T> filled(std::size_t count) {
   return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));

@@ -1,4 +1,4 @@
-// Communicator and SharedHostMemory that forward every call. Tests override some functions.
+// A Communicator and a SharedHostMemory that forward every call to another object. Tests override some functions.
 #pragma once
 
 #include <memory>

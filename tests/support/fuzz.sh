@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs a libFuzzer target on its corpus for a given time: fuzz.sh PROGRAM CORPUS.tar.gz SECONDS
 #
-# The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. The script prints findings in base64 and names the
-# folder in which it keeps them. CARILLON_FUZZ_CORPUS names a folder that keeps the grown corpus.
+# The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. If the target fails on an input, the script prints
+# this input in base64, and the folder in which it keeps the file. CARILLON_FUZZ_CORPUS names a folder for the corpus
+# with the inputs that fuzzing adds.
 set -euo pipefail
 program=$1 corpus=$2 seconds=${CARILLON_FUZZ_SECONDS:-$3}
 

@@ -1,5 +1,5 @@
 // Helpers of the libFuzzer targets (https://llvm.org/docs/LibFuzzer.html): a file and a directory for their inputs, and
-// the required properties of an Error.
+// checks of the Error that a rejected input causes.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 
-/// libFuzzer's own mutations of `data`, for custom mutators; returns the new size.
+/// Applies libFuzzer's standard mutations to `data` (for custom mutators). Returns the new size.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace carillon {
@@ -42,7 +42,7 @@ auto accepted(std::string_view prefix, const Action& action, ExitCode code = Exi
   }
 }
 
-/// A file in memory that each input overwrites.
+/// A file in memory. Each input overwrites it.
 class ScratchFile {
  public:
   ScratchFile() : descriptor_(::memfd_create("fuzzing", MFD_CLOEXEC)) {}
@@ -56,8 +56,8 @@ class ScratchFile {
   Descriptor descriptor_;
 };
 
-/// An empty directory in memory or, if there is no directory in memory, in the directory for temporary files. It is
-/// removed at the end.
+/// An empty directory, in memory if possible, otherwise in the directory for temporary files. The destructor removes
+/// it.
 class ScratchDirectory {
  public:
   ScratchDirectory() {

@@ -1,4 +1,5 @@
-// Fixtures of the I/O tests: a directory that is removed with the test, small buffers, whole files.
+// Fixtures of the I/O tests: a directory that is removed at the end of the test, small buffers, and functions for whole
+// files.
 #pragma once
 
 #include <gtest/gtest.h>

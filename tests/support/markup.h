@@ -1,4 +1,4 @@
-// Markup: whether a text is well-formed XML, and its elements.
+// Markup: checks whether a text is well-formed XML, and lists its elements.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// Parses XML, as far as our pages use it: after the document type, no comments, CDATA sections or processing
-/// instructions. Contains elements, attributes and texts. `fault` is empty if the text is well-formed.
+/// Parses the part of XML that Carillon's pages use: elements, attributes and texts, after the document type. Comments,
+/// CDATA sections and processing instructions are not supported. `fault` is empty if the text is well-formed.
 struct Markup {
   std::string fault;
   std::vector<std::string> elements;  ///< names, in the order of their start tags

@@ -11,7 +11,7 @@
 
 namespace carillon::testing {
 
-/// A metric with the given accuracy as its only score. It cannot add samples.
+/// A metric with a fixed accuracy as its only score. It cannot add samples.
 class AccuracyMetric : public Metric {
  public:
   explicit AccuracyMetric(const Accuracy& accuracy = {}) : accuracy_(accuracy) {}
@@ -30,12 +30,12 @@ inline AccuracyMetric accuracy_of(std::int64_t correct, std::int64_t total) {
   return AccuracyMetric({.correct = correct, .total = total});
 }
 
-/// The mean of |first output - target| over the samples. A lower score is better, and the score is not a ratio of
-/// counts. Targets: int32 [].
+/// A metric: the mean of |first output - target| over the samples. Unlike the accuracy, a lower score is better, and
+/// the score is not a ratio of counts. Targets: int32 [].
 class ErrorMetric : public Metric {
  public:
   ErrorMetric() = default;
-  /// Contains one sample with this error.
+  /// The metric of a single sample with this error.
   explicit ErrorMetric(double error) : sums_{error, 1.0} {}
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {

@@ -1,4 +1,4 @@
-// main() of tests with several ranks: a test passes only if it passes on every rank; rank 0 prints all failures.
+// main() of tests with several ranks. A test passes only if it passes on every rank. Rank 0 prints all failures.
 #include <gtest/gtest.h>
 
 #include <sstream>

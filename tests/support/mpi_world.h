@@ -1,4 +1,4 @@
-// The ranks that a *_mpi_test runs on.
+// The ranks of a *_mpi_test.
 #pragma once
 
 #include <chrono>

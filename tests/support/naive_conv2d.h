@@ -1,4 +1,4 @@
-// NaiveConv2d: conv2d's formulas as loops in double precision.
+// NaiveConv2d: computes the formulas of conv2d with loops in double precision.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// NaiveDepthwiseConv2d: depthwise_conv2d's formulas as loops in double precision.
+// NaiveDepthwiseConv2d: computes the formulas of depthwise_conv2d with loops in double precision.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The programs' networks for their data sets, and small networks for tests.
+// The networks of the programs with the shapes of their data sets, and small networks for tests.
 #pragma once
 
 #include <vector>
@@ -68,7 +68,8 @@ inline Network normalized_network() {
   });
 }
 
-/// A residual block. Passes fuse a ReLU, nothing, or an addition with its ReLU into its batch norms.
+/// A residual block. Passes fuse a ReLU into one of its batch norms, an addition with its ReLU into another, and
+/// nothing into the rest.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -154,7 +155,7 @@ inline Network sharing_network() {
   });
 }
 
-/// The branching network, with warped and mixed samples.
+/// The branching network, trained on warped and mixed samples.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
@@ -166,14 +167,14 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
 /// The tasks for these networks.
 inline Task ten_classes() { return classification_task({.classes = 10}); }
 inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
-/// The loss has label smoothing for the normalized network only, so that tests of all networks cover losses with and
+/// Only the loss of the normalized network has label smoothing. Therefore a test of all networks covers losses with and
 /// without label smoothing.
 inline Task task_of(const Network& network) {
   return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
-/// All networks except resnet18, resnet50 and airbench96, which have too many variables for tests that build them.
-/// resnet18_cifar and airbench94 have most of the ops of these three.
+/// All networks except resnet18, resnet50 and airbench96: these three have too many variables for tests that allocate
+/// them, and resnet18_cifar and airbench94 have most of their ops.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),

@@ -256,7 +256,7 @@ std::vector<OpCase> elementwise_ops() {
   for (const std::int64_t units : {12, 64}) {
     for (const auto& [name, kind] :
          {std::pair("Gelu", ActivationKind::gelu), std::pair("Silu", ActivationKind::silu)}) {
-      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, gelu and silu sum biases' gradients
+      cases.push_back({.name = "Dense" + std::to_string(units) + name,  // on a GPU, gelu and silu sum bias gradients
                        .batch = 70,
                        .rounds_once = false,
                        .build = [units = units, activation = kind](OpHarness& h) {
@@ -393,7 +393,7 @@ std::vector<OpCase> norms() {
                        return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
                      }});
     cases.push_back(
-        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the latter sums biases' gradients
+        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the scale sums the bias gradients
          .batch = 70,
          .rounds_once = false,
          .build = [=](OpHarness& h) {
@@ -489,7 +489,7 @@ std::vector<OpCase> losses() {
                      }});
   }
   for (const std::int64_t classes : {100, 1000}) {
-    for (const std::int64_t batch : {3, 70}) {  // either the loss or the layer computes the bias gradient
+    for (const std::int64_t batch : {3, 70}) {  // 3: the loss computes the bias gradient; 70: the layer does
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
                        .batch = batch,
                        .integers = true,
@@ -506,7 +506,7 @@ std::vector<OpCase> losses() {
     for (const std::int64_t batch : {3, 300}) {  // less than a block, and several blocks
       cases.push_back({.name = "MeanLoss" + std::to_string(static_cast<int>(kind)) + "By" + std::to_string(batch),
                        .batch = batch,
-                       .build = [=](OpHarness& h) {  // the target reads the bytes of the labels
+                       .build = [=](OpHarness& h) {  // the bytes of the labels are the target
                          const Value target = h.graph().add_target({.type = DType::u8, .shape = {4}});
                          return mean_loss(
                              h.graph(), "loss", h.input("z", {batch, 4}), target,
@@ -582,7 +582,7 @@ OpCase several_ops() {
           .batch = 3,
           .image_bytes = cifar_bytes,
           .tf32_tolerance = 0.2f,
-          .bf16_tolerance = 0.2f,  // the pooling may choose the other one of two nearly equal values
+          .bf16_tolerance = 0.2f,  // the pooling may choose another of two nearly equal values
           .rounds_once = false,
           .build = [](OpHarness& h) {
             Graph& graph = h.graph();

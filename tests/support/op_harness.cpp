@@ -23,7 +23,8 @@ void upload(Device& device, std::span<const float> values, const Tensor& tensor)
   device.upload(stored.data(), tensor.data, tensor.bytes());
 }
 
-/// An op with y = its variable, so that tests can read the gradient of an input.
+/// An op without inputs; its output is its variable. Therefore the gradient of the variable is the gradient of an
+/// input.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }
@@ -42,7 +43,7 @@ class VariableInput final : public OpDefinition {
   }
 };
 
-/// An op that writes the sum of c_i * y_i to `result`, in double precision.
+/// The objective: an op that writes the sum of c_i * y_i to `result`, in double precision.
 class WeightedSum final : public OpDefinition {
  public:
   WeightedSum(std::vector<float> weights, std::shared_ptr<double> result)

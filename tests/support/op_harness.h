@@ -1,10 +1,8 @@
-// OpHarness: runs one op (or a few) from inputs that a test sets, and checks its gradients.
-//
-// On the CPU, float32 values and gradients refer to the memory of the ops. All other values and gradients are copies,
-// which are valid until the next request.
-//
-// Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
-// random c (for a scalar output: the output itself), summed in double precision.
+// OpHarness: runs one op (or a few ops) on inputs that a test sets, and checks the gradients.
+// On the CPU, returned float32 values and gradients refer to the memory of the ops. All others are copies, which are
+// valid until the next call that returns a copy.
+// Inputs are variables, so that they have gradients to compare with finite differences. The objective is the sum over i
+// of c_i * y_i with fixed random c, in double precision. For a scalar output, the objective is the output itself.
 #pragma once
 
 #include <map>
@@ -25,7 +23,7 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
 
 /// Adds a ReLU to `x` if `wanted`; otherwise returns `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
-/// Adds the activation to x. It is a separate op until a pass fuses it.
+/// Applies the activation to x, as a separate op, until a pass fuses it.
 Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
@@ -35,7 +33,7 @@ class OpHarness {
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// The step inputs that ops on a CPU read, unless `finish` gets others.
+  /// The step inputs that ops on a CPU read, unless you pass others to `finish`.
   StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
@@ -43,8 +41,9 @@ class OpHarness {
   /// change.
   Value target(std::span<std::int32_t> values);
   Value target(const TargetSpec& spec, std::span<std::byte> values);
-  /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
-  /// random values until set. `inputs`: the step inputs from which the ops read their batch; must outlive the harness.
+  /// Makes `output` the output of the graph, runs the passes of every network, and allocates the graph. Variables have
+  /// random values until you set them. `inputs`: the step inputs from which the ops read their batch; must outlive the
+  /// harness.
   void finish(Value output);
   void finish(Value output, const StepInputs& inputs);
 

@@ -1,4 +1,4 @@
-// The results of an op of op_cases.h, and comparisons of them.
+// The results of an op case (op_cases.h), and functions that compare them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// The output, and every variable's gradient, by name.
+/// The output and the gradients of all variables, by name.
 using OpResults = std::map<std::string, std::vector<float>>;
 
 inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
@@ -20,14 +20,14 @@ inline std::vector<float> copy(std::span<const float> values) { return {values.b
 /// The results for variables with values that bfloat16 can represent, so that no device rounds them.
 OpResults results_of(const OpCase& op, OpHarness& harness);
 
-/// Compares to `tolerance`, relative to the largest value of each tensor.
+/// Checks that results differ by at most `tolerance`, relative to the largest value of each tensor.
 void expect_close(const OpResults& expected, const OpResults& got, float tolerance);
 
 /// Checks that the output has a non-finite value if one value, or every value, of the input "x" or "z" is `bad`. An op
-/// that reads only the images of the batch has no such input.
+/// case that reads only the images of the batch has no such input.
 void expect_reported(const OpCase& op, OpHarness& harness, float bad);
 
-/// The op on a CPU, with a batch of noise.
+/// Runs an op case on a CPU, with a batch of noise.
 class OpOnCpu {
  public:
   OpOnCpu(const OpCase& op, Device& device, Arithmetic arithmetic = Arithmetic::fp32);

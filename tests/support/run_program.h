@@ -1,4 +1,4 @@
-// Runs the built programs like a user.
+// Runs the built programs as a user would.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// StepRing: a StepTable in host memory, for emulated kernels that read it.
+// StepRing: a StepTable in host memory, for emulated kernels that read a StepTable.
 #pragma once
 
 #include <cstring>

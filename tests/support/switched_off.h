@@ -9,7 +9,7 @@ namespace carillon::testing {
 
 class SwitchedOff {
  public:
-  /// `names`: the value of CARILLON_GPU_OFF. Empty: nothing is off, not even `off_by_default`.
+  /// `names`: the value of CARILLON_GPU_OFF. Empty: all optimisations are on, also those in `off_by_default`.
   explicit SwitchedOff(const char* names) {
     if (const char* const value = std::getenv(variable)) before_ = value;
     ::setenv(variable, names, 1);

@@ -10,8 +10,8 @@
 
 namespace carillon::testing {
 
-/// Random operands, whose exponents are spread over `range` powers of two. The right tiles are in descending order of
-/// steps, with a gap between panels. The sums have random initial values.
+/// Random operands. Their exponents are spread over `range` powers of two. The right tiles are stored in descending
+/// order of steps, with a gap between panels. The sums have random initial values.
 struct TileOperands {
   static constexpr std::int64_t gap = 64;  ///< elements between panels
   std::vector<Bf16> left, right;

@@ -1,4 +1,4 @@
-// The communicator of the ranks without shared host memory: it averages gradients, and every tower updates its own
+// A communicator that hides the shared host memory of the ranks. It averages gradients, and every tower updates its own
 // variables.
 #pragma once
 

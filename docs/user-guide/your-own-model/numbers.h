@@ -1,4 +1,4 @@
-// What numbers_train and numbers_eval share: records of 4 x 4 grey pixels and one float32, a linear network, and a
+// numbers_train and numbers_eval share this file: records of 4 x 4 grey pixels and one float32, a linear network, and a
 // regression with its own loss and metric.
 #pragma once
 
@@ -77,7 +77,7 @@ class AbsoluteError final : public carillon::Metric {
     }
     sums_.count += static_cast<double>(outputs.size());
   }
-  // contents() and merge() carry the sums from one rank to another.
+  // contents() and merge() combine the sums of the ranks.
   std::string contents() const override { return {reinterpret_cast<const char*>(&sums_), sizeof sums_}; }
   void merge(std::string_view contents) override {
     Sums others;
@@ -118,7 +118,7 @@ inline carillon::Task number_task(const carillon::RecordSchema& /*schema*/, cons
           .higher_is_better = false};
 }
 
-/// One number from all pixels.
+/// A linear network: one number from all pixels.
 inline carillon::Network linear_network(const carillon::NetworkSettings& settings) {
   using namespace carillon;
   return make_network("linear", settings, [settings](Graph& graph) {
@@ -127,7 +127,7 @@ inline carillon::Network linear_network(const carillon::NetworkSettings& setting
   });
 }
 
-/// What --help shows as defaults.
+/// The defaults of the options, which --help shows.
 inline carillon::ProgramSpec numbers_program() {
   using namespace carillon;
   return {.data_set = "numbers",

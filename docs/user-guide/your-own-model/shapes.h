@@ -1,4 +1,4 @@
-// What shapes_train and shapes_eval share: the form of the records, a network, and the options' defaults.
+// shapes_train and shapes_eval share this file: the format of the records, a network, and the defaults of the options.
 #pragma once
 
 #include <carillon/cli/program_spec.h>
@@ -9,7 +9,7 @@
 #include <kernels/image_input/image_input.h>
 #include <kernels/pool/pool.h>
 
-/// Grey images of 24x24 pixels, the feature "pixels", in three classes, the feature "shape".
+/// Records of grey images of 24x24 pixels (feature "pixels") in three classes (feature "shape").
 inline const carillon::RecordSchema shape_records{.keys = {.image = "pixels", .label = "shape"},
                                                   .image_shape = {.height = 24, .width = 24, .channels = 1},
                                                   .class_count = 3};
@@ -35,7 +35,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
   return make_network("shapes", settings, layers);
 }
 
-/// What --help shows as defaults.
+/// The defaults of the options, which --help shows.
 inline carillon::ProgramSpec shapes_program() {
   return {.data_set = "drawn shapes",
           .networks = {{"shapes", shapes_network}},

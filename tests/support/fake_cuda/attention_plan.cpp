@@ -1,5 +1,6 @@
-// AttentionPlan for the fake: computes attention from its definition, in float32 with operands and results in bf16.
-// Replaces kernels/attention/attention_plan_cuda.cpp, so tests on the fake do not cover the calls of cudnn-frontend.
+// The AttentionPlan of the fake: computes attention by its definition, in float32, with operands and results in bf16.
+// This file replaces kernels/attention/attention_plan_cuda.cpp, so tests on the fake do not cover the calls of
+// cudnn-frontend.
 #include "kernels/attention/attention_plan_cuda.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ struct Matrix {
   void store(std::int64_t row, const std::vector<float>& values) const {
     for (std::int64_t c = 0; c < columns; ++c) first[row * row_stride + c] = to_bf16(values[c]);
   }
-  /// Stores in a row: scale * sum over j of factor(j) * row j of `other`.
+  /// Stores the row scale * (sum over j of factor(j) * row j of `other`).
   template <typename Factor>
   void store_sum(std::int64_t row, std::int64_t count, float scale, const Matrix& other, const Factor& factor) const {
     std::vector<float> sums(columns);
@@ -65,7 +66,7 @@ struct Head {
       y.store_sum(i, tokens, 1.0f / sum, v, [&](std::int64_t j) { return weights[j]; });
       if (statistics == nullptr) continue;
       const float log_sum = largest + std::log(sum);
-      // cuDNN may store this for a row with a NaN.
+      // For a row with a NaN, cuDNN may store infinity.
       statistics[i] = std::isnan(log_sum) ? std::numeric_limits<float>::infinity() : log_sum;
     }
   }

@@ -1,4 +1,4 @@
-// Captures and graphs in the fake's API.
+// The fake's functions for captures and graphs.
 #include <cuda.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void join(CUstream_st& stream, const std::shared_ptr<Capture>& capture) {
   capture->streams.insert(&stream);
 }
 
-/// Whether `stream` waits for all nodes, directly or indirectly.
+/// Whether the work of `stream` comes after all nodes, directly or indirectly.
 bool all_joined(const Nodes& nodes, const CUstream_st& stream) {
   std::set<std::size_t> reached = stream.capture_after;
   for (std::size_t i = nodes.size(); i-- > 0;) {

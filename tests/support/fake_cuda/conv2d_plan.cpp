@@ -1,5 +1,5 @@
-// Conv2dPlan for the fake: computes the convolutions that cuDNN would compute, with the same layouts. Replaces
-// kernels/conv2d/conv2d_plan_cuda.cpp, so these tests do not cover the calls of cudnn-frontend.
+// The Conv2dPlan of the fake: computes the same convolutions as cuDNN, with the same layouts. This file replaces
+// kernels/conv2d/conv2d_plan_cuda.cpp, so tests on the fake do not cover the calls of cudnn-frontend.
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
 #include <vector>
@@ -14,7 +14,7 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// The elements of an f32 or bf16 tensor as floats, in the order of memory. The layouts have no gaps.
+/// The elements of a tensor of f32 or bf16, as floats in the order of memory. The tensors have no gaps.
 std::vector<float> loaded(const StridedTensor& tensor, const void* data, DType type) {
   std::size_t count = 1;
   for (const std::int64_t extent : tensor.extents) count *= static_cast<std::size_t>(extent);
@@ -36,7 +36,8 @@ void store(const std::vector<float>& values, void* data, DType type) {
 }
 
 /// For every element of y, every position in the window and every filter, calls body(first x, first weight, y). The
-/// body adds to y the sum of x * w over the channels of the filter's group, as many as the weights have.
+/// body adds to y the sum of x * w over the channels of the filter's group. The number of these channels is the channel
+/// count of the weights.
 template <typename Body>
 void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
   const auto [batch, filters, rows, columns] = layout.y.extents;

@@ -1,4 +1,4 @@
-// cuDNN's handle in the fake.
+// The fake's handle of cuDNN.
 #include <cudnn.h>
 
 #include "objects.h"

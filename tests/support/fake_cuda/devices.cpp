@@ -1,4 +1,4 @@
-// Devices and memory in the fake's API.
+// The fake's functions for devices and memory.
 #include <fmt/format.h>
 
 #include <algorithm>

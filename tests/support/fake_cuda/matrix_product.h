@@ -1,5 +1,5 @@
-// The arithmetic of cublasLtMatmul in the fake: D = alpha op(A) op(B) + beta C in column-major layout. A bias and a
-// ReLU, or the sums of the rows of op(A), may be added. Source: cuBLAS, "cublasLtMatmul".
+// The arithmetic of the fake's cublasLtMatmul: D = alpha op(A) op(B) + beta C, in column-major layout. Optional: a bias
+// and a ReLU, or the sums of the rows of op(A). Source: cuBLAS, "cublasLtMatmul".
 #pragma once
 
 #include <cublasLt.h>
@@ -23,7 +23,7 @@ struct Matrix {
     const std::int64_t before_last = (batch_count - 1) * batch_stride + (columns - 1) * leading_dimension;
     return static_cast<std::size_t>(before_last + rows) * element_bytes();
   }
-  /// The operand of one product of the batch.
+  /// The operand of product `number` of the batch.
   Matrix of_batch(std::int64_t number) const {
     Matrix one = *this;
     one.data = static_cast<const std::byte*>(data) + static_cast<std::size_t>(number * batch_stride) * element_bytes();

@@ -1,4 +1,4 @@
-// The fake's memory: device memory that the host must not touch, and page-locked host memory.
+// The fake's memory: device memory, which the host must not access, and page-locked host memory.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,6 @@ class DeviceMemory {
 
   /// Allocates memory that is aligned to 256 bytes and filled with 0xff. In a large block, only the first part is
   /// filled; the rest contains zeros.
-  /// holds zeros.
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
@@ -47,7 +46,7 @@ class DeviceMemory {
   int accesses_ = 0;
 };
 
-/// Host memory that was allocated as page-locked memory, or was page-locked later.
+/// Page-locked host memory: memory that was allocated as page-locked memory, or was page-locked later.
 class PinnedMemory {
  public:
   void* allocate(std::size_t bytes);
@@ -66,10 +65,10 @@ class PinnedMemory {
 DeviceMemory& device_memory();
 PinnedMemory& pinned_memory();
 
-/// The location of [pointer, pointer + bytes).
+/// The kind of memory of [pointer, pointer + bytes).
 Place place_of(const void* pointer, std::size_t bytes);
 
-/// memset in device memory. Setting a large range to zeros costs nothing.
+/// memset in device memory. Setting a large range to zero takes no time.
 void fill(void* pointer, int value, std::size_t bytes);
 
 }  // namespace fake_cuda

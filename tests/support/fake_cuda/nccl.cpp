@@ -1,4 +1,4 @@
-// NCCL in the fake: every operation uses MPI when it runs in the order of the stream. During an operation, its memory
+// The fake's NCCL. When the stream reaches an operation, the operation runs by MPI. During the operation, its memory
 // contains garbage. All-reduces add in rank order.
 #include <mpi.h>
 #include <nccl.h>
@@ -18,8 +18,8 @@ struct ncclComm {
   int ranks, rank;
   bool finalized = false;
   int windows = 0;
-  bool aborted = false;          ///< work of the communicator ends without results
-  MPI_Comm mpi = MPI_COMM_NULL;  ///< communicator of several ranks
+  bool aborted = false;          ///< if true, work of the communicator ends without results
+  MPI_Comm mpi = MPI_COMM_NULL;  ///< null if there is one rank
 };
 
 struct ncclWindow {
@@ -136,7 +136,8 @@ Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   return all;
 }
 
-/// Enqueues a call of end(bytes of all ranks). `end` must write `to_bytes` bytes to `to`.
+/// Enqueues a gathering of the bytes of all ranks, and then a call of end(bytes). `end` must write `to_bytes` bytes to
+/// `to`.
 ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::size_t to_bytes,
                             ncclComm_t communicator, cudaStream_t stream, std::function<void(const Bytes& all)> end) {
   const Guard guard(api_mutex());
@@ -236,7 +237,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
-/// Ends the communicator's work, then waits for captured graphs, as NCCL does.
+/// As NCCL: ends the work of the communicator, then waits until captured graphs are destroyed.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   constexpr int most_waits = 20000;
   {

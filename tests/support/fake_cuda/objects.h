@@ -1,4 +1,4 @@
-// The fake's streams, events, captures and graphs, and helpers of its API's files.
+// The fake's streams, events, captures and graphs, and helpers of the files that define its functions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -43,15 +43,15 @@ struct Capture {
 
 struct CUstream_st {
   int lane = 0, device = 0;
-  std::vector<fake_cuda::WorkRef> after;        ///< work that must be done before the next piece
+  std::vector<fake_cuda::WorkRef> after;        ///< work that must end before the next work starts
   std::shared_ptr<fake_cuda::Capture> capture;  ///< capture that the stream belongs to
   std::set<std::size_t> capture_after;          ///< nodes that must run before the next node
 };
 
 struct CUevent_st {
   int device = 0;
-  fake_cuda::WorkRef work;                      ///< null: never recorded
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture of the last record, if any; its nodes follow
+  fake_cuda::WorkRef work;                      ///< null: the event was never recorded
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the event was recorded last, if any
   std::set<std::size_t> capture_after;
 };
 
@@ -66,10 +66,10 @@ struct CUgraphExec_st {
 
 namespace fake_cuda {
 
-/// The lock that every call of the API holds.
+/// The lock that every function of the API holds.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-/// The set of all existing objects of a type. It serves to detect foreign handles and leaks.
+/// The set of all existing objects of a type. It detects invalid handles and leaks.
 template <typename Object>
 struct Registry {
   std::set<Object*> all;
@@ -99,8 +99,8 @@ int& library_objects();
 const Settings& settings();
 Counts& mutable_counts();
 int current_device();
-/// Reports misuse if `device`, to which `what` belongs, is not the current device of this thread. CUDA would compute,
-/// but in a context of the current device.
+/// Reports misuse if `device`, to which `what` belongs, is not the current device of this thread. CUDA would not report
+/// this misuse: it would compute in a context of the current device.
 void check_current(int device, const char* what);
 /// The same check for a stream. The stream must exist.
 void check_current(cudaStream_t stream, const char* what);
@@ -110,11 +110,11 @@ cudaError_t remembered(cudaError_t error);
 /// Returns `error`, stores it for cudaGetLastError, and prints the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
-/// Enqueues work, or records it when the stream is in a capture.
+/// Enqueues work. If the stream is being captured, records the work instead.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// The result of a call that waits, allocates or queries: an error during a capture of this thread (the error ends the
-/// capture), otherwise success.
+/// The result of a call that waits, allocates or queries. If this thread is in a capture, the call ends the capture and
+/// the result is an error. Otherwise the result is success.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

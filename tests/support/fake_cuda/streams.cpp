@@ -1,4 +1,4 @@
-// Streams, events and copies in the fake's API.
+// The fake's functions for streams, events and copies.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -196,7 +196,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); }, {cudaGraphNodeTypeMemcpy});
   if (error != cudaSuccess || to_place != Place::pageable) return error;
-  return cudaStreamSynchronize(stream);  // CUDA returns from this kind of copy when the copy is done
+  return cudaStreamSynchronize(stream);  // CUDA also returns from this kind of copy only when it is done
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {

@@ -29,7 +29,7 @@ class Timeline {
   /// Work that does not end before it is released.
   WorkRef add_stalled();
   void release(const WorkRef& stalled);
-  /// Runs `work` and, in the random order, the work before it.
+  /// Runs `work`. Before it, runs the work on which it depends, in random order.
   void run_until_done(const WorkRef& work);
   void run_some(std::uint64_t pieces);
   void run_all();
@@ -47,7 +47,7 @@ class Timeline {
 };
 
 Timeline& timeline();
-/// The lock that every call of the API holds.
+/// The lock that every function of the API holds.
 std::recursive_mutex& api_mutex();
 
 }  // namespace fake_cuda

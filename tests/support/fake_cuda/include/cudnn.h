@@ -1,5 +1,5 @@
-// The part of cuDNN that device/cuda_device needs, for the fake of tests/support/fake_cuda. It computes nothing: see
-// conv2d_plan.cpp.
+// The part of cuDNN that device/cuda_device needs, for the fake of tests/support/fake_cuda. It has no convolutions:
+// conv2d_plan.cpp computes them.
 #pragma once
 
 #define CUDNN_MAJOR 9

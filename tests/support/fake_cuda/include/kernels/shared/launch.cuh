@@ -1,5 +1,5 @@
-// launch for the fake: runs a kernel with tests/support/emulate.h when the stream reaches it. Replaces
-// kernels/shared/launch.cuh, and checks the limits of a launch on a real GPU.
+// The fake's `launch`: runs a kernel with tests/support/emulate.h when the stream reaches it. Checks the limits that a
+// real GPU has for launches. This file replaces kernels/shared/launch.cuh.
 #pragma once
 
 #include <cstddef>
