@@ -28,6 +28,9 @@
 
 namespace carillon {
 
+/// Removes ops without variables and buffers if no other op reads their outputs.
+void remove_unread(Graph& graph, std::span<const Value> results);
+
 /// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
 /// the addition. If an op between the two has parameters, the addition stays, because the order of the parameters is
 /// fixed.

@@ -250,6 +250,7 @@ void add_product(Importer& importer, const OnnxNode& node) {
       !std::equal(a.shape.begin(), a.shape.end() - 2, b.shape.begin())) {
     importer.refuse(node, "multiplies values of these shapes, which is not supported");
   }
+  if (std::optional<Placed> y = importer.fused_attention(node, a, b)) return importer.set_output(node, std::move(*y));
   MatmulParams params;
   const Value first = matrices(importer, node, a, params.transpose_a);
   const Value second = matrices(importer, node, b, params.transpose_b);

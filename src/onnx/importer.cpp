@@ -8,6 +8,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/image_input/image_input.h"
+#include "src/graph/passes.h"
 #include "src/models/layers.h"
 
 namespace carillon {
@@ -306,6 +307,7 @@ Value Importer::run() {
   if (graph_.shape(value).rank() != 2) {
     fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
   }
+  remove_unread(graph_, {&value, 1});
   return value;
 }
 

@@ -5,6 +5,7 @@
 // memory. A transposition only changes the permutation; memory is reordered only if an op needs another order.
 //
 // import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp have one function for each ONNX operator.
+// import_attention.cpp replaces the operators of an attention by one op.
 #pragma once
 
 #include <fmt/format.h>
@@ -182,6 +183,9 @@ class Importer {
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
+  /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
+  /// of the chain stay until run() removes ops that no op reads.
+  std::optional<Placed> fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v);
   /// Returns `value` with this ONNX shape; `order`: the order of the axes in memory.
   static Placed placed(Value value, Extents shape, const std::vector<int>& order, bool merges_batch = false) {
     Placed result{value, std::move(shape), {}, merges_batch};

@@ -38,6 +38,15 @@ class Passes : public ::testing::Test {
   Graph graph_{2};
 };
 
+TEST_F(Passes, OpsThatNoOpReadsAreRemovedUnlessTheyHaveVariables) {
+  const Value x = convolution("conv", images());
+  relu(graph_, "after", gelu(graph_, "unread", x));
+  convolution("trained", x);
+  remove_unread(graph_, std::vector{gelu(graph_, "result", x)});
+  EXPECT_EQ(described(graph_), (std::vector<std::string>{"image_input input()", "conv2d conv(input)",
+                                                         "conv2d trained(conv)", "gelu result(conv)"}));
+}
+
 TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
   fuse_activations(graph_, std::vector{lrn(graph_, "norm", y)});

@@ -18,9 +18,13 @@
 namespace carillon::testing {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pointwise;
 
 /// Builds an ONNX file. Each function adds a node or an array.
 class Model {
@@ -51,6 +55,13 @@ class Model {
     tensor.set_data_type(onnx::Tensor::INT64);
     tensor.add_dims(static_cast<std::int64_t>(values.size()));
     for (const std::int64_t value : values) tensor.add_int64_data(value);
+  }
+  /// Adds a number that is not trained: the output of a node Constant.
+  void number(const std::string& name, float value) {
+    onnx::Attribute& one = *node("Constant", {}, name).add_attribute();
+    one.set_name("value_float");
+    one.set_type(onnx::Attribute::FLOAT);
+    one.set_f(value);
   }
   onnx::Node& node(const std::string& type, const std::vector<std::string>& inputs, const std::string& output) {
     onnx::Node& node = *graph().add_node();
@@ -196,6 +207,90 @@ TEST_F(OnnxImport, ATransposedImageKeepsItsLayout) {
   const Network network = read(model);
   for (const OpDescription& op : network.ops) EXPECT_NE(op.type->name, "transpose") << op.name;
   EXPECT_NEAR(outputs(network, {1, 1, 1})[0], 0.25 * 2 + 0.5 * 3 + 1, 1e-5);
+}
+
+/// Adds self-attention with two heads of size 2. The tokens are the 64 pixels, with different position embeddings.
+/// `one_layer`: one dense layer computes q, k and v. `splits_softmax`: an addition of 0 keeps the products apart.
+void add_attention(Model& model, bool one_layer, bool splits_softmax,
+                   float factor = 1.0f / std::numbers::sqrt2_v<float>) {
+  const auto noise = [](std::size_t count) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i * 37 + 11) % 29) / 29.0f - 0.5f;
+    return values;
+  };
+  const auto shaped = [&](const std::string& x, const std::vector<std::int64_t>& shape, const std::string& y) {
+    model.integers(y + "_shape", shape);
+    model.node("Reshape", {x, y + "_shape"}, y);
+  };
+  const auto turned = [&](const std::string& x, const std::vector<std::int64_t>& axes, const std::string& y) {
+    Model::attribute(model.node("Transpose", {x}, y), "perm", axes);
+  };
+  shaped("image", {0, 3, 64}, "flat");
+  turned("flat", {0, 2, 1}, "pixels");
+  model.array("pos", {64, 3}, noise(192));
+  model.node("Add", {"pixels", "pos"}, "tokens");
+  if (one_layer) {
+    model.array("qkv.weight", {3, 12}, noise(36));
+    model.node("MatMul", {"tokens", "qkv.weight"}, "qkv");
+    shaped("qkv", {0, 64, 3, 2, 2}, "parts");
+    turned("parts", {2, 0, 3, 1, 4}, "first");
+    for (const int i : {0, 1, 2}) {
+      const std::string index = "index" + std::to_string(i);
+      onnx::Tensor& one = *model.graph().add_initializer();
+      one.set_name(index);
+      one.set_data_type(onnx::Tensor::INT64);
+      one.add_int64_data(i);
+      Model::attribute(model.node("Gather", {"first", index}, std::string(1, "qkv"[i])), "axis", 0);
+    }
+  } else {
+    for (const std::string part : {"q", "k", "v"}) {
+      std::vector<float> weights = noise(12);
+      for (float& weight : weights) weight *= part == "k" ? 2.0f : 1.0f;
+      model.array(part + ".weight", {3, 4}, weights);
+      model.node("MatMul", {"tokens", part + ".weight"}, part + "_layer");
+      shaped(part + "_layer", {0, 64, 2, 2}, part + "_heads");
+      turned(part + "_heads", {0, 2, 1, 3}, part);
+    }
+  }
+  turned("k", {0, 1, 3, 2}, "k_turned");
+  model.node("MatMul", {"q", "k_turned"}, "product");
+  model.number("factor", factor);
+  model.node("Mul", {"product", "factor"}, "scores");
+  model.number("nothing", 0.0f);
+  if (splits_softmax) model.node("Add", {"scores", "nothing"}, "added");
+  Model::attribute(model.node("Softmax", {splits_softmax ? "added" : "scores"}, "p"), "axis", -1);
+  model.node("MatMul", {"p", "v"}, "heads");
+  turned("heads", {0, 2, 1, 3}, "joined");
+  shaped("joined", {0, 64, 4}, "rows");
+  turned("rows", {0, 2, 1}, "channels");
+  shaped("channels", {0, 4, 8, 8}, "result");
+  model.finish("result", 4);
+}
+
+std::vector<std::string_view> types_of(const Network& network) {
+  std::vector<std::string_view> types;
+  for (const OpDescription& op : network.ops) types.push_back(op.type->name);
+  return types;
+}
+
+TEST_F(OnnxImport, OneOpComputesAnAttention) {
+  for (const bool one_layer : {true, false}) {
+    Model fused, split;
+    add_attention(fused, one_layer, false);
+    add_attention(split, one_layer, true);
+    const Network attention = read(fused), products = read(split);
+    EXPECT_THAT(types_of(attention), Contains("attention"));
+    EXPECT_THAT(types_of(attention), Not(Contains(AnyOf("softmax", "matmul", "split", "slice", "transpose"))));
+    EXPECT_EQ(std::ranges::count(types_of(attention), "concat"), one_layer ? 0 : 1);
+    EXPECT_THAT(types_of(products), Contains("softmax"));
+    EXPECT_THAT(outputs(attention, {1, 2, 3}), Pointwise(FloatNear(1e-4f), outputs(products, {1, 2, 3})));
+  }
+}
+
+TEST_F(OnnxImport, AnAttentionWithAnotherScaleIsNotReplaced) {
+  Model model;
+  add_attention(model, true, false, 0.5f);
+  EXPECT_THAT(types_of(read(model)), Contains("softmax"));
 }
 
 TEST_F(OnnxImport, OtherOutputsGiveTheLastLayerNewValues) {
