@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -52,10 +51,7 @@ namespace {
 
 /// The words of this program's command line, each with its NUL. The argv of a caller may lack words that the caller has
 /// already parsed.
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string command_line() { return process_file(getpid(), "cmdline"); }
 
 }  // namespace
 
@@ -99,8 +95,7 @@ struct ProcessState {
 };
 
 ProcessState state_of(int process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = process_file(process, "stat");
   const std::size_t name_end = text.rfind(") ");  // the name in parentheses may contain any character
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 2));
@@ -114,6 +109,18 @@ ProcessState state_of(int process) {
 }
 
 }  // namespace
+
+std::string process_file(int process, std::string_view name) {
+  // A stream would throw if the process ends between open and read.
+  const int file = open(fmt::format("/proc/{}/{}", process, name).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string text;
+  std::array<char, 4096> part{};
+  ssize_t bytes = 0;
+  while ((bytes = read(file, part.data(), part.size())) > 0) text.append(part.data(), static_cast<std::size_t>(bytes));
+  close(file);
+  return bytes == 0 ? text : std::string();
+}
 
 bool is_stopped(int process) {
   const char state = state_of(process).letter;
@@ -177,8 +184,11 @@ void request_stack(int process) {
 int running_children(int process) {
   int count = 0;
   std::error_code ended;
-  for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), ended)) {
-    std::ifstream children(thread.path() / "children");
+  // `++` would throw if the process ends during the loop.
+  using Threads = std::filesystem::directory_iterator;
+  for (Threads thread(fmt::format("/proc/{}/task", process), ended); !ended && thread != Threads();
+       thread.increment(ended)) {
+    std::ifstream children(thread->path() / "children");
     for (int child = 0; children >> child;) count += process_has_ended(child) ? 0 : 1;
   }
   return count;

@@ -37,6 +37,10 @@ void flush_denormals();
 /// Errors: io.
 void flush_stdout();
 
+/// The bytes of /proc/PROCESS/FILE, for example of "environ". Empty if the file cannot be read, or if the process ends
+/// while it is read.
+std::string process_file(int process, std::string_view file);
+
 /// True if the process is stopped (SIGSTOP, a debugger).
 bool is_stopped(int process);
 /// True if all threads of the process have ended, even if the parent process has not yet fetched the exit code.

@@ -7,8 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -27,14 +26,13 @@ std::string stream_of(pid_t process, int descriptor) {
 
 /// True if Open MPI started the process or one of its ancestors.
 bool is_of_a_rank(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
-  const std::string variables{std::istreambuf_iterator<char>(file), {}};
-  return ('\0' + variables).find(std::string("\0OMPI_COMM_WORLD_SIZE=", 22)) != std::string::npos;
+  return ('\0' + process_file(process, "environ")).find(std::string("\0OMPI_COMM_WORLD_SIZE=", 22)) !=
+         std::string::npos;
 }
 
 /// The parent of the process; 0: unknown.
 pid_t parent_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/status", process));
+  std::istringstream file(process_file(process, "status"));
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("PPid:")) return static_cast<pid_t>(std::stol(line.substr(5)));
   }

@@ -15,6 +15,16 @@
 namespace carillon::testing {
 namespace {
 
+TEST(ProcessFile, HasTheBytesOfTheFile) { EXPECT_EQ(process_file(getpid(), "comm"), "core_test\n"); }
+
+TEST(ProcessFile, IsEmptyIfReadingFailsOrTheProcessHasEnded) {
+  EXPECT_EQ(process_file(getpid(), "task"), "");  // a directory can be opened, but not read
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(process_file(child, "stat"), "");
+}
+
 TEST(ProcessState, AProcessHasEndedEvenIfNobodyFetchedItsExitCode) {
   EXPECT_FALSE(process_has_ended(getpid()));
   const pid_t child = ::fork();
