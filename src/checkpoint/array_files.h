@@ -27,7 +27,8 @@ inline constexpr std::size_t max_npy_header_bytes = 65536;
 void write_npz(const std::filesystem::path& path, std::span<const ListedArray> arrays);
 
 /// Reads the arrays in the order of the file. Errors name the file and the array: no_input, data (not an npz file,
-/// damaged, an array of another type or in column-major order, arrays and headers above `max_bytes`), io.
+/// damaged, an array of another type or in column-major order, arrays and headers of more than `max_bytes` together),
+/// io.
 std::vector<NamedArray> read_npz(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 // safetensors: reads and writes Hugging Face's format for named arrays. https://github.com/huggingface/safetensors

@@ -102,7 +102,7 @@ struct CheckpointRetention {
 
 /// How a CheckpointWriter retries failed writes.
 struct CheckpointRetries {
-  std::int64_t max_failures = 0;       ///< failures in a row
+  std::int64_t max_failures = 0;       ///< the writer gives up after more failed writes in a row than this
   std::string limit_name = "at most";  ///< name of max_failures in warnings
   std::function<void(const std::string&)> warn = [](const std::string& /*line*/) {};  ///< receives one line per warning
 };
@@ -116,7 +116,7 @@ class CheckpointWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Writes each checkpoint to the name of its step.
+  /// Writes each checkpoint to the file that checkpoint_path names for its step.
   CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention,
                    CheckpointRetries retries = {});
   /// Writes all checkpoints to one file; each replaces the previous one.
@@ -133,8 +133,8 @@ class CheckpointWriter {
   bool is_writing() const { return is_writing_; }
   /// The error after which the writer gave up; nullopt: it has not given up.
   const std::optional<Error>& given_up() const { return given_up_; }
-  /// Waits until the last state is on disk, and retries a failed write after a second. Throws the error after which it
-  /// gives up.
+  /// Waits until the last state is on disk. If a write fails, writes the state again after a second. If the writer
+  /// gives up, throws the error of the last write.
   void finish();
   /// Step of the newest checkpoint that this writer has completed; -1: none. Any thread and any signal handler may call
   /// this.
@@ -149,7 +149,7 @@ class CheckpointWriter {
 
   CheckpointRetries retries_;
   std::unique_ptr<Worker> worker_;
-  bool is_writing_ = false;  ///< a write has no result yet
+  bool is_writing_ = false;  ///< true: a write has no result yet
   std::int64_t failures_ = 0;
   std::optional<Error> failed_;  ///< the error of the last write, which will be retried
   std::optional<Error> given_up_;

@@ -160,7 +160,7 @@ struct CheckpointWriter::Worker {
   std::vector<std::byte> bytes{};       ///< file of the last state, until it is written
   std::exception_ptr encoding_error{};  ///< why the last state cannot be encoded
   std::atomic<std::int64_t> newest_complete{-1};
-  std::future<void> write{};  ///< its destructor waits
+  std::future<void> write{};  ///< the write in progress; destruction waits for its end
 
   void start() {
     write = std::async(std::launch::async, [this] { run(); });

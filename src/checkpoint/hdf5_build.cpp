@@ -169,7 +169,7 @@ class Builder {
   static constexpr std::size_t bytes_to_trim = std::size_t{16} << 20;
 
   FileMemory memory_;
-  std::size_t freed_bytes_ = 0;  // bytes that malloc_trim has not yet returned
+  std::size_t freed_bytes_ = 0;  // bytes of freed arrays that malloc_trim has not yet returned to the system
   Id links_;                     // link creation properties: makes HDF5 create intermediate groups
   Id file_;
 };

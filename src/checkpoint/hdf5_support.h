@@ -17,8 +17,8 @@ namespace carillon::hdf5 {
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
 /// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may lack thread safety.
-/// It also disables the printing of error stacks, and HDF5's exit handler. The handler crashes if memory has been
-/// exhausted. It is not needed, because all files are in memory and all IDs have owners.
+/// It also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if memory has been
+/// exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {

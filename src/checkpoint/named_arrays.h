@@ -41,15 +41,16 @@ struct ArraySummary {
 };
 ArraySummary summarise(std::span<const float> values);
 
-/// The difference of one array in two checkpoints.
+/// How an array differs between two checkpoints.
 struct ArrayDifference {
   std::string name;
   std::string
       text;  ///< "only in the first", "784 x 500 and 784 x 10", "3 of 10 values, by 0.01 at most, 1e-3 of its norm"
 };
 
-/// Compares bits, so -0 and 0 differ, and a NaN equals a NaN with the same bits. The result has the order of the arrays
-/// of `first`, then the arrays that only `second` has.
+/// Lists the arrays that differ between two checkpoints. Compares the bits of the values, so -0 and 0 differ, and a NaN
+/// equals a NaN with the same bits. The result begins with arrays of `first`, in their order. Then follow the arrays
+/// that only `second` has.
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
 /// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no

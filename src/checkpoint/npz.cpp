@@ -139,7 +139,7 @@ class NpyParser {
     return rest.substr(0, is_tuple ? end + 1 : end);
   }
 
-  /// The number of values.
+  /// Parses a tuple such as "(784, 10)" and appends its numbers to `shape`. Returns the number of values.
   std::uint64_t parse_shape(std::string_view text, std::vector<std::int64_t>& shape) const {
     std::uint64_t count = 1;
     const std::string_view whole = text;
@@ -208,7 +208,7 @@ class NpzReader {
   }
 
   std::filesystem::path path_;
-  std::uint64_t left_;  ///< bytes that the file may still contain
+  std::uint64_t left_;  ///< bytes that the remaining arrays and headers may have
   Descriptor descriptor_;
   Reader reader_;
 };

@@ -34,7 +34,8 @@ endif()
 set(CARILLON_HAS_CUDA TRUE)
 carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} carillon_cudnn)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  # 90a: code with instructions that only Hopper has. 90: machine code, and PTX for later GPUs.
+  # 80-real: machine code for Ampere. 90a-real: machine code with instructions that only Hopper has. 90: machine code
+  # for Hopper, and PTX for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
 enable_language(CUDA)

@@ -15,7 +15,7 @@ function(remove_empty directory)
   execute_process(COMMAND rmdir -- "${directory}" OUTPUT_QUIET ERROR_QUIET)
 endfunction()
 
-# uninstall_from(PREFIX FILE...)
+# uninstall_from(PREFIX FILE...): removes the files, which are in PREFIX, and the directories that become empty.
 function(uninstall_from prefix)
   set(removed 0)
   set(directories "")

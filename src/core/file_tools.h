@@ -40,7 +40,7 @@ class FolderLock {
   Descriptor file_;
 };
 
-/// True if `path` names the open file. A link is not followed.
+/// True if `path` names the file that `descriptor` has open. If `path` is a link, it is not followed.
 bool same_file(int descriptor, const std::filesystem::path& path);
 
 /// Opens a regular file with a predictable name, such as a lock file. Another user may have created something else with
@@ -49,7 +49,7 @@ bool same_file(int descriptor, const std::filesystem::path& path);
 /// that is not regular.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// Does the same, but throws if the file cannot be opened. Errors: io; the message starts with `subject`.
+/// As the overload above, but throws if the file cannot be opened. Errors: io; the message starts with `subject`.
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
@@ -96,7 +96,7 @@ class LinesFromEnd {
   std::string block_;  ///< the bytes from block_begin_ on, in which `next` searches newlines
 };
 
-/// A pattern that matches only the path `path`.
+/// A glob that matches only the path `path`.
 std::string escaped_pattern(const std::string& path);
 
 /// Files in the order of `patterns`; the matches of each glob are sorted by bytes. A path that exists is never treated

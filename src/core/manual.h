@@ -13,8 +13,8 @@ struct ManualOption {
   std::string name;                       ///< name without dashes
   std::string value;                      ///< placeholder of its value, "N"; empty: the option takes no value
   std::string text;                       ///< help text
-  std::string default_value;              ///< empty: not shown
-  std::vector<std::string> choices = {};  ///< permitted values; empty: any
+  std::string default_value;              ///< default as text; empty: --help shows none
+  std::vector<std::string> choices = {};  ///< permitted values; empty: any value
 };
 
 struct ManualGroup {

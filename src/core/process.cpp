@@ -89,7 +89,7 @@ namespace {
 
 /// The state of the main thread, and the number of threads, in /proc.
 struct ProcessState {
-  char letter = '\0';  ///< 0: unknown
+  char letter = '\0';  ///< letter of the state (proc(5)); 0: unknown
   int threads = 0;
   std::string start;  ///< start time, counted from the boot of the host
 };

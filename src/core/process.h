@@ -66,10 +66,11 @@ bool identified_process_has_ended(const std::string& identity);
 /// calls that may never return.
 void exit_after(double seconds, int code);
 
-/// Makes a write above the file size limit (ulimit -f) fail with an error instead of a signal. Every program calls it.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit (ulimit -f) fails with an error and does not end the
+/// process. Every program calls it.
 void ignore_file_size_signal();
 
-/// The result of gethostname, or "localhost" if it fails.
+/// The name of this host (gethostname), or "localhost" if gethostname fails.
 std::string host_name();
 
 /// True if the terminal can only append text: TERM is "dumb", empty or not set. Progress lines are then not redrawn.

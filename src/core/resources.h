@@ -42,7 +42,7 @@ struct ControlGroupFiles {
 
 struct MemoryLimit {
   std::uint64_t bytes = 0, used_bytes = 0;
-  std::optional<std::uint64_t> swap_bytes = {};  ///< nullopt: unlimited
+  std::optional<std::uint64_t> swap_bytes = {};  ///< limit of the swap space; nullopt: unlimited
 };
 
 /// The limits of this process's control groups, including their parents.
@@ -55,7 +55,8 @@ std::optional<double> cpu_quota(const ControlGroupFiles& files = {});
 /// most `cores`, and at most the process's part of the quota, rounded up.
 int cores_within(std::optional<double> quota, int cores, int processes = 1);
 
-/// Text that is equal for two processes of a host if they share all their limits.
+/// Names of this process's control groups. Two processes of a host have equal texts if they share all limits of control
+/// groups.
 std::string control_group_names(const ControlGroupFiles& files = {});
 
 }  // namespace carillon

@@ -15,7 +15,7 @@ inline constexpr std::size_t max_line_bytes = 1000;
 
 /// A UTF-8 character at the start of a text.
 struct Character {
-  std::size_t bytes = 0;  ///< 0: invalid UTF-8 (RFC 3629)
+  std::size_t bytes = 0;  ///< length in bytes; 0: invalid UTF-8 (RFC 3629)
   char32_t code = 0;
 
   bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }

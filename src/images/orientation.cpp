@@ -16,7 +16,7 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
 /// How a picture is stored. The pixel that is shown in row y and column x is stored in row y and column x or, if the
 /// sides are swapped, in row x and column y. If a side is reversed, its rows or columns count from the end.
 struct Turn {
-  bool swaps_sides, reverses_rows, reverses_columns;  // rows and columns of the stored picture
+  bool swaps_sides, reverses_rows, reverses_columns;  // reverses_*: rows and columns of the stored picture
 };
 constexpr Turn turns[] = {{false, false, false}, {false, false, true}, {false, true, true}, {false, true, false},
                           {true, false, false},  {true, true, false},  {true, true, true},  {true, false, true}};

@@ -116,7 +116,7 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
 
 /// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
 struct ResizeAxis {
-  static constexpr int weight_bits = 11;  ///< fixed-point weights: 1 is 2^weight_bits
+  static constexpr int weight_bits = 11;  ///< fraction bits of the weights: 2^weight_bits stands for 1
 
   std::vector<std::int32_t> first;
   std::vector<float> weights;  ///< integers >= 0; the weights of a pixel sum to 2^weight_bits

@@ -105,6 +105,7 @@ using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
 using FourBytes = std::uint8_t __attribute__((vector_size(4)));
 
+/// The four channels of one output pixel: the sum over t of weights[t] * (source pixel t), rounded to integers.
 /// `fixed`: the value of `taps` if it is known at compile time; 0: it is not known.
 template <int fixed>
 [[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {

@@ -61,7 +61,7 @@ Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> im
 
 namespace {
 
-constexpr int text_pixels = 12, line_height = 16;  // size of the font, distance of two lines
+constexpr int text_pixels = 12, line_height = 16;  // size of the font and distance between two lines, in pixels
 constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap;
 constexpr std::uint8_t background = 64, ink = 255;
 constexpr char32_t ellipsis = U'\u2026';

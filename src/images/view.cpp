@@ -101,7 +101,7 @@ AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding,
 /// The pixels along one side of an image that show the resized part.
 struct Shown {
   std::int64_t before = 0;            ///< pixels of padding before the shown pixels
-  std::int64_t first = 0, count = 0;  ///< position in the resized part
+  std::int64_t first = 0, count = 0;  ///< shown pixels of the resized part: first pixel, number of pixels
 };
 
 /// `begin`, `length`: position and length of the image in the resized part. `resized`: length of the resized part.
@@ -118,7 +118,7 @@ void fill(const Colour& colour, std::span<std::uint8_t> pixels) {
 
 /// One side of a padded part: the pixels of the picture that it shows, and their position in the image.
 struct PaddedSide {
-  std::int64_t first = 0, count = 0;  ///< position in the picture
+  std::int64_t first = 0, count = 0;  ///< shown pixels of the picture: first pixel, number of pixels
   std::int64_t begin = 0;             ///< position of the image in the resized pixels, at most 0
   std::int64_t resized = 0;
 };
@@ -168,8 +168,8 @@ std::pair<std::int64_t, std::int64_t> scaled(std::int64_t begin, std::int64_t le
   return {std::min((begin * to + size / 2) / size, to - count), count};
 }
 
-/// Half of the margin. If two positions are equally near the centre, returns the even one, as torchvision's CenterCrop
-/// does.
+/// The position of a centred crop on one side. `margin`: length of the side minus length of the crop. If two positions
+/// are equally near the centre, returns the even one, as torchvision's CenterCrop does.
 std::int64_t first_of_centre(std::int64_t margin) { return margin / 2 + (margin % 4 == 3 ? 1 : 0); }
 
 }  // namespace

@@ -36,7 +36,7 @@ inline Initializer fan_in_uniform(std::int64_t fan_in) {
 
 /// A truncated normal distribution. `deviation`: standard deviation after the truncation.
 inline Initializer normal_after_cut(double deviation) {
-  constexpr double kept = 0.87962566103423978;  // deviation of a unit normal cut at 2
+  constexpr double kept = 0.87962566103423978;  // standard deviation of a unit normal distribution that is cut at 2
   return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
 }
 
@@ -203,7 +203,7 @@ inline void check_imagenet_images(std::string_view network, const NetworkSetting
 struct WhiteningParams {
   ImageInputParams input;  ///< shape and normalisation of the images
   std::int64_t kernel = 2;
-  double epsilon = 5e-4;  ///< > 0
+  double epsilon = 5e-4;  ///< added to each eigenvalue; above 0
 };
 
 /// Returns C, row-major [p, p]. Each of `images` is uint8 [height, width, channels], as in records. The components of a

@@ -28,7 +28,7 @@ using TorchName = std::pair<std::string_view, std::string_view>;
 struct TorchFamily {
   std::string_view stage;  ///< PyTorch's text before the number of a stage; empty: the blocks have no stages
   int first_stage = 0;     ///< PyTorch's number of the first stage
-  std::string_view block;  ///< the text before the number of a block, which starts at 0
+  std::string_view block;  ///< PyTorch's text before the number of a block; block numbers start at 0
   std::span<const TorchName> layers;
   std::span<const TorchName> arrays = {};  ///< whole names of arrays, within a block if it has any
 };

@@ -35,7 +35,7 @@ namespace {
 
 struct TransformerForm {
   std::int64_t width = 0;       ///< channels of a token
-  std::int64_t patch_side = 0;  ///< pixels
+  std::int64_t patch_side = 0;  ///< side of a patch in pixels
 };
 
 constexpr std::int64_t block_count = 12, width_of_head = 64, expansion = 4;

@@ -56,7 +56,7 @@ class NewtonSchulzCuda {
  private:
   /// The three products of one iteration on a stack of matrices, set up for operands in `first_`.
   struct Iteration {
-    std::size_t offset;  ///< bytes
+    std::size_t offset;  ///< in bytes, from the start of each array of the iteration to the stack
     MatrixProductCuda make_gram, make_factor, multiply;
     bool is_tall;
   };
@@ -74,15 +74,15 @@ class NewtonSchulzCuda {
   std::vector<Iteration> iterations_;
 };
 
-/// Computes the factors of an orthogonalised variable from its norms. One thread per variable.
+/// Sets ratios[variable] and inverse_norms[variable] from the variable's sums of squares. One thread per variable.
 struct MatrixOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
   const Squares* sums = nullptr;               ///< [chunk]
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
   StepTable table;
   float* ratios = nullptr;                ///< [variable]: UpdateFactors::kept
-  float* inverse_norms = nullptr;         ///< [variable]: 1 / (norm of the direction); 0 if the norm is 0
-  const std::int64_t* columns = nullptr;  ///< [variable]; null: OptimizerSettings::muon_normalizes is false
+  float* inverse_norms = nullptr;         ///< [variable]: 1 / (norm of the direction + epsilon); 0 if the norm is 0
+  const std::int64_t* columns = nullptr;  ///< [variable]: of its matrix; null: no normalisation (muon_normalizes)
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t variable) const {
     const Squares squares = sum_of(ranges[variable], sums);

@@ -46,8 +46,9 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
   return all;
 }
 
-/// Sets sums[chunk] to the chunk's sums of squares, in double precision and a fixed order. Rule::direction also updates
-/// the slots. One block per chunk.
+/// Sets sums[chunk] to two sums over the chunk: the squares of the values, and the squares of the directions (Squares).
+/// Both are 0 if the step does not update the chunk's variable. Sums in double precision and a fixed order.
+/// Rule::direction also updates the slots. One block per chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
@@ -61,14 +62,14 @@ struct NormKernel {
 
   const NormChunk* chunks = nullptr;  ///< [chunk_count]
   int chunk_count = 0;
-  const float *gradients = nullptr, *values = nullptr;  ///< flat
+  const float *gradients = nullptr, *values = nullptr;  ///< flat arrays
   float* slots[slot_count] = {};
   const UpdateFactors* of_variable = nullptr;
   const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
   StepTable table;
   StepEnd end;
   Squares* sums = nullptr;      ///< [chunk_count]
-  float* directions = nullptr;  ///< flat; null: not stored
+  float* directions = nullptr;  ///< flat array; null: the directions are not stored
 
   int blocks() const { return chunk_count; }
 
@@ -122,7 +123,7 @@ CARILLON_HOST_DEVICE inline Squares sum_of(const ChunkRange& range, const Square
   return squares;
 }
 
-/// Sets ratios[variable] to the variable's ratio_of. One thread per variable.
+/// Sets ratios[variable] to the result of ratio_of for the variable. One thread per variable.
 template <NormedRule Rule>
 struct RatioOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
@@ -149,7 +150,7 @@ struct GradientSquares {
 
   const NormChunk* chunks = nullptr;  ///< [chunk_count]
   int chunk_count = 0;
-  const float *gradients = nullptr, *values = nullptr;  ///< flat
+  const float *gradients = nullptr, *values = nullptr;  ///< flat arrays
   const UpdateFactors* of_variable = nullptr;
   StepTable table;
   StepEnd end;
@@ -184,7 +185,7 @@ struct GradientSquares {
   }
 };
 
-/// Computes the step's norm and factor from the chunks' sums. One block.
+/// Computes the norm of the step's gradient, and the factor that clips it, from the sums of GradientSquares. One block.
 struct ClipGradient {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;

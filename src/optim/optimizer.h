@@ -5,10 +5,10 @@
 //   s, w <- lookahead(s, w)                                in the steps that have one (LookaheadSettings)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
-// OptimizerSettings::rule selects one of src/optim/rules.h. The rule's state, the slow copies s and the moving averages
-// a are slots of the parameter store. *Scalars* are values that change from step to step; they are part of the step's
-// inputs. *Factors* are values that differ between variables; they come from the variable's L2 factor and group
-// (ParameterGroup).
+// OptimizerSettings::rule selects one of the rules in src/optim/rules.h. The rule's state, the slow copies s and the
+// moving averages a are slots of the parameter store. *Scalars* are values that change from step to step; they are part
+// of the step's inputs. *Factors* are values that differ between variables; they come from the variable's L2 factor and
+// group (ParameterGroup).
 #pragma once
 
 #include <cmath>
@@ -83,9 +83,9 @@ class ElementwiseOptimizer : public Optimizer {
 /// treat variables as matrices. Errors: as optimizer_slots.
 bool is_elementwise(const OptimizerSettings& settings);
 
-/// `parameters` has the slots of these settings. `inputs` contains the scalars of each step. Both must outlive the
-/// optimiser. `arithmetic`: number format of the products of a muon rule on a GPU. All other computation is float32.
-/// Errors: as check_variables.
+/// Makes the optimiser of `device`. `parameters` must have the slots optimizer_slots(settings). `inputs` contains the
+/// scalars of each step. `parameters` and `inputs` must outlive the optimiser. `arithmetic`: number format of the
+/// products of a muon rule on a GPU. All other computation is float32. Errors: as check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
@@ -106,8 +106,9 @@ struct TrainedSteps {
 /// Returns one entry per variable. Errors: as check_variables.
 std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
-/// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule without a matrix, or with a
-/// vector; decay_exclude has a pattern that matches no variable, or a variable with the decay of a group).
+/// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule finds no hidden matrix; a
+/// group requests muon for a vector; a pattern of decay_exclude matches no variable, or matches a variable for which a
+/// group states a weight decay; a layer decay for a network without blocks).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
 // Lookahead (LookaheadSettings), on CPU and GPU. It changes all variables, including frozen variables, and all buffers

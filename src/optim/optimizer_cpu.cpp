@@ -134,7 +134,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// `arrays`: elements of one variable. Its gradients are not yet clipped, or are orthogonalised directions.
+  /// `arrays`: elements of one variable. arrays.gradient has gradients that are not yet clipped, or orthogonalised
+  /// directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {

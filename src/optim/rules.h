@@ -1,4 +1,4 @@
-// The update rules, their list, and the selection of a rule by its name. To add a rule, write its struct here,
+// The update rules, their list, and the selection of a rule by its name. To add a rule, write its struct in this file,
 // as update_rule.h requires, and add it to UpdateRules.
 #pragma once
 

@@ -22,12 +22,12 @@ namespace carillon {
 struct UpdateFactors {
   float l2 = 0.0f;            ///< ParameterSpec::l2_factor
   float rate = 1.0f;          ///< factor of the learning rate
-  float weight_decay = 0.0f;  ///< coupled or decoupled, depending on the rule
+  float weight_decay = 0.0f;  ///< the rule decides whether it is coupled or decoupled
   bool has_ratio = false;     ///< whether a NormedRule computes a ratio: variables of two or more dimensions
   bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
   float scale = 1.0f;         ///< factor of the orthogonalised direction
   float kept = 1.0f;          ///< factor of the variable before the update (OptimizerSettings::muon_normalizes)
-  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< steps that train it
+  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
 };
@@ -42,8 +42,8 @@ std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
 ///   rate of layer l = decay^(L - l)      l = 0 ... L
 ///
 /// The layers of a network with blocks: layer 0 has all variables before the first block (stem, patches, tokens). Then
-/// each block is a layer, which includes the variables between it and the previous block. Layer L has all variables
-/// after the last block. Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
+/// each block is a layer, which includes the variables between the previous block and this block. Layer L has all
+/// variables after the last block. Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
 ///
 /// `variables`: in the order of the network. Errors: usage (decay is not 1 and the network has no blocks).
 std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& variables);
@@ -55,7 +55,7 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
 /// If the norm is not finite, the factor is 1, so that only the variables with non-finite gradients become non-finite.
 /// Source: PyTorch, clip_grad_norm_.
 struct ClippedNorm {
-  double norm = 0.0;  ///< before clipping
+  double norm = 0.0;  ///< norm of the gradient before clipping
   float factor = 1.0f;
 };
 
@@ -76,8 +76,8 @@ CARILLON_HOST_DEVICE inline ClippedNorm clipped_norm(double squares, double limi
 //   l2_loss = sum over variables of l2_factor * sum(w^2) / 2
 //   norm = sqrt(sum over all variables that the step trains of |g + l2_factor * w|^2)        g: mean gradient
 //
-// It is the norm of the gradient of the whole loss: it includes the L2 loss and excludes weight decay. PyTorch's
-// clip_grad_norm_ uses the same gradient.
+// `norm` is the norm of the gradient of the whole loss: the gradient includes the L2 loss and excludes weight decay.
+// PyTorch's clip_grad_norm_ uses the same gradient.
 //
 // Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary
 // tree over all blocks. Therefore the bits do not depend on the numbers of ranks, shards, buckets and threads.

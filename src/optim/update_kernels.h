@@ -39,9 +39,9 @@ struct FactorTable {
 /// Distributes the packs of a flat array in turn over all threads of all blocks.
 struct FlatShare {
   static constexpr int threads = 256;
-  static constexpr int pack = 4;  ///< floats
+  static constexpr int pack = 4;  ///< floats per pack
 
-  std::size_t count = 0;       ///< floats, a multiple of line_floats
+  std::size_t count = 0;       ///< floats in the flat array, a multiple of line_floats
   std::size_t max_blocks = 1;  ///< limit per launch; in a large array a thread gets several packs
 
   /// Returns the number of blocks, at least 1.
@@ -110,7 +110,7 @@ struct UpdateKernel {
   static constexpr int update_phase = 0, fold_phase = 1, block_phase = 2, blocks_phase = 3, last_fold_phase = 4,
                        end_phase = 5;
   static constexpr int phases = end_phase + 1;
-  static constexpr int parts = 16;  ///< partial sums into which the threads' sums are folded
+  static constexpr int parts = 16;  ///< number of partial sums into which a block folds the sums of its threads
   static constexpr int max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
   static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< at least 1: C++ has no empty arrays
@@ -123,7 +123,7 @@ struct UpdateKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;  ///< [share.count]; times end.result_scale: means
+  const float* gradients = nullptr;  ///< [share.count]; the mean gradients are these values times end.result_scale
   float* values = nullptr;           ///< [share.count]
   float* averages = nullptr;         ///< [share.count]; null: no moving averages
   float* slots[slot_places] = {};    ///< [slot_count][share.count]

@@ -67,7 +67,7 @@ inline constexpr bool decays_matrices_only = [] {
 template <typename R>
 concept ElementwiseRule = UpdateRule<R> && !NormedRule<R> && !MatrixRule<R>;
 
-/// Sums of squares of a variable's elements and of their directions.
+/// Two sums over elements of a variable: the squares of the values, and the squares of the directions.
 struct Squares {
   double value = 0.0, direction = 0.0;
 

@@ -23,7 +23,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   enum class Form {
     bar,   ///< redrawn in place, at most ten times a second
-    lines  ///< the first after 10 seconds, then one a minute
+    lines  ///< the first line after 10 seconds, then one line a minute
   };
   struct Output {
     int descriptor = 2;

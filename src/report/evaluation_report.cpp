@@ -149,7 +149,7 @@ namespace {
 
 /// `value` as JSON: whole numbers, such as counts, have no decimal point; NaN becomes null.
 Json json_of(double value) {
-  constexpr double most = 1e15;  // exact as an integer
+  constexpr double most = 1e15;  // smaller whole numbers are exact in a double
   if (!std::isfinite(value)) return nullptr;
   if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
   return value;

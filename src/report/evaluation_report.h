@@ -37,9 +37,9 @@ inline std::string percent_text(double share) { return fmt::format("{:.2f} %", 1
 
 /// The network that an evaluation used.
 struct EvaluatedNetwork {
-  std::string checkpoint;  ///< path
+  std::string checkpoint;  ///< path of the checkpoint file
   std::string model;
-  std::string values;  ///< which values of the checkpoint: "moving averages"
+  std::string values;  ///< name of the evaluated values of the checkpoint: "moving averages"
   std::int64_t step = 0;
 };
 
@@ -53,8 +53,8 @@ struct EvaluationReport {
   EvaluatedNetwork network;
   ConfusionMatrix counts;
   std::vector<std::string> class_names;       ///< by class; empty: reports show the numbers of the classes
-  std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; none: the report has no loss
-  std::vector<Score> other_scores = {};       ///< other than accuracy and loss; only in JSON
+  std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; nullopt: the report has no loss
+  std::vector<Score> other_scores = {};       ///< scores other than accuracy and loss; only JSON reports contain them
 };
 
 enum class ReportForm { json, csv, html };

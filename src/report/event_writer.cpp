@@ -87,7 +87,8 @@ EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t fi
   event::Event version;
   version.set_file_version("brain.Event:2");
   file_->add(version);
-  if (first_step > 0 || !is_first) {  // a run killed before its first checkpoint is repeated from step 0
+  if (first_step > 0 || !is_first) {  // step 0 and an older file: an earlier run was killed before its first
+                                      // checkpoint, and this run repeats its steps
     event::Event start;
     start.set_step(first_step);
     start.mutable_session_log()->set_status(event::SessionLog::START);

@@ -15,7 +15,7 @@ struct Area {
 
 struct Range {
   double low = 0.0, high = 1.0;
-  double step = 0.2;  ///< between ticks
+  double step = 0.2;  ///< distance between two ticks
 };
 
 /// The distance between ticks: 1, 2 or 5 times a power of ten, about `range` / `count`.

@@ -103,7 +103,7 @@ void write_page(const std::filesystem::path& path, const std::string& page);
 struct ChartLine {
   std::string name;
   std::vector<CurvePoint> points;
-  bool is_second = false;  ///< the second colour, and a mark at each point
+  bool is_second = false;  ///< draw it in the second colour, with a mark at each point
 };
 
 struct LineChart {
@@ -133,8 +133,8 @@ std::string calibration_chart(const Calibration& calibration);
 
 /// The results that the page of a classification shows.
 struct ClassResults {
-  const std::vector<Prediction>& predictions;  ///< by record
-  const std::vector<ClassCounts>& classes;     ///< counts of the same records
+  const std::vector<Prediction>& predictions;  ///< [record]
+  const std::vector<ClassCounts>& classes;     ///< [class] counts of the same records
   const Calibration& calibration;
   std::span<const std::string> names = {};  ///< class names; empty: the page shows the classes' numbers
 };

@@ -217,7 +217,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   Score unknown = form;
   unknown.value = std::numeric_limits<double>::quiet_NaN();
   const std::string name = score_fields(form, evaluation_prefix).front().name;
-  std::vector<StepScore> found;  // from the last line
+  std::vector<StepScore> found;  // scores, from the last line of the file to the first
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");
     while (const auto line = lines.next()) {

@@ -48,7 +48,7 @@ std::optional<Score> score_in(const nlohmann::json& object, const Score& form, s
 /// The counts of a ratio, such as "9840/10000"; empty if the score is not a ratio.
 std::string counts_text(const Score& score);
 
-/// A log file to which whole entries are appended. Its errors never stop the run. Also used for TensorBoard events.
+/// A log file to which whole entries are appended. Its errors never stop the run. EventWriter also uses this class.
 class AppendLog {
  public:
   /// `warn` is called with the first error of opening or writing.
@@ -137,7 +137,7 @@ struct CurvePoint {
 struct LearningCurves {
   struct Evaluation {
     std::int64_t step = 0;
-    std::map<std::string, double, std::less<>> scores = {};  ///< by their names in logs (Score::logged_as)
+    std::map<std::string, double, std::less<>> scores = {};  ///< values by name in logs (Score::logged_as)
   };
 
   std::vector<CurvePoint> loss;  ///< training loss without L2, or with L2 if a line lacks the task's loss

@@ -20,7 +20,7 @@ namespace carillon {
 struct ShownPrediction {
   std::string truth, predicted;       ///< "cat"; "cat, dog"; "12.5"
   std::string rating;                 ///< rating of the prediction: its probability, loss or error
-  std::optional<bool> is_right = {};  ///< none: predictions of this task are neither right nor wrong
+  std::optional<bool> is_right = {};  ///< nullopt: predictions of this task are neither right nor wrong
   Picture picture = {};               ///< RGB, at most sheet_tile_side pixels per side
   std::string origin = {};            ///< origin of the record: "test-0: record 17, cat.jpg"
 };
@@ -29,8 +29,8 @@ struct ShownPrediction {
 
 /// Where a record comes from.
 struct RecordOrigin {
-  std::string file;          ///< path
-  std::size_t number = 0;    ///< in the file, from 0
+  std::string file;          ///< path of the record file
+  std::size_t number = 0;    ///< number of the record in the file, from 0
   std::string picture = {};  ///< name of the picture that the record was made from; empty: unknown
 };
 
@@ -41,7 +41,7 @@ void check_predictions_place(const std::filesystem::path& path);
 struct PredictionTable {
   std::vector<std::string> columns;
   std::size_t record_count = 0;
-  std::function<std::vector<std::string>(std::size_t record)> cells;  ///< one for each column
+  std::function<std::vector<std::string>(std::size_t record)> cells;  ///< the cells of a record, one for each column
 };
 
 // The table of each task. `names`: names of the classes, labels or numbers; empty: the table shows their indices. The

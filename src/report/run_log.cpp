@@ -114,7 +114,7 @@ void RunLog::graph(const Graph& graph, const std::string& device, const std::str
     nodes.push_back({parameter.name, "Variable", {}, where, parameter.shape});
     updated.push_back(parameter.name);
   }
-  std::string last;  // the loss
+  std::string last;  // name of the last op, which in a training graph computes the loss
   for (const Graph::Node& node : graph.nodes()) {
     std::vector<std::string> inputs;
     for (const int value : node.inputs) {

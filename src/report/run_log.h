@@ -22,10 +22,10 @@ namespace carillon {
 /// The wall time of a run by phase.
 struct PhaseSeconds {
   double start = 0.0;        ///< from the program's start to the first step or evaluation
-  double data = 0.0;         ///< waiting for records
-  double training = 0.0;     ///< the rest of the steps
-  double evaluation = 0.0;   ///< during training and at the end
-  double checkpoints = 0.0;  ///< copying and waiting; most of the writing overlaps with steps
+  double data = 0.0;         ///< time in which steps wait for records
+  double training = 0.0;     ///< all other time in steps
+  double evaluation = 0.0;   ///< evaluations during the training and at its end
+  double checkpoints = 0.0;  ///< time for copying the state and for waiting; most of the writing overlaps with steps
   double total() const { return start + data + training + evaluation + checkpoints; }
 };
 
@@ -42,13 +42,13 @@ std::string best_checkpoint_line(const std::string& path, const StepScore& best)
 
 /// The table that a run prints at its end: its steps, best score, and wall time by phase.
 struct RunSummary {
-  std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step)
+  std::int64_t first_step = 0, last_step = 0;  ///< the run took the steps [first_step, last_step)
   std::int64_t global_batch = 0;
   /// The evaluation of the best checkpoint. If there is no best checkpoint: the best evaluation of this run, and the
   /// first one if several are equal.
   std::optional<StepScore> best;
   PhaseSeconds seconds;
-  std::vector<double> rank_work;  ///< seconds by rank: its own work in steps, without waiting; empty: unknown
+  std::vector<double> rank_work;  ///< [rank] seconds of the rank's work in steps, without waiting; empty: unknown
 };
 
 /// In seconds. A shorter run prints no table at its end.
@@ -65,17 +65,18 @@ struct StepRecord {
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double allreduce_seconds = 0.0;
-  std::vector<double> rank_seconds = {};  ///< by rank: its own work, without waiting for others; empty: unknown
+  /// [rank] seconds of the rank's work in a step, without waiting. Empty: unknown.
+  std::vector<double> rank_seconds = {};
   std::int64_t global_batch = 0;
   int tower_count = 1;
 };
 
 struct RunLogSettings {
-  bool names_layers = false;                   ///< the TensorBoard tags of SummaryStyle::layers
+  bool names_layers = false;                   ///< use the TensorBoard tags of SummaryStyle::layers
   std::string loss_name;                       ///< Task::loss_name
   bool prints_l2_apart = false;                ///< the console shows the task's loss and, separately, the L2 loss
-  bool prints_gradient_norm = false;           ///< also on the console
-  std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step) follow
+  bool prints_gradient_norm = false;           ///< the console also shows the norm of the gradient
+  std::int64_t first_step = 0, last_step = 0;  ///< the run takes the steps [first_step, last_step)
 };
 
 class RunLog {
@@ -92,7 +93,7 @@ class RunLog {
   /// Writes the line of metrics.jsonl without times, because an earlier run computed the step.
   void untimed_step(const StepResult& result, double learning_rate);
   void evaluation(std::int64_t step, const Metric& metric);
-  /// Logs the end of the run that --time-budget sets: writes it to metrics.jsonl and updates the progress output.
+  /// Logs the new end of a run with --time-budget: writes the point to metrics.jsonl and updates the progress output.
   void pace(const PacePoint& point);
 
   /// Logs variables and their gradients (averaged, with the L2 part) before the update.

@@ -129,7 +129,7 @@ class LabelOutputs : public TaskOutputs {
   const std::vector<std::string>& names_;
 };
 
-/// The number of decimals with which a text shows a hundredth of the deviation.
+/// The smallest number of decimals with which a text shows a hundredth of the deviation, from 0 to 9.
 int decimals_of(double deviation) {
   constexpr int most = 9;
   if (!(deviation > 0.0)) return 2;

@@ -16,8 +16,8 @@ namespace carillon {
 
 /// The data that the outputs of a classification need.
 struct OutputNeeds {
-  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report
-  bool has_predictions = false;       ///< all other members of TaskOutputs
+  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report needs it
+  bool has_predictions = false;       ///< all other members of TaskOutputs need them
 };
 
 /// Records that an output shows.

@@ -29,7 +29,8 @@ std::vector<double> make_limits() {
 }
 
 /// Finds the bucket of a float without a search. The top 13 bits of a float (sign, exponent, 4 bits of mantissa) are
-/// its cell. Values in a cell differ by less than a tenth, so a cell contains at most one bucket limit.
+/// its cell. Values in a cell differ by less than a tenth of their size. Neighbouring bucket limits differ by a tenth,
+/// so a cell contains at most one limit.
 ///
 /// All comparisons are of integers, because float comparisons treat denormals as 0 (src/core/process.h).
 struct BucketTable {

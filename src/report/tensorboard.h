@@ -51,7 +51,7 @@ std::span<const double> histogram_limits();
 /// Histograms of all variables and of their gradients, in the order of the parameters' specs.
 struct ParameterHistograms {
   std::vector<Histogram> variables;
-  std::vector<Histogram> gradients;  ///< with the L2 part
+  std::vector<Histogram> gradients;  ///< of the loss with its L2 part
 };
 
 /// The part of the histograms that a rank computes; the rank leaves the other histograms empty. Two ranks of a host
@@ -61,7 +61,8 @@ struct HistogramShare {
   bool gradients = true;
 };
 
-/// Computes the histograms in `share`. A CPU with several threads computes several histograms at the same time.
+/// Computes the histograms that `share` selects. A CPU with several threads computes several histograms at the same
+/// time.
 ParameterHistograms parameter_histograms(const ParameterStore& parameters, Device& device, const HistogramShare& share);
 
 /// Serialises histograms, to send them to the rank that logs.
@@ -73,7 +74,7 @@ std::vector<Histogram> unpack_histograms(std::string_view bytes);
 struct LayerSummary {
   struct Layer {
     std::string name;
-    std::vector<float> activations;  ///< after the ReLU if the layer has one
+    std::vector<float> activations;  ///< values after the ReLU if the layer has one, else after the layer
   };
   std::vector<Layer> layers;    ///< the layers with variables, in network order
   std::vector<Picture> images;  ///< the first images of the batch, as the network sees them, scaled to 0..255
@@ -98,8 +99,8 @@ class LayerSummarizer {
 };
 
 /// A float image [height, width, channels] scaled as TensorFlow's image summary does. If no value is negative, the
-/// range from 0 to the largest value becomes 0..255. Otherwise 0 becomes 128, and the largest magnitude becomes 128 +-
-/// 127.
+/// range from 0 to the largest value becomes 0..255. Otherwise 0 becomes 128, and the value with the largest magnitude
+/// becomes 255 or 1.
 Picture picture_of(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels);
 
 // EventWriter (event_writer.cpp): a TensorBoard event file, `train_dir/events.out.tfevents.<seconds>.<host>.<pid>`.
@@ -115,7 +116,7 @@ struct GraphNode {
   std::string op;
   std::vector<std::string> inputs;  ///< names of nodes
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
-  std::optional<Shape> shape = {};  ///< shape of its output, for the edges; none: unknown
+  std::optional<Shape> shape = {};  ///< shape of its output, for the edges; nullopt: unknown
 };
 
 class EventWriter {

@@ -20,7 +20,7 @@ namespace carillon {
 
 struct ClassificationSettings {
   std::int64_t classes = 0;
-  float label_smoothing = 0.0f;            ///< share of each target that is spread over all classes, 0 to 1
+  float label_smoothing = 0.0f;            ///< share of each target that is spread evenly over all classes, 0 to 1
   float focal_gamma = 0.0f;                ///< exponent of focal loss, at least 0
   bool balances_weights = false;           ///< class weights that balance the training records
   std::vector<double> class_weights = {};  ///< given weights, [classes], in place of balanced weights; empty: none

@@ -111,7 +111,7 @@ class Calibration {
   /// The samples of a bin.
   struct Bin {
     std::int64_t count = 0, correct = 0;
-    std::int64_t confidence = 0;  ///< sum, as a multiple of 2^-30
+    std::int64_t confidence = 0;  ///< sum of the confidences, in units of 2^-30
 
     double mean_confidence() const;  ///< NaN if there are no samples
     double accuracy() const;         ///< NaN if there are no samples

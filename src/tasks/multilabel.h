@@ -9,7 +9,7 @@
 // A label is predicted if its probability is at least 1/2.
 //
 //   average precision of a label   sum over thresholds of (R_k - R_(k-1)) P_k, from the highest threshold downwards;
-//                                  P_k, R_k: precision and recall of "score >= threshold k"
+//                                  P_k, R_k: precision and recall of "logit >= threshold k"
 //   mean average precision         mean over the labels that apply to at least one sample
 //   F1 of a label                  2 tp / (2 tp + fp + fn); 0 without a positive sample or prediction
 //   macro F1, micro F1             mean of the labels' F1; F1 of the counts over all labels
@@ -35,8 +35,8 @@ Task multilabel_task(std::int64_t labels);
 /// The results of one label.
 struct LabelResult {
   ClassCounts counts;                       ///< support: samples that the label applies to
-  std::optional<double> average_precision;  ///< nullopt: no such samples
-  double best_threshold = 0.5;  ///< probability with the highest F1: "predict the label from this probability on"
+  std::optional<double> average_precision;  ///< nullopt: the label applies to no sample
+  double best_threshold = 0.5;  ///< the label has the highest F1 if it is predicted from this probability on
   double best_f1 = 0.0;         ///< F1 at that threshold
 };
 

@@ -28,7 +28,7 @@ class Softmax {
 
  private:
   std::span<const float> logits_;
-  double largest_, sum_;  ///< sum of exp(x_j - largest)
+  double largest_, sum_;  ///< sum_: sum of exp(x_j - largest_)
 };
 
 /// The indices of the `count` largest logits (all if there are fewer), in descending order. If logits are equal, the

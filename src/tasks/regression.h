@@ -19,9 +19,9 @@
 namespace carillon {
 
 struct RegressionSettings {
-  std::vector<NumberScale> numbers;  ///< one for each number
+  std::vector<NumberScale> numbers;  ///< one scale for each number of the target
   MeanLossKind loss = MeanLossKind::squared_error;
-  float huber_delta = 1.0f;  ///< above 0, in deviations (huber)
+  float huber_delta = 1.0f;  ///< largest error of the squared part, in deviations; above 0 (huber)
 };
 
 /// Makes the task. Errors: failed (no numbers, or an unknown loss).

@@ -1,5 +1,6 @@
 // ProgramSpec: dataset, networks, task and default options of one pair of programs, such as mnist_train and mnist_eval,
-// and the main functions of such programs. Your own programs define one, too (docs/user-guide/your-own-model).
+// and the main functions of such programs. Your own programs define a ProgramSpec, too
+// (docs/user-guide/your-own-model).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct ProgramSpec {
   std::string evaluation_split = "test-";
   MakeTask make_task = nullptr;  ///< null: the standard task for schema.target
   bool has_own_task() const { return make_task != nullptr; }
-  /// The program's own op types. Its evaluations find them by name in checkpoints.
+  /// The program's own op types. The evaluation program finds the op types of a checkpoint by name in this list.
   std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< names by label; empty: messages show the label numbers
   /// The records contain pictures of any size, and options such as --image-size state how a picture becomes an image.

@@ -90,11 +90,11 @@ class Dataset {
   float density() const;
 
   /// CRC32C over the length and the stored data checksum of every record, in order. Datasets with the same records in
-  /// the same order have equal fingerprints, even if their files contain different parts of the records.
+  /// the same order have equal fingerprints, even if the records are divided differently among their files.
   std::uint32_t fingerprint() const;
 
-  /// First record of each rank's share of the files (file_share), by rank. Errors: usage (a rank without a file or
-  /// without records).
+  /// [rank] Number of the first record in the rank's share of the files (file_share). Errors: usage (a rank without a
+  /// file or without records).
   std::vector<std::uint64_t> shares_of_files(int tower_count) const;
 
   /// The file that holds a record, and the record's number in this file.
@@ -131,20 +131,21 @@ class Dataset {
   /// off the kernel's read-ahead. Otherwise it does nothing. Not allowed if the dataset is in memory.
   void expect_random_order() const;
 
-  /// A hint: these records (ascending numbers) will be read soon. Reads their bytes from the file system, adjacent
-  /// records in one piece. Ignores read errors and returns early if `stop` is requested. Not allowed if the dataset is
-  /// in memory.
+  /// A hint: these records (ascending numbers) will be read soon. Reads their bytes from the file system in advance.
+  /// Adjacent records are read together. Ignores read errors and returns early if `stop` is requested. Not allowed if
+  /// the dataset is in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
   /// Decodes record i as the sample with the stream position `position` (core/sample.h) into `image` (image_bytes()
   /// long) and `target` (target_bytes() long). If the dataset is in memory, copies image and target, and ignores
   /// `position`. Thread-safe. Errors: data (damage; the message contains file, record number and byte offset); after
-  /// skip_damaged, only if no record is sound. If the dataset is in memory: as check_unchanged.
+  /// skip_damaged, only if no record is sound. If the dataset is in memory, the only error is the error of
+  /// check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
   /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. If the record is
-  /// damaged and skip_damaged was called, warns about the record and returns false. Thread-safe. Errors: as `read`, for
-  /// record i alone.
+  /// damaged and skip_damaged was called, warns about the record and returns false. Thread-safe. Errors: data (record i
+  /// is damaged, and skip_damaged was not called); failed, as check_unchanged.
   bool read_target(std::size_t i, std::span<std::byte> target) const;
 
  private:

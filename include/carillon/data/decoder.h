@@ -1,7 +1,7 @@
 // RecordDecoder: converts the bytes of a record into an image of the network's input size and a target.
 //
 // Each record format has its own decoder. The decoders of labelled images, with one image and one target per record,
-// are grey_records, planar_records and make_picture_decoder. RecordForm names the decoder of a program.
+// are grey_records, planar_records and make_picture_decoder. A program states its decoder in a RecordForm.
 #pragma once
 
 #include <cstddef>
@@ -77,17 +77,19 @@ class RecordDecoder {
 struct RecordSchema {
   ExampleKeys keys;              ///< names of the image and label features
   ImageShape image_shape;        ///< shape of a decoded image, uint8
-  std::int64_t class_count = 0;  ///< classes, labels or numbers
-  std::int64_t first_label = 0;  ///< label in the records that means class 0 (class_index, labels)
+  std::int64_t class_count = 0;  ///< number of classes, labels or numbers that a target can have (TargetKind)
+  std::int64_t first_label = 0;  ///< number by which the records mean class 0 or label 0; only for
+                                 ///< TargetKind::class_index and TargetKind::labels
   TargetKind target = TargetKind::class_index;
-  std::vector<NumberScale> scales = {};  ///< [class_count] (numbers); empty: the target is the stored number
+  /// [class_count], only for TargetKind::numbers. Empty: the target is the stored number.
+  std::vector<NumberScale> scales = {};
 };
 
 /// The target of a sample with this schema.
 TargetSpec target_spec_of(const RecordSchema& schema);
 
-/// Base class of the decoders of labelled images. In synthetic datasets, sample i has the class i modulo class_count,
-/// or only the label i modulo class_count, or numbers from -1 to 1.
+/// Base class of the decoders of labelled images. In synthetic datasets, the target of sample i depends on the
+/// TargetKind: class i modulo class_count, only the label i modulo class_count, or numbers from -1 to 1.
 class LabelledImageDecoder : public RecordDecoder {
  public:
   void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const override;
@@ -118,32 +120,35 @@ class LabelledImageDecoder : public RecordDecoder {
 
 enum class RecordUse { training, evaluation };
 
-/// MNIST format: grey pixels, row-major [height][width], copied without change. Errors: failed (not one channel).
+/// MNIST format: grey pixels, row-major [height][width], copied without change. Errors: failed (the images do not have
+/// exactly one channel).
 std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
 /// CIFAR-10 format: colour planes [channels][height][width] (CHW). find_fault reports images that look interleaved
-/// (HWC), because their length is the same. Errors: failed (one channel).
+/// (HWC): `decode` cannot detect them, because their length is the same. Errors: failed (the images have one channel).
 std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
 /// How an image file is cropped and resized to the network's input.
 struct PictureDecoding {
-  bool distorts = false;  ///< random crop (`crop`) with optional mirroring; false: the whole picture (fitted_view)
+  bool distorts = false;  ///< true: a random crop (`crop`) with optional mirroring; false: fitted_view
   Fit fit = Fit::crop;
   CropRule crop;
   bool mirrors = true;
   bool flips = false, turns = false;  ///< arguments of random_orientation
-  double color_jitter = 0.0;          ///< strength; 0: disabled
+  double color_jitter = 0.0;          ///< strength of the random colour changes (color_jitter); 0: disabled
   RandAugment augment;                ///< applied after color_jitter
   double erasing = 0.0;               ///< probability of random erasing, as the last step; 0: disabled
   Colour erasing_fill = {};           ///< colour of erased pixels
   std::uint64_t seed = 0;             ///< seed of the random draws
-  std::int64_t shorter = 0;           ///< Fit::crop: shorter side in pixels after resizing, before the centre crop
+  /// Only for Fit::crop: shorter side of the resized picture before the centre crop, in pixels.
+  std::int64_t shorter = 0;
   Resampling resampling = Resampling::antialiased;
   Colour background = {};  ///< colour behind transparent pixels
   Colour padding = {};     ///< colour of the bars of Fit::pad
 };
 
-/// JPEG or PNG files, as in ImageNet's TFRecords, resized. Errors: failed (not three channels).
+/// Decodes and resizes JPEG or PNG files, as ImageNet's TFRecords contain them. Errors: failed (the images do not have
+/// three channels).
 std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const PictureDecoding& decoding);
 
 /// Feature names that replace the default names of the format; an empty name keeps the default.
@@ -161,7 +166,7 @@ struct RecordForm {
   RecordSchema schema;            ///< schema.image_shape is the shape of training images
   bool decoder_distorts = false;  ///< the decoder distorts training images, so the network must not
 
-  /// Creates a decoder that reads these features.
+  /// Creates the decoder of records with the features `keys`.
   std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
 };
 

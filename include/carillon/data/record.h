@@ -42,9 +42,9 @@ enum class RecordCheck { framing, data };
 
 struct Record {
   std::span<const std::uint8_t> data{};  ///< valid until the reader's next call
-  std::uint64_t number = 0;              ///< counts from 0 within the file
-  std::uint64_t offset = 0;              ///< header position in the file, or in the decompressed stream of a GZIP file
-  std::uint32_t stored_crc = 0;          ///< stored masked CRC32C of the data; the reader may not have checked it
+  std::uint64_t number = 0;              ///< number of the record in its file, from 0
+  std::uint64_t offset = 0;      ///< position of its header in the file, or in the decompressed stream of a GZIP file
+  std::uint32_t stored_crc = 0;  ///< stored masked CRC32C of the data; the reader may not have checked it
 };
 
 /// "<path>: record <number> at byte <offset>", the name of a record in error messages.
@@ -158,8 +158,9 @@ std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
 
 /// The names of the two features of a labelled image.
 struct ExampleKeys {
-  std::string image;  ///< bytes, exactly one value
-  std::string label;  ///< exactly one int64 value; parse_example_values accepts any number of int64 or float values
+  std::string image;  ///< name of a bytes feature with exactly one value
+  /// Name of an int64 feature with exactly one value; for parse_example_values, any number of int64 or float values.
+  std::string label;
 };
 
 struct LabelledBytes {

@@ -82,8 +82,8 @@ struct DecodedPart {
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
   /// Pixel i of the reduced picture covers `reduction` original pixels, which begin at i * reduction - padding. The
-  /// padding is 0 unless the side was reversed and its length is not a multiple of `reduction`. Then the padding is
-  /// between 0 and `reduction`.
+  /// padding (row_padding or column_padding) is above 0 and below `reduction` if the EXIF orientation reverses this
+  /// side and its length is not a multiple of `reduction`. Otherwise the padding is 0.
   std::int64_t row_padding = 0, column_padding = 0;
   std::int64_t picture_height = 0, picture_width = 0;  ///< size of the whole picture before reduction
 

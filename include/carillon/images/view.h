@@ -29,7 +29,7 @@ enum class Fit {
 struct PictureView {
   PictureBox part;                                     ///< part of the picture; pixels outside it have no influence
   std::int64_t resized_height = 0, resized_width = 0;  ///< size of the resized part
-  /// Position of the image in the resized part. The image may extend beyond the part; it must contain some of it.
+  /// Position of the image in the resized part. The image may extend beyond the resized part, but must overlap it.
   std::int64_t row = 0, column = 0;
   std::int64_t height = 0, width = 0;  ///< size of the image
   bool mirrored = false;               ///< left-right, as the last step
@@ -38,8 +38,9 @@ struct PictureView {
 };
 
 enum class Resampling {
-  /// Bilinear with antialiasing, as Pillow and torchvision: triangle filters around (i + 1/2) scale, as wide as a pixel
-  /// of the image or of the picture, whichever is wider.
+  /// Bilinear with antialiasing, as in Pillow and torchvision. With scale = pixels of the picture per pixel of the
+  /// image, image pixel i is a weighted mean around the position (i + 1/2) scale. The weights fall linearly to 0 at the
+  /// distance max(1, scale).
   antialiased,
   /// TensorFlow 1's resize_bilinear without align_corners: interpolates between the pixel at floor(i scale) and the
   /// next pixel.
@@ -49,18 +50,18 @@ enum class Resampling {
 struct CropRule {
   enum class Kind { torchvision, tensorflow };
   Kind kind = Kind::torchvision;
-  double min_area = 0.08, max_area = 1.0;               ///< share of the area of the picture
-  double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height; torchvision: log-uniform
+  double min_area = 0.08, max_area = 1.0;               ///< area of the part as a share of the picture's area
+  double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height; Kind::torchvision: log-uniform
 };
 
 /// Draws a random part of a picture. Kind::torchvision: makes 10 tries, then uses the largest centred part within the
 /// ratios. Kind::tensorflow: makes 100 tries, then uses the whole picture; a part must have at least a tenth of the
-/// pixels (min_object_covered).
+/// picture's pixels (min_object_covered).
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If the
-/// centre is between two positions, the even position is used, as in torchvision.
+/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If the crop
+/// cannot be centred exactly, the even one of the two nearest positions is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
 /// The view of a picture for an evaluation. Fit::crop: as central_view. Fit::pad and Fit::squash show the whole picture
@@ -69,8 +70,8 @@ PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorte
                         std::int64_t width);
 
 /// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: random_part draws the part.
-/// Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. A padded part shows as much of the
-/// picture as its size allows.
+/// Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. With Fit::pad, the part is then
+/// moved so that it shows as much of the picture as its size allows.
 PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
                         std::int64_t height, std::int64_t width);
 
@@ -133,7 +134,7 @@ struct AugmentedImage {
 };
 
 /// Applies an op. `negative`: applies the op in the opposite direction. Only shears, translations, rotation,
-/// brightness, color, contrast and sharpness use it.
+/// brightness, color, contrast and sharpness use `negative`.
 void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image);
 
 /// Draws `op_count` ops and applies them.
@@ -150,7 +151,7 @@ void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& ima
 /// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
 
-/// Sets a random box of the image to the colour `fill`, with this probability.
+/// With the probability `probability`, sets a random box of the image (erased_box) to the colour `fill`.
 void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image);
 
 }  // namespace carillon

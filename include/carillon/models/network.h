@@ -54,7 +54,7 @@ enum class Purpose {
 /// when it resumes.
 struct ValuesOfData {
   std::string variable;
-  std::int64_t max_records = 0;  ///< the first records are used, at most this many
+  std::int64_t max_records = 0;  ///< number of records to use, from the first on; all records if there are fewer
   /// Returns the values, row-major. `images`: for each record, a pointer to its decoded image, uint8 of the shape
   /// Network::image.
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
@@ -87,7 +87,7 @@ struct Network : NetworkDescription {
   // As in NetworkSettings:
   bool distort = false;
   std::uint64_t record_count = 0, seed = 0;
-  std::vector<ValuesOfData> values_of_data = {};  ///< other variables are drawn, except the variables in `given`
+  std::vector<ValuesOfData> values_of_data = {};  ///< variables in neither this list nor `given` have drawn values
   /// Initial values from a file; null: none.
   std::shared_ptr<const std::vector<GivenValues>> given = {};
   std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
@@ -146,8 +146,8 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
 
 /// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations in the forward pass of one sample. Counts only operations with parameters of at least 2
-/// extents, such as weights and filters. Biases, batch norm and ops without parameters do not count.
+/// Multiply-add operations in the forward pass of one sample. Counts only operations with parameters that have at least
+/// 2 dimensions, such as weights and filters. Biases, batch norm and ops without parameters do not count.
 std::int64_t multiply_adds(const Graph& graph);
 /// The multiply-add operations of one op in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);

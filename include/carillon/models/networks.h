@@ -19,17 +19,17 @@ Network cifar10_network(const NetworkSettings& settings);
 /// ResNet-18 with ImageNet's stem (7x7, stride 2, max pooling), for colour images of at least 32 x 32 pixels, as in
 /// torchvision. 11,689,512 parameters for 1000 classes.
 Network resnet18_network(const NetworkSettings& settings);
-/// ResNet-18 with a 3x3 stem and no first pooling, for CIFAR-10's small images, as in pytorch-cifar. It computes 15
-/// times as much per image as resnet18. 11,173,962 parameters.
+/// ResNet-18 with a 3x3 stem and no first pooling, for CIFAR-10's small images, as in pytorch-cifar. For images of
+/// equal size, it needs 15 times as many multiply-adds as resnet18. 11,173,962 parameters.
 Network resnet18_cifar_network(const NetworkSettings& settings);
-/// ResNet-34, as resnet18. 21,797,672 parameters for 1000 classes.
+/// ResNet-34, otherwise like resnet18. 21,797,672 parameters for 1000 classes.
 Network resnet34_network(const NetworkSettings& settings);
 /// ResNet-50, v1.5, for colour images of at least 32 x 32 pixels, as in torchvision. 25,557,032 parameters for 1000
 /// classes.
 Network resnet50_network(const NetworkSettings& settings);
-/// ResNet-101, as resnet50. 44,549,160 parameters for 1000 classes.
+/// ResNet-101, otherwise like resnet50. 44,549,160 parameters for 1000 classes.
 Network resnet101_network(const NetworkSettings& settings);
-/// ResNet-152, as resnet50. 60,192,808 parameters for 1000 classes.
+/// ResNet-152, otherwise like resnet50. 60,192,808 parameters for 1000 classes.
 Network resnet152_network(const NetworkSettings& settings);
 /// ConvNeXt-T, for colour images of at least 32 x 32 pixels, as in timm. 28,589,128 parameters for 1000 classes.
 Network convnext_tiny_network(const NetworkSettings& settings);

@@ -110,7 +110,8 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
 ///   w <- s                                    a = decay * (min(t, steps) / steps)^power
 ///
 /// After update number `steps`, w <- s even if t is not a multiple of `every`.
-/// Source: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with power 0.
+/// Source: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019. The paper's method has
+/// power 0.
 struct LookaheadSettings {
   std::int64_t every = 0;  ///< updates between two lookaheads; 0: disabled
   double decay = 0.5;
@@ -122,6 +123,7 @@ struct LookaheadSettings {
 inline constexpr std::string_view no_decay_exclusion = "none";
 
 struct OptimizerSettings {
+  /// Name of the update rule. The comments of the constants below list the rules that use them.
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;                                ///< 0: no moving averages
@@ -134,9 +136,8 @@ struct OptimizerSettings {
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
   double weight_decay = 0.0;     ///< a group can replace it
   /// Patterns of variables without weight decay. The rules adamw, lars and lamb also exclude all vectors: biases,
-  /// scales and shifts of norms, layer scales, class token and positions. They do not exclude them if
-  /// `no_decay_exclusion` is among the patterns. A group that states a decay overrides this exclusion for its
-  /// variables.
+  /// scales and shifts of norms, layer scales, class token and positions. If `no_decay_exclusion` is among the
+  /// patterns, vectors have weight decay, too. A group that states a decay overrides this exclusion for its variables.
   std::vector<std::string> decay_exclude = {};
   /// The learning rate of a layer divided by the learning rate of the next layer (layer_rates in
   /// src/optim/update_factors.h). 1: all layers have the same rate.

@@ -64,7 +64,7 @@ struct EvaluationProgram {
 /// of Carillon has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
-/// The options of image_train, with its defaults. They set `options` and `pictures`.
+/// The options of image_train, with the defaults of that program. Parsing the result sets `options` and `pictures`.
 OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures);
 
 /// Checks the names and values of options in the same way as the evaluation program `program` does at its start.

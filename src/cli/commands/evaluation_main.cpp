@@ -116,7 +116,7 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
-  // The same default as for evaluations during a training.
+  // The default is the same as for evaluations during a training.
   options.device.precision = program_spec.defaults.device.precision;
   if (program_spec.of_pictures) {
     // the default batch, because larger batches may exceed the memory
@@ -128,8 +128,8 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
 ExitCode evaluate_checkpoint(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec,
                              const std::vector<Isa>& isas, Device& device, StallDetector& stall_detector,
                              const Mpi& mpi) {
-  std::optional<LoadedCheckpoint> loaded;  // on rank 0
-  std::string facts;                       // on rank 0
+  std::optional<LoadedCheckpoint> loaded;  // only on rank 0
+  std::string facts;                       // only on rank 0
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint, print_warning);
@@ -206,7 +206,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   declare_for_evaluation(set, o.faults);
 }
 
-/// The options of the program, with `program_spec`'s defaults. They set `options`.
+/// The options of the program, with `program_spec`'s defaults. Parsing the result sets `options`.
 OptionSet option_set(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec) {
   options = defaults_of(program_spec);
   OptionSet set({.program = program,

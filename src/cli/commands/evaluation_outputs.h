@@ -24,9 +24,9 @@ struct EvalOptions {
   std::string checkpoint;         ///< a checkpoint file, or a train directory: its newest good checkpoint is used
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
   // Files that are written after the evaluation; empty: no file.
-  std::vector<std::string> report;  ///< the results of each class, label or number
-  std::string predictions;          ///< target and prediction of each record
-  std::string mistakes;             ///< a sheet of pictures
+  std::vector<std::string> report;  ///< JSON, CSV and HTML files: the results of each class, label or number
+  std::string predictions;          ///< CSV file: target and prediction of each record
+  std::string mistakes;             ///< PNG file: a sheet of the pictures with the worst predictions
   DeviceOptions device;
   FaultOptions faults;
 };
@@ -51,7 +51,7 @@ struct EvaluationResult {
   const EvalOptions& options;
   const ProgramSpec& program_spec;
   const LoadedCheckpoint& loaded;
-  const std::string& values;  ///< which values of the checkpoint: "moving averages"
+  const std::string& values;  ///< name of the evaluated values of the checkpoint: "moving averages"
   const Dataset& dataset;
   const Task& task;
   TargetKind target;     ///< kind of the records' targets

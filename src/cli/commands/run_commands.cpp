@@ -70,7 +70,7 @@ std::vector<std::string> evaluation_records(const fs::path& run, const LoadedChe
   return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
-/// Returns the option that averages over six views of each photograph in evaluations and predictions. Returns nothing
+/// Returns the option that averages over six views of each photograph in evaluations and predictions. Returns no words
 /// if `given` sets the option.
 std::vector<std::string> views(bool has_colours, const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";

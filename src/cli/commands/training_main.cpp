@@ -38,7 +38,7 @@ namespace {
 /// A value of --model that lists the networks.
 constexpr std::string_view list_networks = "help";
 
-/// The options of the program, with `program_spec`'s defaults. They set `options` and `pictures`.
+/// The options of the program, with `program_spec`'s defaults. Parsing the result sets `options` and `pictures`.
 OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
                      const ProgramSpec& program_spec) {
   options = program_spec.defaults;
@@ -386,7 +386,8 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // called before MPI_Init, which is slow: a signal during MPI_Init must not end a requeued job
+  catch_stop_signals();  // called before MPI_Init, which is slow: a stop signal during MPI_Init must not end the job,
+                         // which may be a requeued one
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

@@ -1,8 +1,8 @@
 // Child processes: starts other programs, passes stop signals on to them, and waits for them.
 //
-// The stop signals are INT, TERM, HUP, XCPU and USR1, except those that are ignored at the start (nohup). If a program
-// calls hold_stop_signals before anything else, it receives stop signals only inside run_child and stop_requested. It
-// can then end in an orderly way between its steps.
+// The stop signals are INT, TERM, HUP, XCPU and USR1, except the signals among them that the process ignores at its
+// start (nohup). If a program calls hold_stop_signals before anything else, it receives stop signals only inside
+// run_child and stop_requested. It can then end in an orderly way between its steps.
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +34,7 @@ struct ChildSettings {
 };
 
 struct ChildResult {
-  int exit_code = 0;            ///< 75 if the stop signal ended the child; 128 + signal if another signal did
+  int exit_code = 0;  ///< 75 if ChildSettings::stop_signal ended the child; 128 + the signal if another signal ended it
   bool stopped = false;         ///< a stop signal arrived while the child ran
   std::string error_line = {};  ///< last error line of the ranks; only run_launcher sets it; empty: none
 };
@@ -66,7 +66,7 @@ class RankWatch {
   explicit RankWatch(pid_t mpirun) : mpirun_(mpirun) {}
 
   /// Call it a few times per second. After all ranks have ended, it shortens mpirun's pauses, and later kills mpirun if
-  /// mpirun hangs. Such a call takes up to half a second.
+  /// mpirun hangs. A call that shortens a pause or kills mpirun takes up to half a second.
   void poll();
 
   /// Ends the first pause of an mpirun that received TERM, so that mpirun sends TERM to its ranks.

@@ -19,7 +19,7 @@ namespace carillon {
 
 struct MeasuredTraining {
   Launch launch;                            ///< ranks and cores of the training
-  int gpus = 0;                             ///< 0: the training computes on CPUs
+  int gpus = 0;                             ///< number of GPUs; 0: the training computes on CPUs
   std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
   std::vector<std::string> device_options;  ///< options of image_train for GPUs
   /// Directory for the files of a measurement; it is removed before and after each measurement.

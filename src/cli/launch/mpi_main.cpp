@@ -114,7 +114,7 @@ bool report_to_launcher(ExitCode code) {
 
 /// Ends this rank without MPI_Finalize, which would not return.
 [[noreturn]] void end_without_mpirun(const std::string& program, const Mpi* mpi, ExitCode code) {
-  if (code == ExitCode::stopped) {  // USR1 of watch_launcher
+  if (code == ExitCode::stopped) {  // by the USR1 that watch_launcher sends
     code = ExitCode::lost_rank;
     if (mpi != nullptr && mpi->rank() == 0) {
       print_error(program, mpi, "mpirun has ended; the last step is saved: the same command resumes", code);

@@ -47,7 +47,8 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
 /// error and ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know
 /// are rethrown.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
-/// Does the same, and marks the failure in the stall detector, so that other ranks do not report the end of this rank.
+/// As the overload above. In addition, marks the failure in the stall detector, so that other ranks do not report the
+/// end of this rank.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
                             const std::function<ExitCode()>& body);
 

@@ -87,14 +87,14 @@ std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) 
   return std::nullopt;
 }
 
-/// True if the folders are the same and unchanged, or have the same contents.
+/// True if both identities describe the same unchanged folder, or folders with the same contents.
 bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
   return (one.path == other.path && one.fingerprint == other.fingerprint) ||
          (!one.contents.empty() && one.contents == other.contents);
 }
 
 /// The line of a file in the checksums of a folder. The file of the targets always has the same name in its line,
-/// because the file may be anywhere.
+/// because the file may be anywhere. `other`: the file's modification time (fingerprint) or checksum (contents).
 std::string line_of(const fs::path& file, const PictureFolder& pictures, std::uint64_t bytes, std::int64_t other) {
   const fs::path name = file == pictures.targets ? "targets" : file.lexically_relative(pictures.path);
   return fmt::format("{} {} {}\n", name.string(), bytes, other);
@@ -270,7 +270,8 @@ PictureFolder look_through(const PictureSource& source) {
 
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
   if (same_pictures(pictures, known)) return true;
-  // Compares the number and size of the files, with which both texts begin, before it reads all pictures.
+  // Both texts begin with the number and the size of the files. This function compares these before it reads all
+  // pictures.
   const auto size = [](const std::string& text) { return text.substr(0, text.rfind(',')); };
   const bool may_be_equal = !known.contents.empty() && size(known.contents) == size(pictures.fingerprint);
   if (!may_be_equal || !pictures.contents.empty()) return false;
@@ -322,7 +323,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
       return true;
     } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
       break;
-      // Several tries, because another run may hold a shared lock for a moment while it looks for its own records.
+      // Tries several times, because another run may hold a shared lock for a moment while it looks for its own
+      // records.
     } else if (++tries == most_tries) {
       refuse();
     }

@@ -36,29 +36,30 @@ struct PictureSource {
 /// The facts about a folder of pictures that `carillon train` needs.
 struct PictureFolder : PictureIdentity {
   std::vector<std::filesystem::path> files;  ///< all pictures, and the file of the targets
-  std::int64_t count = 0;                    ///< pictures of all splits
+  std::int64_t count = 0;                    ///< number of pictures in all splits
   std::string text;               ///< "3 classes (cat, dog, ship), splits train, test" or "2 numbers (age, weight)"
   std::filesystem::path targets;  ///< the file of the targets, absolute; empty: there is none
   TargetKind target = TargetKind::class_index;
-  std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
-  /// The folder has training pictures, and separate validation or test pictures with classes.
+  std::int64_t training = 0;  ///< number of pictures to train on, before a validation share is held out
+  /// True if the folder has training pictures, and separate validation or test pictures with classes.
   bool has_splits = false;
   UsualShape shape;  ///< median shape of some training pictures
 };
 
-/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io; as find_class_folders and
-/// list_targets.
+/// Finds the pictures of `source` and the facts about them. Errors: no_input (no such folder, no pictures), usage (a
+/// path that is not UTF-8), io; as find_class_folders and list_targets.
 PictureFolder look_through(const PictureSource& source);
 
-/// True if the folders are the same and unchanged, or have the same contents. Reads all pictures only if the path of
-/// the folder or a modification time has changed, and then sets pictures.contents. Errors: io; stopped (by a signal).
+/// True if `pictures` and `known` describe the same unchanged folder, or folders with the same contents. Reads all
+/// pictures only if the path of the folder or a modification time has changed, and then sets pictures.contents. Errors:
+/// io; stopped (by a signal).
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known);
 
 /// The records of a folder of pictures.
 struct CachedRecords {
-  std::int64_t training = 0, validation = 0, test = 0;  ///< pictures in each split
+  std::int64_t training = 0, validation = 0, test = 0;  ///< number of pictures in each split
 
-  /// Pictures in the split of this name; 0 if there is no such split.
+  /// Number of pictures in the split of this name; 0 if there is no such split.
   std::int64_t of(const std::string& split) const {
     return split == "train" ? training : split == "validation" ? validation : split == "test" ? test : 0;
   }
@@ -80,10 +81,10 @@ using Convert = std::function<int(const std::vector<std::string>& words)>;
 
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures. A
 /// conversion first reads all pictures once, for the checksum of their contents.
-/// `lock`: the lock of that folder. The lock is shared afterwards, so that no other run replaces the records. Sets
-/// pictures.contents. Waits while another run converts pictures into the folder. Returns false if a stop signal
-/// arrived. Errors: as `convert`, which has printed its message; usage (the folder holds records that no `carillon
-/// train` made, or another run uses other records there).
+/// `lock`: the lock of `conversion.data`. If the function returns true, the lock is shared, so that no other run
+/// replaces the records. Sets pictures.contents. Waits while another run converts pictures into the folder. Returns
+/// false if a stop signal arrived. Errors: the exit code of `convert`, which has printed its own message; usage (the
+/// folder holds records that no `carillon train` made, or another run uses other records there).
 bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 

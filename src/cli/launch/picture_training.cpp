@@ -24,12 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t evaluations = 5;  ///< during a training
-constexpr double few_epochs = 5.0;       ///< if there are fewer epochs, a message says so
+constexpr std::int64_t evaluations = 5;  ///< number of evaluations during a training
+constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message recommends a longer training
 /// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
 /// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
 constexpr double forward_share = 0.5;
-/// The views of a picture in the last evaluation (--test-time-augmentation).
+/// The number of views of each picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
 
 /// Options of image_train and image_eval for devices, ranks and arithmetic.
@@ -41,8 +41,8 @@ bool contains(const fs::path& outer, const fs::path& inner) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// The name of the folder as the user gave it; it may be the name of a link. `path`: the folder to which the link
-/// leads.
+/// The last name in the path `given` that the user typed; it may be the name of a link. `path`: the same folder without
+/// links. If `given` has no name, for example "/", returns the last name in `path`.
 fs::path name_of(const fs::path& given, const fs::path& path) {
   fs::path named = fs::absolute(given).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();

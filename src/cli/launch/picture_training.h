@@ -21,7 +21,7 @@ namespace carillon {
 struct GivenOptions {
   std::optional<std::string> model;
   std::optional<std::int64_t> image_size, eval_image_size, global_batch, max_steps;
-  double epochs = 0.0;             ///< 0: not given
+  double epochs = 0.0;             ///< value of --epochs; 0: not given
   bool has_preprocessing = false;  ///< --preprocessing is given
   bool has_fit = false;            ///< --fit is given
   bool keeps_best = true;
@@ -71,8 +71,9 @@ class PictureTraining {
   void extend(TrainingPlan& plan) const;
 
   /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`,
-  /// removes an earlier training before it writes the plan. Returns nothing if a stop signal arrived. Errors: usage
-  /// (--from has weights of another network than --model); the errors of reading --from and of each part.
+  /// removes an earlier training before it writes the plan. Returns nullopt if a stop signal arrived. Errors: usage
+  /// (--from has weights of another network than --model); the errors of reading --from, of the measurement, of the
+  /// conversion and of write_plan.
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -87,7 +88,7 @@ class PictureTraining {
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
  private:
-  /// True if the newest checkpoint has the last step of the plan.
+  /// True if the step of the newest checkpoint is the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
   /// The number of pictures to train on. Held-out pictures do not count.
   std::int64_t training_pictures() const;
@@ -101,18 +102,18 @@ class PictureTraining {
   /// options also select its network. plan.cfg does not contain these options, because its format does not allow every
   /// path.
   std::vector<std::string> initial_weights(const TrainingPlan& plan) const;
-  /// `shorter`: --resize-shorter of tfrecord_convert.
+  /// The conversion of these pictures. `shorter`: value of --resize-shorter for tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
-  /// Checks that the plan is for these pictures, and updates it if they have moved. Errors: usage.
+  /// Checks that the plan belongs to these pictures. If the pictures have moved, updates the plan. Errors: usage.
   void check_pictures(TrainingPlan& plan);
   const FolderLock& lock_data();
   /// Errors: usage (image_train still runs in the train directory). `option`: for the message.
   void check_not_running(const char* option) const;
   /// The length of a training: the user's choice, or the number of steps that fit into the time.
   struct Length {
-    std::int64_t steps = 0;     ///< --max-steps
+    std::int64_t steps = 0;     ///< value for --max-steps
     std::int64_t expected = 0;  ///< number of steps that fit into the time at the measured speed
-    double seconds = 0.0;       ///< --time-budget; 0: none
+    double seconds = 0.0;       ///< value for --time-budget; 0: none
   };
   Length length_of(const TrainingChoice& choice, const CachedRecords& records, const TrainingPlan& plan,
                    MachineSpeed& speed) const;

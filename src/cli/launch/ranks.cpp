@@ -121,7 +121,7 @@ class TemporaryFolder {
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;  ///< empty: it could not be made
+  fs::path path_;  ///< empty: the folder could not be made
   RemovedAtEnd removed_;
 };
 

@@ -28,7 +28,7 @@ int usable_cores();
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.
 std::filesystem::path find_in_path(const std::string& name);
 
-/// Checks that mpirun is in PATH, for --ranks `ranks`. Errors: no_input.
+/// Checks that mpirun is in PATH. `ranks`: the value of --ranks, for the message. Errors: no_input.
 void require_mpirun(std::int64_t ranks);
 
 /// If PATH contains an mpirun, checks that it belongs to the MPI library of this program. Errors: usage.
@@ -50,7 +50,7 @@ void repeat_error(const ChildResult& result);
 
 /// How a training or an evaluation starts.
 struct Launch {
-  int ranks = 1;  ///< 1: without mpirun
+  int ranks = 1;  ///< number of ranks; 1: the program starts without mpirun
   int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
   /// The command that runs `program` with `options` under mpirun, with each rank bound to its share of the cores.

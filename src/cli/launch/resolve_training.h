@@ -1,5 +1,6 @@
 // Before a training starts, resolves and checks the options that depend on the network, the ranks and the device. These
-// options set the batches and the images of evaluations. Also finds the faster choice that a long training recommends.
+// options determine the batches, and the images of the evaluations. Also finds the faster choice that a long training
+// recommends.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSp
 /// Errors: usage (--audit on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
-/// The number of samples of a rank that are in memory at once, and the option that sets this number.
+/// The number of batches of a rank that are in memory at a time, and the option that sets the size of a batch.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
 /// True if a training with any other number of ranks computes the same bits. This requires micro-batches, samples that

@@ -1,5 +1,5 @@
-// Restarts: starts a training again if one of its ranks was killed, crashed or hung. `carillon train` and
-// `carillon launch` use it; the job scripts call `carillon launch`.
+// Restarts: starts a training again if one of its ranks was killed, crashed or hung. `carillon train` and `carillon
+// launch` use it; the job scripts call `carillon launch`.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct RestartedTraining {
   std::vector<std::string> launcher = {};  ///< the words before the program: "mpirun", "-np", "2"; may be empty
   std::vector<std::string> program = {};   ///< the program and its options
   std::int64_t restarts = 0;               ///< largest number of restarts in a row without a newer checkpoint
-  std::function<ChildResult(const std::vector<std::string>& command, int start)> run = {};  ///< `start`: 1, 2, ...
+  /// Runs a command. `start`: number of the start, from 1.
+  std::function<ChildResult(const std::vector<std::string>& command, int start)> run = {};
   std::function<bool()> may_restart = [] { return true; };
   std::function<void(const std::string& line)> report = {};
 };
@@ -41,8 +42,8 @@ struct RestartedTraining {
 /// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true. After
 /// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
 /// --fresh, except if a checkpoint from before the first start still exists. If no restart is left, the exit code is
-/// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and exit
-/// code 71 becomes 75. Errors: as run_child.
+/// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and the
+///     exit code 71 becomes 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 
 }  // namespace carillon

@@ -11,7 +11,7 @@
 namespace carillon {
 
 struct TrainingPlan {
-  std::string pictures;                 ///< the folder, as an absolute path
+  std::string pictures;                 ///< folder of the pictures, as an absolute path
   std::string fingerprint;              ///< PictureIdentity::fingerprint of the folder
   std::string contents;                 ///< PictureIdentity::contents of the folder
   std::string data;                     ///< folder of the records, as an absolute path
@@ -51,17 +51,17 @@ void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& pla
 /// Removes `plan.json`, so that the directory has no plan. Errors: io.
 void remove_plan(const std::filesystem::path& train_dir);
 
-/// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
+/// The plan of the directory; nullopt if it has none. Errors: data (the contents of plan.json are not a plan), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
 
-/// The first word of a command, and the other words.
+/// The first word of a command, which is a path, and the other words.
 struct Place {
   std::filesystem::path path;
   std::vector<std::string> others;
 };
 
-/// `what`: the name of the first word in messages. Errors: usage (the word is missing, or is an option), no_input (no
-/// file or folder has this name).
+/// Splits the words of `command`. `what`: the name of the first word in messages. Errors: usage (the word is missing,
+/// or is an option), no_input (no file or folder has this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
 /// The path of the HTML page that describes the evaluated network.

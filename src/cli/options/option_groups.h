@@ -31,7 +31,7 @@ std::vector<std::string_view> options_without_effect(const ScheduleOptions& opti
 
 void declare(OptionSet& set, DataOptions& options);
 void check(const OptionSet& set, const DataOptions& options);
-/// Declares only the options of evaluation programs.
+/// Declares only the options of this group that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, DataOptions& options);
 
 inline constexpr const char* test_time_augmentation_help =
@@ -73,7 +73,7 @@ void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::
 
 void declare(OptionSet& set, DeviceOptions& options);
 void check(const DeviceOptions& options);
-/// Declares only the options of evaluation programs.
+/// Declares only the options of this group that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, DeviceOptions& options);
 
 void declare(OptionSet& set, CheckpointOptions& options);
@@ -82,7 +82,7 @@ void check(const CheckpointOptions& options);
 void declare(OptionSet& set, LoggingOptions& options);
 
 void declare(OptionSet& set, FaultOptions& options);
-/// Declares only the options of evaluation programs.
+/// Declares only the options of this group that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, FaultOptions& options);
 
 // Texts of DeviceOptions values. Other parts print these texts or pass them on.

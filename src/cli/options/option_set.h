@@ -71,7 +71,7 @@ class OptionSet {
 
   struct Option {
     std::string name, help;
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
+    std::function<void(const std::vector<std::string>&)> set;  ///< sets the target from texts; throws ValueExpected
     /// Returns the present value; `set` with the text of this value restores it.
     std::function<FieldValue()> get;
     std::vector<std::string> choices = {};  ///< permitted values, for --help and completions; empty: any value
@@ -142,10 +142,11 @@ class OptionSet {
 
   static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< limit for a --config file
 
-  /// Sets the targets. If --help, -h or --version was given, sets no target and returns false; the caller then prints
-  /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
+  /// Reads all sources and sets the targets of the options. If --help, -h or --version was given, sets no target and
+  /// returns false; the caller then prints `answer`. Errors: usage (names the option and its source), no_input (the
+  /// --config file is missing).
   bool parse(int argc, const char* const* argv);
-  /// Does the same for words. `words`: the program's name, then its arguments.
+  /// As the overload above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
   /// Calls take_rest(rest) and `parse`, and also prints the answers to --help, --version and --document
   /// (print_document). Programs without ranks call it.
@@ -162,8 +163,8 @@ class OptionSet {
   /// True if the option is declared and the command line gives it. Recipes do not count, because they may set options
   /// that do not apply.
   bool is_on_command_line(std::string_view name) const { return has(name) && given_by(name) == GivenBy::command_line; }
-  /// True if `name` is given and `other` does not override it. If a recipe gives `name` and the command line gives
-  /// `other`, the result is false: `other` overrides `name`.
+  /// True if `name` is given, and not by a source of lower precedence than the source of `other`. If a recipe gives
+  /// `name` and the command line gives `other`, the result is false: `other` overrides `name`.
   bool given_with(std::string_view name, std::string_view other) const {
     return given(name) && given_by(name) >= given_by(other);
   }

@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// How pictures become images: the usual ways of published results on ImageNet.
+/// How pictures become images. Each value is a way that published results on ImageNet use.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
   inception,    ///< torchvision's crops; pixels from -1 to 1, as in timm's vision transformers
@@ -33,8 +33,9 @@ struct PictureOptions {
   std::int64_t image_size = 224;     ///< height and width of the images
   std::int64_t eval_image_size = 0;  ///< height and width in evaluations and predictions; 0: image_size
   Preprocessing preprocessing = Preprocessing::torchvision;
-  Fit fit = Fit::crop;            ///< how pictures become square images
-  double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
+  Fit fit = Fit::crop;  ///< how pictures become square images
+  /// Smallest area of a random crop, as a fraction of the picture's area. 0: the default of `preprocessing`.
+  double min_crop_area = 0.0;
   bool mirror = true;             ///< mirror half of the training images left-right
   bool flip_vertical = false;     ///< flip half of the training images top-bottom
   bool quarter_turns = false;     ///< turn training images by 0, 90, 180 or 270 degrees

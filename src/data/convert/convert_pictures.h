@@ -21,7 +21,8 @@ namespace carillon {
 
 struct PictureConversion {
   Colour background = {};           ///< colour behind transparent pixels
-  std::int64_t resize_shorter = 0;  ///< larger pictures are reduced to this shorter side, in pixels; 0: disabled
+  std::int64_t resize_shorter = 0;  ///< if the shorter side of a picture is longer than this, in pixels, the picture is
+                                    ///< reduced to it; 0: disabled
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
   bool reads_copies = false;  ///< use read_picture_or_copy; false if the list also contains the copies
@@ -44,7 +45,8 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
 
 struct PictureConversionOptions {
   PictureConversion conversion;
-  std::optional<Colour> background;  ///< empty: background of the records in the output, or white
+  /// Nullopt: the background of the records that are already in the output, else white.
+  std::optional<Colour> background;
   std::string split = "train";
   bool names_split = false;  ///< true if the user gave `split`; other splits in the output then stay
   bool overwrites = false;   ///< replace the split if it exists; requires that the user gave `split`
@@ -52,7 +54,7 @@ struct PictureConversionOptions {
   std::uint64_t seed = 1;
   FolderLayout layout = FolderLayout::automatic;
   std::filesystem::path targets;     ///< CSV file with the targets (list_targets); empty: the folders are the classes
-  std::optional<TargetKind> target;  ///< kind of the targets; empty: list_targets decides
+  std::optional<TargetKind> target;  ///< kind of the targets; nullopt: list_targets decides
 };
 
 /// The functions that receive the reports of a conversion.
@@ -88,8 +90,8 @@ struct ClassFolders {
 ClassFolders find_class_folders(const std::filesystem::path& input, FolderLayout layout);
 
 /// Converts the pictures of `input` and writes all splits or none. `input` is a folder with one folder per class, a
-/// folder of split folders (find_split_folders), or a list file. With PictureConversionOptions::targets, it is the
-/// folder of the pictures. Errors: usage; no_input, data, io (the message names the file).
+/// folder of split folders (find_split_folders), or a list file. If PictureConversionOptions::targets is set, `input`
+/// is the folder of the pictures. Errors: usage; no_input, data, io (the message names the file).
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const std::filesystem::path& input,
                                    const std::filesystem::path& output, const ConversionReports& reports);
 

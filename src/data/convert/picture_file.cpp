@@ -25,7 +25,7 @@ using ReadPicture = int (*)(std::span<const std::uint8_t> file, const Colour& ba
 /// A kind of picture file: its decoder, and the command that converts a file to PNG.
 struct Kind {
   std::string_view name;
-  ReadPicture read;  ///< null: files of this kind are not supported
+  ReadPicture read;  ///< decoder; null: files of this kind are not supported
   std::string_view command;
   bool names_output;  ///< the command expects the name of the PNG file
 };

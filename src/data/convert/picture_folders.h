@@ -45,8 +45,8 @@ struct FolderScan {
 };
 
 /// Scans a folder and its subfolders, without the entries that entries_of omits. The scan follows links, and reads each
-/// real folder once, under its first name. It ignores a link back to `outer`. It lists a folder that it cannot read as
-/// a picture, so that a later report says that the folder cannot be opened.
+/// real folder once, under its first name. It ignores a link back to `outer`. If it cannot read a folder, it adds the
+/// folder's path to `pictures`, so that a later report says that the folder cannot be opened.
 FolderScan scan_folder(const std::filesystem::path& folder, const std::filesystem::path& outer = {});
 
 /// True if the folder holds a picture directly. Errors: io.
@@ -90,8 +90,8 @@ bool has_class_folders(const std::filesystem::path& folder);
 /// Recognises the split folders in `input` by their names (split_of_name): a training folder, and a folder for
 /// validation or test. The training folder must have one folder per class. The other split folders also have one folder
 /// per class. But if a split folder has no class folders, or only one, which is not a training class, then its pictures
-/// count as not labelled. Returns nullopt with FolderLayout::classes, and if `input` is not a folder or has no splits.
-/// For example, train and test may be its classes.
+/// count as not labelled. Returns nullopt if `layout` is FolderLayout::classes, if `input` is not a folder, or if its
+/// folders are not splits. For example, folders named train and test may be classes.
 ///
 /// Errors: io; data (two folders for one split; another folder with pictures; folders with unknown names that contain
 /// the same folders, so that they may be splits or classes).

@@ -49,9 +49,9 @@ std::vector<std::string> classes_of(std::vector<std::string> found, const KnownC
 struct ListedPicture {
   std::filesystem::path path;
   std::string name = {};                 ///< path in the list file, or relative to the folder: "cat/001.jpg"
-  std::size_t class_index = 0;           ///< index in PictureList::classes (class_index)
-  std::vector<std::size_t> labels = {};  ///< indices in PictureList::classes (labels)
-  std::vector<float> numbers = {};       ///< one for each of PictureList::classes (numbers)
+  std::size_t class_index = 0;           ///< index in PictureList::classes; only for TargetKind::class_index
+  std::vector<std::size_t> labels = {};  ///< indices in PictureList::classes; only for TargetKind::labels
+  std::vector<float> numbers = {};       ///< one for each of PictureList::classes; only for TargetKind::numbers
 };
 
 struct PictureList {

@@ -15,8 +15,9 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t max_jpeg_side =
-    65500;  // limit of libjpeg; pictures that would be longer after the reduction are not reduced
+/// Longest side that libjpeg writes. If the longer side would exceed this after --resize-shorter, the picture is not
+/// reduced.
+constexpr std::int64_t max_jpeg_side = 65500;
 
 /// A picture as stored in a record.
 struct StoredPicture {

@@ -20,7 +20,7 @@ namespace carillon {
 /// Fixed-size images and their labels, in source order.
 struct ImageSplit {
   std::string name;                  ///< "train" or "test"
-  std::size_t image_bytes = 0;       ///< per image
+  std::size_t image_bytes = 0;       ///< bytes per image
   std::vector<std::uint8_t> images;  ///< [count][image_bytes]
   std::vector<std::uint8_t> labels;  ///< [count]
 
@@ -71,7 +71,7 @@ CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const
 /// Renames the files of all splits to their final names. Errors: io.
 void publish(std::span<CompleteSplit> splits);
 
-/// make_shards and publish for one split of images.
+/// Calls make_shards and publish for one split of images.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
 

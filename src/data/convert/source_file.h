@@ -97,7 +97,7 @@ class SourceFile {
   std::size_t read_stored(std::span<std::byte> out);
 
   std::string path_;
-  Descriptor file_;  // read instead of mapped, because a truncated file then only ends early
+  Descriptor file_;  // read instead of mapped: a read of a file that becomes shorter only ends early
   std::array<std::byte, 8> first_{};
   std::span<const std::byte> unread_;  // unread part of first_
   std::optional<GzipStream> gzip_;

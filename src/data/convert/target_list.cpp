@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
-/// The number of a cell; nullopt if the cell is not a number, or if a float cannot represent the number.
+/// The number in a cell; nullopt if the cell is not a number, or if the number is too large for a float.
 std::optional<float> number_in(std::string_view cell) {
   const std::optional<double> number = csv_number(cell);
   if (!number || !std::isfinite(static_cast<float>(*number))) return std::nullopt;
   return static_cast<float>(*number);
 }
 
-/// The names of a cell, without repetitions.
+/// The names in a cell, without repetitions.
 std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
   std::unordered_set<std::string_view> seen;

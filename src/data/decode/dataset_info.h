@@ -19,12 +19,14 @@ namespace carillon {
 /// JPEG or PNG files with targets.
 struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
-  std::int64_t first_label = 1;  ///< label of the first class in the records (class_index, labels)
+  std::int64_t first_label = 1;  ///< number by which the records mean class 0 or label 0; only for
+                                 ///< TargetKind::class_index and TargetKind::labels
   std::vector<std::string>
       classes;  ///< names of the classes, labels or numbers; classes and labels are in the order of their label numbers
   Colour background = {};  ///< colour behind pixels that were transparent before the conversion
   TargetKind target = TargetKind::class_index;
-  std::vector<NumberScale> scales = {};  ///< [number] scales of the training records (numbers); else empty
+  /// [number], computed from the training records. Empty except for TargetKind::numbers.
+  std::vector<NumberScale> scales = {};
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&
@@ -64,7 +66,8 @@ inline constexpr std::size_t max_classes = 100'000;
 std::vector<NumberScale> scales_from(std::span<const double> means, std::span<const double> deviations,
                                      std::size_t count);
 
-/// Reads the description in `directory`; empty if there is none. Errors: data (the file has other contents), io.
+/// Reads the description in `directory`; empty if there is none. Errors: data (the contents of the file are not a
+/// description), io.
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);
 
 /// The description of the files that match `patterns`; empty if none of their directories has a description. Errors: as

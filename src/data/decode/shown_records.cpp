@@ -57,7 +57,7 @@ namespace {
 /// A record format, recognised by the name of its image feature.
 struct Form {
   ExampleKeys keys;
-  std::int64_t side = 0, channels = 0;  ///< size of raw pixels; 0: an image file
+  std::int64_t side = 0, channels = 0;  ///< shape of raw pixels; 0: the feature holds an image file
 };
 const std::array forms{Form{DatasetInfo{}.keys}, Form{{.image = "image_raw", .label = "label"}, 28, 1},
                        Form{{.image = "image", .label = "label"}, 32, 3}};

@@ -171,7 +171,8 @@ class Request {
   Request(const Request&) = delete;  // libcurl holds its address
   Request& operator=(const Request&) = delete;
 
-  /// Returns when the part is complete. Errors: as `download`; Interrupted.
+  /// Sends the request and receives the response. Returns when the part is complete. Errors: as `download`;
+  /// Interrupted.
   void perform();
 
  private:
@@ -218,7 +219,7 @@ class Request {
   Handle<CURL*, curl_easy_cleanup> curl_;
   Handle<curl_slist*, curl_slist_free_all> request_headers_;
   std::array<char, CURL_ERROR_SIZE> error_{};
-  std::uint64_t offset_ = 0;  // requested first byte
+  std::uint64_t offset_ = 0;  // position of the first requested byte
   Headers headers_;
   bool has_begun_ = false;   // whether the body has begun
   bool is_stored_ = false;   // whether the body is appended to the part

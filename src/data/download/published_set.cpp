@@ -36,7 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t max_contents_bytes = std::uint64_t{1} << 30;  // decompressed
+constexpr std::uint64_t max_contents_bytes = std::uint64_t{1} << 30;  // limit for decompressed contents
 
 std::string sha256_of(SourceFile& file) {
   Sha256 sum;

@@ -114,7 +114,7 @@ class ReadAhead {
   std::condition_variable_any changed_;
   SampleOrder::Window next_;  // the window to read next
   const std::uint64_t share_;
-  std::uint64_t read_end_, wanted_end_;  // counted in samples of the share
+  std::uint64_t read_end_, wanted_end_;  // ends of the last window read and of the last window allowed, in samples
   std::jthread thread_;                  // last member, because it uses the members above
 };
 

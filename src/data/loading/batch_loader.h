@@ -106,7 +106,7 @@ class BatchLoader {
  private:
   const Batch& next(BatchForm form);
 
-  std::uint64_t next_first_, end_, global_batch_;  // stream positions, and their increase per step
+  std::uint64_t next_first_, end_, global_batch_;  // two stream positions, and their increase per step
   std::unique_ptr<BatchSource> source_;
 };
 

@@ -49,7 +49,7 @@ struct GzipStream::State {
   ByteInput input;
   std::vector<std::byte> piece;                // compressed bytes
   std::size_t piece_begin = 0, piece_end = 0;  // unconsumed part of `piece`
-  std::uint64_t consumed = 0;                  // number of compressed bytes
+  std::uint64_t consumed = 0;                  // number of compressed bytes that were consumed
   bool in_member = false;                      // true after a member's first byte and before its trailer
   // Message of an error that is thrown after all bytes before the damage have been returned.
   std::string damage;

@@ -76,7 +76,7 @@ class RecordSource {
 
   MappedFile file_;
   std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // unread bytes in buffer_
+  std::size_t begin_ = 0, end_ = 0;  // range of the unread bytes in buffer_
 };
 
 }  // namespace carillon

@@ -26,7 +26,7 @@ constexpr std::uint8_t varint_continues = 0x80;
 
 /// Removes `tag`, a length and that many bytes from the front of `from` and sets `body` to these bytes.
 bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
-  constexpr std::size_t max_length_bytes = 4;  // 2^28 - 1 bytes
+  constexpr std::size_t max_length_bytes = 4;  // for lengths up to 2^28 - 1
   if (from.empty() || from[0] != tag) return false;
   std::size_t length = 0;
   for (std::size_t i = 0; i < max_length_bytes && i + 1 < from.size(); ++i) {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 /// The parts of a name such as train-00002-of-00004.tfrecord.
 struct ShardName {
   std::string before, count, after;  ///< "train-", "00004", ".tfrecord"
-  std::size_t digits = 0;            ///< digits of the number
+  std::size_t digits = 0;            ///< number of digits of the shard number
   std::uint64_t number = 0;
 
   std::string with_number(std::uint64_t other) const {

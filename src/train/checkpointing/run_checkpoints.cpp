@@ -93,7 +93,7 @@ std::optional<StepResult> stored_result(const CheckpointState& state) {
 
 namespace {
 
-/// The state without its arrays.
+/// Returns a CheckpointState with empty arrays and all other members.
 CheckpointState state_at(const RunPosition& position, const ModelOptions& model, std::string options_json) {
   return {.model = model.name,
           .global_step = position.step,
@@ -125,7 +125,7 @@ void check_finite(const CheckpointState& state) {
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
   steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
+  if (options.keep_checkpoints > 0) {  // the newest checkpoint is complete before the oldest one is removed
     const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);

@@ -45,15 +45,16 @@ struct SpaceNeeded {
 /// The smallest possible size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
-/// Returns a warning if there is no space for `count` checkpoints. Returns an empty text if there is space, or if the
-/// file system does not report its free space. Quotas are ignored. Errors: io (no space for one checkpoint).
+/// Returns a warning if the file system of `directory` has no space for `needed.count` checkpoints. Returns an empty
+/// text if there is space, or if the file system does not report its free space. Quotas are ignored. Errors: io (no
+/// space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
-/// Bytes that a checkpoint of `network` cannot exceed with any optimiser.
+/// Upper limit for the size of a checkpoint of `network` with any optimiser, in bytes.
 std::uint64_t max_checkpoint_bytes(const Network& network);
 
-/// The size limit for reading checkpoints of networks that need at most `max_bytes`. It is at least 1 GiB, so that the
-/// reader can also load a larger checkpoint and name its network.
+/// The size limit for reading the checkpoints of a network that need at most `max_bytes`. It is at least 1 GiB, so that
+/// the reader can also load the larger checkpoint of another network and name that network in the error.
 constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
   return std::max(max_bytes, std::uint64_t{1} << 30);
 }
@@ -91,13 +92,13 @@ class RunCheckpoints {
   const std::optional<StepScore>& best() const { return best_; }
   /// On rank 0: as CheckpointWriter::newest_complete, ignoring best.ckpt.h5.
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
-  /// Starts the time since the last checkpoint.
+  /// Sets the time of the last checkpoint to now, for --checkpoint-every-seconds.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Returns the requests of this rank. Rank 0 checks the writes in progress. It requests a checkpoint if one is due at
   /// `now`, and the end of the run if checkpoints kept failing.
   ControlFlags poll(Clock::time_point now = Clock::now());
-  /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.
-  /// Collective. Errors: io.
+  /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, throws the error of the checkpoints that kept
+  /// failing. Collective. Errors: io.
   void finish(const RunPosition& position, ExitCode code);
 
  private:
@@ -120,7 +121,7 @@ class RunCheckpoints {
   std::function<void(const std::string&)> warn_;
   std::optional<Writers> writers_;  ///< on rank 0 only
   std::optional<StepScore> best_;   ///< score of the best checkpoint, from the first evaluation on
-  bool has_read_best_ = false;      ///< the best checkpoint of earlier runs
+  bool has_read_best_ = false;      ///< true once `best_` has been read from the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
 };
 
@@ -135,7 +136,7 @@ class LastStepSaver {
     const RunDescription& description;
     RunPosition first;
     std::uint64_t global_batch;  ///< samples per step
-    Tower& tower;                ///< on a CPU
+    Tower& tower;                ///< a tower on a CPU
     const Mpi& mpi;
   };
 
@@ -148,8 +149,8 @@ class LastStepSaver {
   /// Disables all later saves. Call it if the state may be wrong.
   void stop();
   /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
-  /// `save` does not write it again. If a file with this name already exists, it may be damaged. Then `save` writes the
-  /// checkpoint itself.
+  /// `save` does not write it again. If a file with the checkpoint's name already exists when this function is called,
+  /// `save` writes the checkpoint, because the file may be an old and damaged one.
   void expect_checkpoint(std::int64_t step);
   /// Sets the last known result. `save` stores its losses if the result belongs to the last completed step.
   void note(const StepResult& result);

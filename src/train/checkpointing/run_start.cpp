@@ -27,10 +27,10 @@ std::vector<float> first_values(const ParameterSpec& spec, std::uint64_t seed, c
   return own == given.end() ? initial_values(spec, seed) : own->values;
 }
 
-/// Excludes the variables and buffers with names that match one of `patterns`: puts their initial values into the
-/// checkpoint, which may lack these arrays. Initial values of variables are `given` or drawn from `seed`. Patterns are
-/// shell patterns, in which `*` also matches `/`. Returns the names of these variables and buffers. Errors: usage (a
-/// pattern matches no variable; lists all variables).
+/// Excludes the variables and buffers with names that match one of `patterns`: replaces their values in `checkpoint` by
+/// initial values. The checkpoint may lack these arrays. Initial values of variables are `given` or drawn from `seed`.
+/// Patterns are shell patterns, in which `*` also matches `/`. Returns the names of the excluded variables and buffers.
+/// Errors: usage (a pattern matches no variable; lists all variables).
 std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
                                  const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
                                  CheckpointState& checkpoint) {
@@ -143,7 +143,7 @@ void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std:
 }
 
 /// Initializes the tower of rank 0 according to --init-from, --init-exclude and --seed. Prints a line about
-/// --init-from, and a warning if that checkpoint was trained with another --preprocessing than the run of
+/// --init-from, and a warning if the checkpoint of --init-from was trained with another --preprocessing than the run of
 /// `description`. `dataset`: training set for initial values that depend on data; null: the network has none. Errors:
 /// usage (--init-exclude matches no variable; lists all variables), no_input (the file of --init-from is missing), data
 /// (damaged, or of another model), io.
@@ -235,7 +235,7 @@ bool has_last_evaluation(const ResumedRun& run) {
   });
 }
 
-/// As has_last_evaluation; in addition, the evaluation must have reached the target. Collective.
+/// As has_last_evaluation, but returns true only if the evaluation also reached the target. Collective.
 bool has_reached_target(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);
@@ -244,8 +244,9 @@ bool has_reached_target(const ResumedRun& run) {
   });
 }
 
-/// Returns the logged evaluations up to the checkpoint's step, in their order. Ranks other than 0 get only the values
-/// of the scores. Returns none if the run was evaluated on other records. Collective.
+/// Returns the logged evaluations up to the checkpoint's step, in their order. On ranks other than 0, only the step and
+/// Score::value of each evaluation are set. Returns an empty list if the run was evaluated on other records.
+/// Collective.
 std::vector<StepScore> logged_evaluations(const ResumedRun& run) {
   if (!run.start.same_evaluation) return {};
   std::vector<StepScore> found;

@@ -18,24 +18,24 @@
 
 namespace carillon {
 
-/// Prints that a run starts from the arrays of `initial`, except the arrays named in `excluded`. Warns if that
-/// checkpoint was trained with another --preprocessing than the run of `description`.
+/// Prints that a run starts from the arrays of `initial`, except the arrays named in `excluded`. Warns if `initial` was
+/// trained with another --preprocessing than the run of `description`.
 void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::string>& excluded,
                        const RunDescription& description);
 
 struct RunStart {
   RunPosition position;
-  bool same_evaluation = false;        ///< a resumed run was evaluated on the same records
-  std::optional<PacePoint> pace = {};  ///< last point that a resumed run logged up to `position`
+  bool same_evaluation = false;        ///< true: this run resumes, and its earlier evaluations used the same records
+  std::optional<PacePoint> pace = {};  ///< last point up to `position` in metrics.jsonl, if this run resumes
   /// Step and losses of the last step before `position`, if rank 0 may have ended before it logged them.
   std::optional<StepResult> before = {};
 };
 
-/// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh, and
-/// sends its state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the
-/// result have changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is
-/// of another task; --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file
-/// --init-from), data (damaged, or of another model), io.
+/// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh. It sends its state to
+/// all ranks. Prints from which checkpoint the run resumes, and which settings that affect the result have changed.
+/// Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another task;
+/// --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file --init-from), data (a
+/// damaged checkpoint, or a checkpoint of another model), io.
 RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                          const RunDescription& description, Tower& tower, const Mpi& mpi);
 

@@ -15,8 +15,8 @@
 
 namespace carillon {
 
-/// Adds the facts of records that are not pictures, and their class names if they are known. `is_own_task`: the task
-/// belongs to the program (ProgramSpec::make_task).
+/// Adds to `description` the facts about records that are not pictures, and the class names if they are known.
+/// `is_own_task`: the task belongs to the program (ProgramSpec::make_task).
 void describe_records(const RecordForm& form, const Task& task, bool is_own_task,
                       const std::vector<std::string>& class_names, RunDescription& description);
 
@@ -32,26 +32,27 @@ RecordForm described_records(const std::string& options_json);
 
 /// The op types of Carillon, then `own`.
 std::vector<const OpType*> known_op_types(const std::vector<const OpType*>& own);
-/// The network, with the image shape of evaluations. `own_types`: op types that Carillon does not have. Errors: data (a
-/// damaged description; the network has another number of outputs than its target has classes, labels or numbers).
+/// The network of the checkpoint, for images of the shape that evaluations use. `own_types`: op types that Carillon
+/// does not have. Errors: data (a damaged description; the network has another number of outputs than its target has
+/// classes, labels or numbers).
 Network network_of(const LoadedCheckpoint& loaded, const std::vector<const OpType*>& own_types = {});
 /// Replaces the factor by which the network's input op scales the pixels. Does nothing if no op scales the pixels.
 void set_pixel_scale(Network& network, float scale);
 
 /// Returns the picture options of the training, or nullopt if image_train did not train the network. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
-/// How evaluations and predictions turn a picture into an image. `image`: the shape of an evaluation's image. Errors:
-/// data.
+/// Returns how evaluations and predictions of the checkpoint's network turn a picture into an image. `image`: shape of
+/// the image that the network reads in an evaluation. Errors: data.
 PictureDecoding trained_decoding(const LoadedCheckpoint& loaded, const ImageShape& image);
 
 /// The meaning of a network's outputs.
 struct TrainedTarget {
   TargetKind kind = TargetKind::class_index;
-  std::int64_t outputs = 0;              ///< classes, labels or numbers
+  std::int64_t outputs = 0;              ///< number of classes, labels or numbers
   std::vector<std::string> names = {};   ///< names of the outputs; empty: unknown
   std::vector<NumberScale> scales = {};  ///< scales of the numbers of a regression; empty: not standardised
 };
-/// Errors: data.
+/// The meaning of the outputs, from the options in the checkpoint. Errors: data.
 TrainedTarget trained_target(const LoadedCheckpoint& loaded);
 
 /// Whether the training kept moving averages. If it did not (--moving-average-decay 0), the moving averages in the

@@ -69,7 +69,7 @@ std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
 
 /// Names of arrays that other packages use for networks of the same kinds.
 struct OtherNames {
-  std::string_view part;  ///< a part of some names
+  std::string_view part;  ///< text that some of the package's array names contain
   std::string_view package;
 };
 constexpr OtherNames other_names[] = {
@@ -83,9 +83,8 @@ constexpr OtherNames other_names[] = {
     {"layers.0.blocks.0.attn.relative_position_bias_table", "timm's Swin transformers"},
 };
 
-/// Returns a sentence that names the supported names and the package that uses these array names. Returns an empty text
-/// if no such package is known.
-/// unknown.
+/// Returns a sentence that states which array names are supported, and which package uses the names in the file.
+/// Returns an empty text if no such package is known.
 std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   for (const OtherNames& other : other_names) {
     const auto has_part = [&](const SafetensorsEntry& entry) {
@@ -287,7 +286,7 @@ struct Extents {
   std::size_t places = 1, in = 0, out = 0;
 };
 
-/// Calls move(index in our layout, index in PyTorch's).
+/// Calls move(index in Carillon's layout, index in PyTorch's layout) for each value.
 template <typename Move>
 void for_each_value(const Extents& extents, const Move& move) {
   for (std::size_t place = 0; place < extents.places; ++place) {

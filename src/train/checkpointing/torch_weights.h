@@ -19,7 +19,7 @@ namespace carillon {
 /// name or the first bytes show a file that PyTorch pickled; the message contains the command that converts it).
 bool is_weight_file(const std::filesystem::path& path);
 
-/// An array of PyTorch.
+/// Name and shape of an array in a file of PyTorch's weights.
 struct TorchArray {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -53,16 +53,16 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
                                      const std::vector<NamedArray>& buffers);
 
 // Layout of PyTorch's arrays. Carillon's convolutions are [height, width, in, out] and its dense weights [in, out];
-// PyTorch's are [out, in, height, width] and [out, in]. All other arrays have the same layout. The names of these
-// weights end in "/weights".
+// PyTorch's are [out, in, height, width] and [out, in]. All other arrays have the same layout in both. The names of
+// Carillon's convolution and dense weights end in "/weights".
 
-/// PyTorch's shape of an array with our name and shape.
+/// Returns the shape that PyTorch uses for an array. `name`, `shape`: Carillon's name and shape of this array.
 std::vector<std::int64_t> torch_shape(std::string_view name, const std::vector<std::int64_t>& shape);
 
-/// Converts the values to PyTorch's layout. `name`, `shape`: our name and shape.
+/// Converts the values to PyTorch's layout. `name`, `shape`: Carillon's name and shape of the array.
 std::vector<float> to_torch_layout(std::string_view name, const std::vector<float>& values,
                                    const std::vector<std::int64_t>& shape);
-/// The inverse of to_torch_layout. `name`, `shape`: our name and shape.
+/// The inverse of to_torch_layout. `name`, `shape`: Carillon's name and shape of the array.
 std::vector<float> from_torch_layout(std::string_view name, const std::vector<float>& values,
                                      const std::vector<std::int64_t>& shape);
 

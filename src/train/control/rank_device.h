@@ -14,8 +14,8 @@
 
 namespace carillon {
 
-/// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested instruction set is not
-/// among them).
+/// Checks that the processor has the requested instruction set. `available`: the processor's instruction sets, lowest
+/// first. Errors: usage (the requested instruction set is not among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
 /// This rank's device. Errors: as open_device; usage (this processor lacks the instruction set of --isa; --isa,
@@ -34,7 +34,8 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
 /// Whether CPUs with AVX512-BF16 and without AMX train this network faster in bf16 than in float32. Two conditions must
 /// hold. In float32, Winograd's method would compute at most 60 % of the multiply-adds. And the samples that a rank
-/// processes together (`samples`) fill the rows of a tile. Measured: docs/lab-notes/2026-11-26-automatic-bf16.md.
+/// processes together (`samples`) must fill the rows of a matrix tile. Measured:
+/// docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
@@ -47,7 +48,8 @@ Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, 
 /// `trained_in_bf16`: whether the training used bf16, from the checkpoint.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
-/// Sets --precision. Warns on rank 0 if CPUs emulate it. Errors: no_device (tf32 on a CPU).
+/// Sets the precision and the arithmetic of `options` to `precision`. Rank 0 warns if CPUs emulate bf16. Errors:
+/// no_device (tf32 on a CPU).
 void set_precision(DeviceOptions& options, Arithmetic precision, const Device& device, const std::vector<Isa>& isas,
                    const Mpi& mpi);
 

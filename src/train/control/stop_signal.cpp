@@ -30,15 +30,16 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t nanoseconds = 1'000'000'000;
-constexpr std::int64_t enough_seconds = 20;  ///< enough to save in most runs; then the line does not suggest more
+/// Enough time to save in most runs. If mpirun waits this long, the line does not suggest a longer time.
+constexpr std::int64_t enough_seconds = 20;
 
 /// The mpirun, or its daemon on this host, that started this process.
 struct Launcher {
   pid_t process = 0;                    ///< 0: another launcher, or none
-  bool is_daemon = false;               ///< a daemon's stderr is not mpirun's stderr
-  bool forwards_cont = false;           ///< its CONT may only mean that a stopped job continues
+  bool is_daemon = false;               ///< true: a daemon, with another stderr than mpirun
+  bool forwards_cont = false;           ///< true: CONT from it may mean only that a stopped job continues
   std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and from TERM to KILL
-  std::array<char, 32> error_stream{};  ///< path of its stderr, ends with 0
+  std::array<char, 32> error_stream{};  ///< path of its stderr, a C string
 };
 
 std::int64_t integer_in_environment(const char* name, std::int64_t fallback) {
@@ -69,7 +70,7 @@ Launcher find_launcher() {
 
 /// The first signal, and who sent it.
 struct Caught {
-  int signal = 0;  ///< 0: none
+  int signal = 0;  ///< number of the signal; 0: none
   bool from_launcher = false;
 };
 
@@ -83,11 +84,12 @@ constexpr double least_patience = 0.2;
 bool has_handlers = false;
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
 
-// Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
+// The handler writes these variables. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0:
+// none.
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
-std::atomic<std::int64_t> ending_since =
-    0;  ///< time of the first TERM, or of the first signal by which mpirun ends the run, as caught_at
+std::atomic<std::int64_t> ending_since = 0;  ///< time of the first signal that is TERM, or that comes from mpirun and
+                                             ///< is not USR1; in the unit of `caught_at`; 0: none
 std::atomic<bool> mpirun_has_signalled = false;  ///< mpirun has sent a signal that ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
@@ -188,7 +190,8 @@ void write_line(const Caught& of) {
   if (!done) static_cast<void>(write_all(STDERR_FILENO, line.text()));
 }
 
-/// Writes the line once, if there is a notice and a signal.
+/// Writes the line if a StopNotice exists, a signal has been caught and no other rank has failed. Writes it at most
+/// once.
 void write_notice() {
   readers.fetch_add(1);
   const Caught of = caught.load();
@@ -274,7 +277,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Time in which a run without its launcher must save and end.
+/// Longest time that a run may take to save and end after its launcher has ended.
 constexpr std::chrono::seconds orphan_limit(20);
 constexpr std::chrono::milliseconds interval(100);
 
@@ -318,7 +321,7 @@ class StartWatch {
   }
 
  private:
-  static constexpr std::chrono::seconds time_to_start{5};  ///< mpirun starts the ranks of a host at the same time
+  static constexpr std::chrono::seconds time_to_start{5};  ///< all ranks of a host exist after this time
   int mpirun_, local_size_ = 0, most_ = 0;
   Clock::time_point began_ = Clock::now();
 };

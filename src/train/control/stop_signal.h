@@ -20,7 +20,7 @@ namespace carillon {
 /// start (nohup), it stays ignored.
 void catch_stop_signals();
 
-/// Installs only the handler of CONT, for mpirun_ends_run. Does nothing after catch_stop_signals.
+/// Installs only the handler of CONT, which mpirun_ends_run needs. Does nothing after catch_stop_signals.
 void catch_end_of_run();
 
 /// Returns the process number of the mpirun that started this process, or of its daemon on this host. Returns 0 if
@@ -69,7 +69,7 @@ class StopNotice {
 /// mpirun.
 void watch_launcher();
 
-/// Records that this rank can notice lost ranks itself, because it observes its waits (StallDetector).
+/// Records that this rank can now notice lost ranks itself, because its StallDetector observes its waits.
 void finish_start();
 
 /// Records that this rank ends. Other ranks may then end first.

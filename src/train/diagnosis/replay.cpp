@@ -28,7 +28,7 @@ NotFinite in_variable(const NamedArray& array) {
   return {fmt::format("variable {} before the step, in {} of {} elements", array.name, count, array.values.size()), {}};
 }
 
-/// Searches one op after the other, until an op has a value that is not finite.
+/// Counts the searched ops, and keeps the first value that is not finite.
 struct FirstFound {
   std::optional<NotFinite> found;
   int ops = 0;
@@ -129,7 +129,7 @@ std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep&
   return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
 }
 
-/// The report of a replay with the result `found`; empty if all values are finite.
+/// The text that reports the result `found` of a replay; empty if all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
   const std::string text = fmt::format("a replay of the step finds NaN or infinity first in the {}", found->what);
@@ -211,7 +211,8 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
                    step.tower.buffers(), device, step.tower.link());
     return std::nullopt;
   });
-  if (step.tower.link() != nullptr) report_failure();  // ops of other ranks would wait for this rank
+  // Without this call, the forward passes of other ranks would wait for a rank that failed.
+  if (step.tower.link() != nullptr) report_failure();
   report_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
   report_first([&] {
     return find_in_parts(step, [&](const Batch& part) {

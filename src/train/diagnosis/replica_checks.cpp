@@ -64,7 +64,7 @@ struct ArrayChecksums {
   std::vector<std::string> names;
   std::vector<std::uint32_t> checksums;
 
-  /// Adds each parameter's part of the flat array `array`. `kind`: kind of the values in the array.
+  /// Adds the checksum of each parameter's part of the flat array `array`. `kind`: kind of the values in the array.
   void add(std::string_view kind, std::span<float> array, const ParameterStore& parameters, Device& device) {
     std::vector<float> copy;
     const auto values = host_floats(device, {array.data(), {static_cast<std::int64_t>(array.size())}}, copy);
@@ -121,7 +121,7 @@ constexpr std::size_t max_named_pairs = 4;
 /// A batch that another rank has sent.
 class ReceivedBatch {
  public:
-  /// The bytes that `bytes_of` returned on that rank.
+  /// `bytes`: the result of bytes_of on the rank that sent the batch.
   ReceivedBatch(std::vector<std::byte> bytes, std::size_t image_bytes) : bytes_(std::move(bytes)) {
     Header header;
     std::memcpy(&header, bytes_.data(), sizeof(header));

@@ -25,14 +25,14 @@ namespace carillon {
 // step, and a fault in another part is overwritten.
 
 /// Describes the first array that differs: "variable conv1/weights after step 300: rank 2 on n1 differs from the other
-/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Returns an empty text if all are equal.
+/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Returns an empty text if all checksums are equal.
 /// `checksums`: [rank][name]. `hosts`: [rank].
 std::string replica_difference(std::int64_t step, std::span<const std::string> names,
                                std::span<const std::vector<std::uint32_t>> checksums,
                                std::span<const std::string> hosts);
 
-/// Compares the variables of all ranks after `step` steps. All results of steps must have been taken. Collective.
-/// Errors: failed on all ranks, with the line of replica_difference.
+/// Compares the variables of all ranks after `step` steps. The caller must have taken the results of all steps
+/// (Tower::next_result). Collective. Errors: failed on all ranks; the message is the text of replica_difference.
 void check_replicas(std::int64_t step, const Tower& tower, Device& device, const Mpi& mpi);
 
 // Audit: a step in which each rank's gradients are computed a second time, by another rank and from the same batch.
@@ -50,8 +50,8 @@ void check_replicas(std::int64_t step, const Tower& tower, Device& device, const
 std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
 /// Returns the text of a failed audit, or an empty text if all gradients are equal. `in_step`: [rank] checksums of the
-/// rank's own step. `in_audit`: [rank] checksums that the rank computed for audited[rank]. `audited`: as audited_ranks.
-/// `rank_names`: [rank] "rank 2 on n1".
+/// rank's own step. `in_audit`: [rank] checksums of the gradients that the rank computed from the batch of rank
+/// audited[rank]. `audited`: as audited_ranks. `rank_names`: [rank] "rank 2 on n1".
 std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
                              std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
                              std::span<const int> audited, std::span<const std::string> rank_names);

@@ -113,7 +113,7 @@ void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
   BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                      {.start = part.begin, .global_batch = batch_size, .batch_size = batch_size, .end = part.end},
                      {.thread_count = settings_.decode_threads, .bytes = settings_.prefetch_bytes});
-  std::deque<PendingBatch> batches;  // enqueued, without outputs
+  std::deque<PendingBatch> batches;  // enqueued batches without outputs so far
   const auto add_outputs = [&](Results wanted) {
     while (const auto outputs = pass_->next_outputs(wanted)) {
       const PendingBatch& batch = batches.front();

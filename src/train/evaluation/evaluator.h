@@ -28,21 +28,21 @@ struct EvaluatedPart {
   const Dataset* dataset = nullptr;
   RecordRange records;
 };
-/// Every rank evaluates a contiguous part.
+/// Returns the part of the records that this rank evaluates. Each rank has a contiguous part.
 EvaluatedPart part_of(const Dataset& dataset, const Mpi& mpi);
 
 struct EvaluatorSettings {
-  std::int64_t batch_size = 1;  ///< records that go through the network at a time
+  std::int64_t batch_size = 1;  ///< records per forward pass
   Arithmetic arithmetic = Arithmetic::fp32;
   /// Average the outputs of each image over mirrored and shifted views of it (src/step/forward/forward_kernels.h): six
   /// times the work.
   bool test_time_augmentation = false;
-  int decode_threads = 2;          ///< for records that are not in memory
+  int decode_threads = 2;          ///< threads that decode records, if the dataset is not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
-  bool capture = true;             ///< replay captured passes if the device can
+  bool capture = true;             ///< capture forward passes and replay them, if the device supports it
   /// The records that evaluate() will evaluate repeatedly, if it evaluates no other records. A GPU keeps their images
   /// if the dataset is in host memory and the images need at most 256 MiB and at most half of the GPU's free memory.
-  /// The dataset outlives the evaluator. Without a dataset, evaluate() may evaluate any records.
+  /// The dataset outlives the evaluator. If `repeated.dataset` is null, evaluate() may be called for any dataset.
   EvaluatedPart repeated = {};
 };
 
@@ -69,9 +69,10 @@ class Evaluator {
   /// test-time augmentation, the mean of the outputs over the views.
   std::vector<float> outputs(const Batch& batch);
 
-  /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates its part_of the records;
-  /// the parts are merged in rank order. Calls `batch_done` after each batch that is enqueued. Collective. Errors: as
-  /// Dataset::read; failed (an output is not finite). All ranks throw together (Mpi::run_on_all).
+  /// Adds the outputs and targets of all records to a new metric and returns the metric. The result is equal on all
+  /// ranks. Every rank evaluates its part_of the records; the parts are merged in rank order. Calls `batch_done` after
+  /// each batch that is enqueued. Collective. Errors: as Dataset::read; failed (an output is not finite). All ranks
+  /// throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {});
@@ -86,7 +87,7 @@ class Evaluator {
   /// Prepares an evaluation. It is called before the first batch of every evaluation, so that no change of the
   /// variables is missed.
   void begin();
-  /// Adds this rank's part of the records.
+  /// Adds this rank's part of the records to `metric`.
   void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);
   PendingBatch pending(const Batch& batch, const Dataset& dataset) const;
 
@@ -106,7 +107,7 @@ class TaskScore {
 
   /// The score in a metric. The task must have made the metric.
   Score of(const Metric& metric) const;
-  /// A score with the same names and no samples.
+  /// The score of a metric without samples. Its names are equal to the names of every other score of the task.
   const Score& form() const { return form_; }
   /// Whether `score` is better than `than`. Returns false if the scores are equal or if `score` is NaN. Any score
   /// except NaN is better than NaN.

@@ -53,7 +53,7 @@ std::string read_part(const Dataset& dataset, const Part& part, const TargetRead
   std::string entries(count * bytes, '\0');
   std::vector<std::exception_ptr> errors(thread_count);
   std::atomic<std::size_t> done = 0, ended = 0;
-  std::atomic<std::size_t> failed = thread_count;  // lowest thread that failed; later threads may stop
+  std::atomic<std::size_t> failed = thread_count;  // the lowest thread that failed; higher threads may stop
   {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < thread_count; ++t) {
@@ -97,7 +97,7 @@ void append(RecordTargets& found, std::string_view entries, std::size_t first, s
 
 RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi) {
   RecordTargets found;
-  std::array<std::int64_t, 1> ranks_that_read{dataset.in_memory() ? 0 : 1};  // may differ between hosts
+  std::array<std::int64_t, 1> ranks_that_read{dataset.in_memory() ? 0 : 1};  // in_memory() may differ between hosts
   mpi.sum(ranks_that_read);
   if (ranks_that_read[0] == 0) {
     const std::span<const std::byte> targets = dataset.targets();

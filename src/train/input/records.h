@@ -32,7 +32,7 @@ namespace carillon {
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
-  std::string image_key, target_key;  ///< features of a record; empty: as in the form
+  std::string image_key, target_key;  ///< names of the features of a record; empty: the names in the RecordForm
   CacheMode cache = CacheMode::automatic;
   std::string stage;                        ///< directory on each host to copy the files to first; empty: none
   bool by_file = false;                     ///< each rank reads its own files (file_share)
@@ -62,7 +62,7 @@ struct TargetReading {
   /// read all records.
   std::vector<std::uint64_t> shares = {};
   int thread_count = 1;                     ///< threads of each rank
-  std::function<void()> heartbeat = [] {};  ///< called regularly
+  std::function<void()> heartbeat = [] {};  ///< called regularly during the work
 };
 
 /// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank reads a
@@ -75,8 +75,8 @@ std::shared_ptr<const RecordGroups> records_by_group(
 
 class TrainingRecords {
  public:
-  /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets by_file
-  /// and skips_damaged and, if either is true, sets cache to none.
+  /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets by_file and
+  /// skips_damaged. If either is true, it sets cache to none.
   /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
   /// reads or repeats many records. The references outlive this. Collective. Errors: as open_records; usage
   /// (--prefetch-bytes does not suit the records or the host).
@@ -84,7 +84,7 @@ class TrainingRecords {
 
   const Dataset& dataset() const { return dataset_; }
 
-  /// Sets the parts that depend on the targets of the records: the loss of `task`, and the sample order of --sampling
+  /// Sets everything that depends on the targets of the records: the loss of `task`, and the sample order of --sampling
   /// balanced. Collective. Errors: data.
   void use_targets(Task& task);
 
@@ -112,9 +112,9 @@ class TrainingRecords {
 // Staging: copies data files to the local disk of each host, so that each host reads the shared file system once.
 
 struct StagingSettings {
-  std::filesystem::path directory;          ///< on each host
+  std::filesystem::path directory;          ///< directory on each host for the copies
   bool by_file = false;                     ///< a host needs only its ranks' shares of the files (file_share)
-  std::function<void()> heartbeat = [] {};  ///< called regularly
+  std::function<void()> heartbeat = [] {};  ///< called regularly during the work
   /// If the last change of another process's incomplete copy is older than this, that process counts as killed.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
@@ -125,10 +125,10 @@ std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, cons
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
 /// of them. Returns the path of the copy for each copied file, and the given path for every other file. A copy with the
 /// size and modification time of the file is reused, so a restarted job copies nothing. If the file's directory has an
-/// index file, the copy must also have the records of the index. All directories must belong to this user, without
-/// links and without write permission for others. Rank 0 prints the progress. Collective. Errors: no_input, io (a file;
-/// no space, before anything is copied), usage (a directory of another user), data (a file changes during the copy),
-/// stopped (by a signal; finished copies remain).
+/// index file, an existing copy is reused only if its record positions and checksums also match the index. All
+/// directories must belong to this user, without links and without write permission for others. Rank 0 prints the
+/// progress. Collective. Errors: no_input, io (a file; no space, before anything is copied), usage (a directory of
+/// another user), data (a file changes during the copy), stopped (by a signal; finished copies remain).
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi);
 
@@ -145,7 +145,7 @@ void check_shards(const DataOptions& data, const std::vector<std::string>& patte
 /// Warns if the training and the evaluations read the same file.
 void warn_of_shared_files(const DataOptions& data);
 
-/// Checks that the files of `patterns` exist, and opens none. Also accepts "synthetic". Errors: no_input.
+/// Checks that the files of `patterns` exist, without opening them. Also accepts "synthetic". Errors: no_input.
 void check_files_exist(const std::vector<std::string>& patterns);
 
 }  // namespace carillon

@@ -55,8 +55,8 @@ void make_own_directory(const fs::path& directory) {
   }
 }
 
-/// As make_own_directory, for `directory`, all of its parents in `root`, and `root`. The last name of `root` may not be
-/// a link.
+/// Calls make_own_directory for `root`, for all directories between `root` and `directory`, and for `directory`. `root`
+/// itself may not be a link.
 void make_own_directories(const fs::path& root, const fs::path& directory) {
   make_own_directory(root);
   fs::path part = root;
@@ -86,7 +86,7 @@ bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
 std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat) {
   const Descriptor source = open_plain_file(copy.from, copy.from);
   const FileStamp before = stamp_of(source, copy.from);
-  remove_file(copy.to);  // a link would send the copy elsewhere
+  remove_file(copy.to);  // if `copy.to` is a link, the copy would be written to the link's target
   NewFile file(copy.to);
   std::vector<std::byte> piece(std::size_t{4} << 20);
   std::uint64_t bytes = 0;
@@ -106,7 +106,7 @@ std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat
   return bytes;
 }
 
-/// Checks that the copies that this host lacks fit its disk.
+/// Checks that the disk of this host has space for the copies that the host lacks. Errors: io.
 void check_room(const std::vector<Copy>& copies, const fs::path& directory, const std::string& host) {
   std::uint64_t bytes = 0;
   for (const Copy& copy : copies) {
@@ -120,7 +120,7 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 
-/// The age is measured by the change time (ctime), which no program can set.
+/// Whether the last change of the file is at least `age` ago. Uses the change time (ctime), which no program can set.
 bool is_older(const fs::path& path, std::chrono::seconds age) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;
@@ -205,7 +205,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
     for (const Copy& copy : copies) make_own_directories(root, copy.to.parent_path());
     remove_remains(copies, settings.age_of_remains);
   });
-  std::array<std::int64_t, 2> copied{};  // files, bytes
+  std::array<std::int64_t, 2> copied{};  // number of copied files, number of copied bytes
   const std::size_t rounds = count_rounds(paths.size(), settings.by_file, mpi.hosts());
   StagingProgress progress(rounds, mpi);
   bool keeps_times = true;

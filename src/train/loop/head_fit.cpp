@@ -21,9 +21,9 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::VectorXd;
 
-constexpr double penalty = 0.01;  ///< factor of the L2 penalty: half the sum of squared weights
+constexpr double penalty = 0.01;  ///< factor of the L2 penalty, which is half the sum of the squared weights
 constexpr int most_steps = 100, memory = 8;
-constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< limit for the features on each rank
+constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< limit for the features on each rank, in bytes
 
 /// The objective of a linear classifier of standardised features, with its gradient.
 class Objective {
@@ -52,7 +52,7 @@ class Objective {
       const float sum = row.sum();
       loss += std::log(static_cast<double>(sum)) + largest - of_label;
       row /= sum;
-      row[label] -= 1.0f;  // now the gradient of the logits, times count
+      row[label] -= 1.0f;  // the row is now the gradient of the logits times `count`
     }
     const double scale = 1.0 / static_cast<double>(count);
     const Matrix of_weights = features_.transpose() * logits;
@@ -77,7 +77,7 @@ class Objective {
 
 /// Limited-memory BFGS with a backtracking line search. `at`: start and result.
 void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat) {
-  std::deque<std::pair<Vector, Vector>> pairs;  // changes of the point and of the gradient
+  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes: of the point, and of the gradient
   Vector gradient;
   double value = objective.value(at, gradient);
   for (int step = 0; step < most_steps && gradient.norm() > 1e-5; ++step) {

@@ -3,10 +3,10 @@
 // half an epoch. A training from trained weights then begins with a good last layer, and its gradients do not destroy
 // the other layers.
 //
-// The fit minimises the mean cross-entropy and an L2 penalty of standardised features by L-BFGS, without random
-// numbers. Sources: Kumar et al., "Fine-tuning can distort pretrained features and underperform out-of-distribution",
-// 2022 (linear probing, then fine-tuning); Liu, Nocedal, "On the limited memory BFGS method for large scale
-// optimization", 1989.
+// The fit minimises the sum of the mean cross-entropy and an L2 penalty by L-BFGS. The features are standardised. The
+// fit uses no random numbers. Sources: Kumar et al., "Fine-tuning can distort pretrained features and underperform
+// out-of-distribution", 2022 (linear probing, then fine-tuning); Liu, Nocedal, "On the limited memory BFGS method for
+// large scale optimization", 1989.
 #pragma once
 
 #include <cstdint>

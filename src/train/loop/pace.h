@@ -12,8 +12,8 @@ namespace carillon {
 /// fast as the budget requires. If steps become slower, the run takes fewer steps, and each step covers more of the
 /// schedule.
 ///
-/// A run can be repeated with equal results only if --max-steps alone sets its length. metrics.jsonl records the points
-/// of a pace.
+/// A run can be repeated with equal results only if --max-steps alone sets its length. Whenever the run plans its
+/// number of steps again, it writes a line (PacePoint) to metrics.jsonl.
 class Pace {
  public:
   /// `seconds`: time for all starts of the run. `schedule_steps`: length of the schedule, and largest number of steps.
@@ -28,10 +28,10 @@ class Pace {
   /// Whether to call `replan` before `step`: after the first few steps, then less and less often.
   bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
 
-  /// Returns the number of further steps that fit into the rest of the time, at least one. Counts the time of the
-  /// evaluations between these steps and at the end. `spent`: time of this start of the run, with `evaluations`
-  /// evaluations. `eval_every`: steps between evaluations; 0: none. Assumes that a step takes as long as the steps
-  /// since the last plan. Requires at least one step since the last plan.
+  /// Returns the number of further steps that fit into the rest of the time, at least one. The result leaves time for
+  /// the evaluations between these steps and at the end. `spent`: times since this start of the run. `evaluations`:
+  /// number of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a further step
+  /// takes as long as the mean step since the last plan. Requires at least one step since the last plan.
   std::int64_t fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
                              std::int64_t eval_every) const;
   /// Sets the end of the run: after `steps_left` further steps, but at most after the length of the schedule.
@@ -43,7 +43,7 @@ class Pace {
   double seconds_, used_before_;  ///< used_before_: seconds used by earlier starts
   std::int64_t schedule_steps_, first_step_, due_;
   PacePoint point_;
-  PhaseSeconds spent_;  ///< at the last plan of this start
+  PhaseSeconds spent_;  ///< times from this start of the run to its last plan
 };
 
 }  // namespace carillon

@@ -18,7 +18,7 @@
 
 namespace carillon {
 
-/// Returns the median of at least one value. If there are two middle values, returns the larger one.
+/// Returns the median of `values`, which must not be empty. If there are two middle values, returns the larger one.
 template <typename Value>
 Value median(std::vector<Value> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -40,7 +40,7 @@ class PhaseTimes {
     since_ = now;
   }
 
-  /// Times up to `now`.
+  /// The seconds that the run has spent in each phase up to `now`.
   PhaseSeconds seconds(Clock::time_point now = Clock::now()) const {
     PhaseTimes ended = *this;
     ended.enter(phase_, now);
@@ -87,7 +87,7 @@ class StepClock {
     ended_ = 0;
     data_wait_seconds_ = allreduce_seconds_ = 0.0;
   }
-  /// Excludes `spent`, a time without steps.
+  /// Excludes a period without steps, which took `spent`, from the measured time.
   void exclude(Clock::duration spent) { since_ += spent; }
 
   /// The end of the last ended step.
@@ -123,7 +123,7 @@ class DurationNotice {
   /// ends at least 10 seconds after the first step, if the remaining steps will take more than an hour. The first step
   /// is not counted, because it prepares the ops.
   std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
-  /// Excludes `spent`, a time without steps.
+  /// Excludes a period without steps, which took `spent`, from the measured time.
   void exclude(Clock::duration spent);
 
  private:
@@ -135,8 +135,8 @@ class DurationNotice {
 
 /// The time that each rank works in a step, and a warning of stragglers.
 ///
-/// All ranks take equal times for a step, because they wait for each other. A straggler is a rank that works while the
-/// other ranks wait.
+/// All ranks need the same time for a step, because they wait for each other. A straggler is a rank that works while
+/// the other ranks wait.
 class RankTimes {
  public:
   /// Measures from step `step` on. The references outlive this.
@@ -153,7 +153,7 @@ class RankTimes {
   const Mpi& mpi_;
   const StallDetector& stall_detector_;
   std::int64_t step_;
-  std::vector<double> last_;  ///< by rank
+  std::vector<double> last_;  ///< [rank] the result of worked() at the last call of since_last
 };
 
 /// Finds a rank that the other ranks wait for.
@@ -162,9 +162,10 @@ class Stragglers {
   /// `hosts`: by rank, the name of its host.
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  /// Adds the times of a few steps, which took `seconds` together. Returns a warning when a rank becomes a straggler:
-  /// its time exceeds 1.5 times the upper median of the other ranks, and exceeds this median by 5 ms. Both conditions
-  /// must hold three times in a row and for half a minute, because other programs can delay a rank for a shorter time.
+  /// Adds the times of a few steps, which took `seconds` together. `rank_seconds`: as RankTimes::since_last. Returns a
+  /// warning when a rank becomes a straggler: its time exceeds 1.5 times the upper median of the other ranks, and
+  /// exceeds this median by 5 ms. Both conditions must hold three times in a row and for half a minute, because other
+  /// programs can delay a rank for a shorter time.
   std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:

@@ -9,7 +9,7 @@ namespace carillon {
 
 struct RunPosition {
   std::int64_t step = 0;              ///< updates applied
-  std::uint64_t stream_position = 0;  ///< position of the next sample
+  std::uint64_t stream_position = 0;  ///< stream position of the next sample
   bool resumed = false;
 };
 

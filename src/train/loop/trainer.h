@@ -52,7 +52,7 @@ class Trainer {
   void open_data();
   /// The training records; null if the run reads none.
   const Dataset* dataset() const { return records_ ? &records_->dataset() : nullptr; }
-  /// Sets the number of steps from --epochs.
+  /// Computes the number of steps from --epochs.
   void count_epochs();
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
@@ -80,7 +80,7 @@ class Trainer {
   /// The requests of this rank. Rank 0 checks whether --time-limit is over.
   ControlFlags own_requests();
   bool is_time_up() const { return stop_at_ && Clock::now() >= *stop_at_; }
-  /// Combines the requests of all ranks. Returns none if no rank has requested a synchronisation. Collective.
+  /// Combines the requests of all ranks. Returns ControlFlags{} if no rank has requested a synchronisation. Collective.
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
   /// If the task's loss is not finite, throws `failed` on all ranks. With OnNan::report the error names the cause.
@@ -118,7 +118,7 @@ class Trainer {
   std::optional<TrainingRecords> records_;
   std::optional<Dataset> eval_dataset_;
   std::optional<Tower> tower_;
-  std::optional<Audit> audit_;  ///< with --audit
+  std::optional<Audit> audit_;  ///< only with --audit
   std::optional<Evaluator> evaluator_;
   std::unique_ptr<DirectoryLock> lock_;  ///< destroyed after all members that write to the directory
   TrainingLog log_;
@@ -127,8 +127,8 @@ class Trainer {
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
-  std::optional<Pace> pace_;                      ///< with --time-budget
-  std::int64_t evaluations_ = 0;                  ///< by this process
+  std::optional<Pace> pace_;                      ///< only with --time-budget
+  std::int64_t evaluations_ = 0;                  ///< number of evaluations by this process
   std::optional<StepResult> before_;              ///< the losses of RunStart::before
   std::optional<LastStepSaver> last_step_saver_;  ///< on a CPU, from the first step on; uses the members above
   std::int64_t resumed_step_ = -1;                ///< step of the checkpoint that the run resumed from

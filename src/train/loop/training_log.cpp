@@ -52,7 +52,7 @@ std::string description_line(const TrainingLog::Parts& parts, const TrainOptions
 }
 
 /// The parameters' histograms on rank 0. If rank 0's host has a second rank, the second rank computes the histograms of
-/// the variables, which are equal on all ranks. This halves the time for which the other ranks wait. Collective.
+/// the variables, which are equal on all ranks. The other ranks then wait half as long. Collective.
 std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi) {
   if (mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) return std::nullopt;
   if (mpi.local_size() == 1) return parameter_histograms(parameters, device, {});
@@ -111,7 +111,7 @@ struct TrainingLog::Writer {
   Stragglers stragglers;
   std::optional<RunLog> log{};
   std::optional<LayerSummarizer> summarizer{};
-  bool shows_captured = true;  ///< until the captured step is printed
+  bool shows_captured = true;  ///< true until the captured step has been printed
   StepClock clock{};
   DurationNotice duration_notice{options.logging.faster_choice};
   std::optional<double> l2_loss{};          ///< L2 loss of the last logged step

@@ -44,7 +44,7 @@ class TrainingLog {
     ExitCode code = ExitCode::done;
     PhaseSeconds seconds = {};
     std::vector<double> rank_work = {};             ///< as RunSummary::rank_work
-    std::optional<StepScore> best_checkpoint = {};  ///< none: no checkpoint of an evaluation is kept
+    std::optional<StepScore> best_checkpoint = {};  ///< nullopt: the run keeps no best checkpoint
     std::string_view stopped_by = "a signal";       ///< with ExitCode::stopped
   };
 

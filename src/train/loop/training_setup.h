@@ -13,10 +13,10 @@
 
 namespace carillon {
 
-/// The batches of BuildSettings::batch_size samples that a rank has in memory at a time.
+/// Number of batches that a rank has in memory at a time. Each of them has BuildSettings::batch_size samples.
 struct BatchInMemory {
   std::string option;        ///< the option that sets the size, with its value: "--batch-size 128"
-  std::int64_t at_once = 0;  ///< micro-batches, one per thread; 0: one batch
+  std::int64_t at_once = 0;  ///< number of micro-batches in memory, one per thread; 0: the rank has one batch
 };
 
 /// Bytes of the activations and, in training, their gradients on a CPU. `at_once`: as BatchInMemory::at_once.
@@ -36,8 +36,8 @@ struct FoundRecords {
 /// Settings that do not depend on the dataset. Errors: as OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
 
-/// Settings of the evaluations of a training on `device`. `part`: this rank's part of the records. Without a dataset,
-/// assumes that the images have the size of the training images.
+/// Settings of the evaluations of a training on `device`. `part`: this rank's part of the records. If `part.dataset` is
+/// null, assumes that the images have the size of the training images.
 EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
                                      int decode_threads);
 

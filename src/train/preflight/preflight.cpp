@@ -36,7 +36,8 @@ LockState look_for_a_while(const fs::path& directory) {
   return seen;
 }
 
-/// Removes the directory and its parents up to `first_made`, the topmost new directory, while they are empty.
+/// Removes `directory`, then its parents up to and including `first_made`, the topmost new directory. Stops at the
+/// first directory that is not empty.
 void remove_made(fs::path directory, const fs::path& first_made) {
   std::error_code stays;
   for (;; directory = directory.parent_path()) {

@@ -17,15 +17,15 @@ namespace carillon {
 
 /// The facts about a run that preflight needs.
 struct PreflightSubject {
-  std::string version;       ///< lines of program and libraries, equal on all ranks
+  std::string version;       ///< lines that state the versions of program and libraries, equal on all ranks
   std::string instructions;  ///< instruction set of this rank: "avx512"; empty: a GPU
-  std::string network;       ///< name
+  std::string network;       ///< name of the network
   std::string train_dir;
   bool shares_gpus = false;      ///< --share-gpus: several ranks per GPU are intended
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
   std::size_t shared_bytes = 0;  ///< bytes per rank in the memory that the ranks of a host share
-  std::size_t bucket_bytes = 0;  ///< gradients averaged at a time
-  std::int64_t divisor = 1;      ///< divides the sums over the ranks (Averaging::divisor)
+  std::size_t bucket_bytes = 0;  ///< bytes of gradients that are averaged at a time
+  std::int64_t divisor = 1;      ///< a mean is the sum over the ranks divided by this number (Averaging::divisor)
 };
 
 /// Prints on rank 0:
@@ -66,7 +66,7 @@ struct RankFacts {
   double quota = 0.0;                   ///< CPU quota of the control group, in processors; 0: none
   double dev_shm = 0.0;                 ///< free bytes of the host's /dev/shm
   std::vector<std::string> interfaces;  ///< network interfaces of the host
-  bool tells_of_host = false;           ///< the first rank of its host
+  bool tells_of_host = false;  ///< true for the first rank of each host, which reports the facts about the host
 };
 
 /// All ranks' facts, by rank. Collective.
@@ -79,7 +79,6 @@ std::string host_table(const std::vector<RankFacts>& ranks);
 
 /// Returns a warning about the first host with too little room in /dev/shm for the messages of MPI and NCCL. Returns an
 /// empty text if there is no such host.
-/// none.
 std::string small_dev_shm(const std::vector<RankFacts>& ranks);
 
 /// Returns a warning about two ranks of one host that share CPUs, or an empty text.

@@ -85,7 +85,7 @@ class Training {
   std::int64_t step_ = 0;
 };
 
-/// Whether half of the free memory suffices for the activations of a batch.
+/// Whether the activations of one batch in each of the processes fit in half of the free memory. On a GPU, always true.
 bool fits(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, const Device& device) {
   if (device.kind() != DeviceKind::cpu) return true;
   const BuiltNetwork built = build_network(network, settings.task, {batch_size, settings.arithmetic});

@@ -24,7 +24,7 @@ namespace carillon {
 
 /// How the ranks share the training records.
 enum class Sharding {
-  record,  ///< all ranks divide each global batch: its samples do not depend on the number of ranks
+  record,  ///< the ranks divide each global batch; the samples of a step do not depend on the number of ranks
   file     ///< each rank reads only its own files
 };
 
@@ -57,10 +57,10 @@ struct DataOptions {
   std::int64_t micro_batch = 0;
 
   bool shuffle = true;  ///< new random order of the records in each epoch
-  /// Number of records that are shuffled together. Each host reads them ahead in long runs. At least the number of
-  /// samples of a step; 0: all records.
+  /// Number of records that are shuffled together. Each host reads these records from the files in advance, in long
+  /// sequential reads. It must be at least the number of samples of a step; 0: all records.
   std::int64_t shuffle_window = 0;
-  Sampling sampling = Sampling::uniform;  ///< balanced excludes shuffle_window and Sharding::file
+  Sampling sampling = Sampling::uniform;  ///< `balanced` cannot be combined with shuffle_window or Sharding::file
   Sharding sharding = Sharding::record;
   std::string stage;  ///< local directory of each host to which the files are copied; empty: no copies
   /// Accept data files although the names of the files state more shards than exist.
@@ -69,7 +69,8 @@ struct DataOptions {
   bool skip_damaged = false;  ///< replace each damaged training record by the next one
   /// Threads per rank that decode records, if the dataset is not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
   std::int64_t decode_threads = 0;
-  /// Buffer for decoded images per rank, in bytes; 0: one batch per decoding thread plus three.
+  /// Size of each rank's buffer for decoded images, in bytes; 0: room for one batch per decoding thread and three more
+  /// batches.
   std::int64_t prefetch_bytes = 0;
 
   double pixel_scale = 1.0;  ///< factor for pixels 0..255
@@ -93,13 +94,15 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
 // ModelOptions: which network is trained or evaluated, and from which seed.
 
 struct ModelOptions {
-  std::string name;                ///< one of the program's networks, or an ONNX file; the model's name in checkpoints
-  std::string head;                ///< ONNX file: layer that gets new values if outputs differ; empty: last layer
+  /// Name of one of the program's networks, or path of an ONNX file; the model's name in checkpoints.
+  std::string name;
+  std::string head;  ///< only for an ONNX file: layer that gets new initial values if the file has another number of
+                     ///< outputs than the task; empty: last layer
   bool fresh_weights = false;      ///< draw the initial values instead of reading them from the ONNX file
   MakeNetwork make = nullptr;      ///< makes the network `name`; not an option
   std::uint64_t seed = 1;          ///< seed of initial variables, sample order and augmentation
   double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
-  bool sync_batch_norm = false;    ///< batch statistics over all ranks
+  bool sync_batch_norm = false;    ///< batch norms compute their statistics over the batches of all ranks
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics and do not change them
 };
 
@@ -112,7 +115,7 @@ struct TaskOptions {
   Task value = {};               ///< not an option: the program sets it from the options and the records
   double label_smoothing = 0.0;  ///< part of each label, 0 to 1, that is spread evenly over all classes
   RegressionLoss regression_loss = RegressionLoss::squared;
-  double huber_delta = 1.0;  ///< a huber loss is linear for errors above this, in deviations of the targets
+  double huber_delta = 1.0;  ///< error above which the Huber loss is linear, in standard deviations of the target
   /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/classification.h).
   std::string class_weights = "none";
   std::vector<double> weights_of_file = {};  ///< not an option: the weights in the CSV file, by class; empty: no file
@@ -139,23 +142,23 @@ enum class ScheduleKind { exponential, constant, step, polynomial, cosine, trian
 /// True if a schedule of this kind ends at ScheduleOptions::steps.
 constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
-/// All steps are global steps. An exponential decay begins after the warm-up. A polynomial or cosine decay runs from
-/// the end of the warm-up to `steps`.
+/// Names in parentheses are the kinds of schedule that use a value. All steps are global steps. An exponential decay
+/// begins after the warm-up. A polynomial or cosine decay runs from the end of the warm-up to `steps`.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::exponential;
-  double learning_rate = 0.001;       ///< initial rate; not used by triangular
+  double learning_rate = 0.001;       ///< initial learning rate; triangular ignores it
   double learning_rate_decay = 0.99;  ///< factor that is applied every decay_steps steps (exponential)
-  std::int64_t decay_steps = 0;       ///< (exponential); 0: the program's rule, ProgramSpec::decay_steps
+  std::int64_t decay_steps = 0;       ///< steps per factor (exponential); 0: ProgramSpec::decay_steps
   bool staircase = false;             ///< (exponential), see ExponentialDecay; not an option
-  std::int64_t warm_up_steps = 0;     ///< 0: no warm-up
+  std::int64_t warm_up_steps = 0;     ///< length of the warm-up in steps; 0: no warm-up
   double warm_up_from = 0.0;          ///< learning rate at step 0 of a warm-up
-  /// Global step of the end (polynomial, cosine); 0: OptimizerOptions::max_steps.
+  /// Global step at which the decay ends (polynomial, cosine); 0: OptimizerOptions::max_steps.
   std::int64_t steps = 0;
-  double final_rate = 0.0;               ///< learning rate after the end (polynomial, cosine)
-  double power = 1.0;                    ///< exponent (polynomial)
+  double final_rate = 0.0;               ///< learning rate from the end on (polynomial, cosine)
+  double power = 1.0;                    ///< exponent of the decay (polynomial)
   std::vector<std::int64_t> milestones;  ///< ascending steps at which the rate drops (step)
   double milestone_factor = 0.1;         ///< factor at each milestone (step)
-  std::vector<SchedulePoint> points;     ///< points of the rate; straight lines join them (triangular)
+  std::vector<SchedulePoint> points;     ///< the rate at some steps; it is linear between them (triangular)
 };
 
 /// The schedule of a training of `max_steps` steps. Errors: failed (exponential without decay_steps).
@@ -167,8 +170,8 @@ struct OptimizerOptions {
   /// Global step at which the training ends. If `epochs` is set, resolve_epochs computes max_steps after the records
   /// have been counted.
   std::int64_t max_steps = 1000;
-  double time_budget = 0.0;         ///< seconds for the run; the schedule is fitted to this time; 0: unlimited
-  double epochs = 0.0;              ///< passes over the training records, instead of max_steps; 0: max_steps applies
+  double time_budget = 0.0;  ///< time of the run in seconds; the number of steps is fitted to this time; 0: unlimited
+  double epochs = 0.0;       ///< passes over the training records, instead of max_steps; 0: max_steps applies
   double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
   OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
   ScheduleOptions schedule;         ///< learning rate
@@ -189,7 +192,7 @@ enum class CommunicatorChoice { automatic, nccl, mpi };
 
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
-  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; set_precision replaces it
+  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: --precision auto, until set_precision sets it
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
   // Options of training programs only:
@@ -221,14 +224,14 @@ struct CheckpointOptions {
   std::string init_from;                  ///< checkpoint, train directory or *.safetensors with initial variables
   std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that are not read from init_from
   bool fit_head = false;  ///< before the first step, fit the last layer to the outputs of the other layers
-  std::int64_t checkpoint_every = 1000;         ///< steps; 0: at the end only
-  std::int64_t checkpoint_every_seconds = 300;  ///< 0: by steps only
+  std::int64_t checkpoint_every = 1000;         ///< steps between two checkpoints; 0: only at the end
+  std::int64_t checkpoint_every_seconds = 300;  ///< seconds between two checkpoints; 0: only checkpoint_every applies
   std::int64_t keep_checkpoints = 5;            ///< newest checkpoints to keep; 0: all
-  std::int64_t keep_every = 0;            ///< steps between checkpoints to keep in addition to the newest; 0: none
-  bool keep_best = true;                  ///< keep the state of the best evaluation
-  std::int64_t checkpoint_failures = 10;  ///< consecutive failed checkpoints that a run survives
-  std::string time_limit;                 ///< seconds, or "slurm": until the job's end; empty: no limit
-  std::int64_t time_margin = 60;          ///< seconds before time_limit at which a run saves and exits
+  std::int64_t keep_every = 0;                  ///< also keep checkpoints of steps that are multiples of this; 0: none
+  bool keep_best = true;                        ///< keep the state of the best evaluation
+  std::int64_t checkpoint_failures = 10;        ///< consecutive failed checkpoints that a run survives
+  std::string time_limit;         ///< time of the run in seconds, or "slurm": until the job's end; empty: no limit
+  std::int64_t time_margin = 60;  ///< seconds before time_limit at which a run saves and exits
 };
 
 // LoggingOptions: how often a training writes lines and TensorBoard summaries.
