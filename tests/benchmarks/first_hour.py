@@ -38,6 +38,9 @@ PEERS = {
     "airbench94, 64 px": ("--network", "airbench94", "--size", 64, "--learning-rate", 0.2),
     "plain, 32 px": ("--network", "plain", "--size", 32),
     "plain, 64 px": ("--network", "plain", "--size", 64),
+    # For --ours --from FILE.onnx: the same weights for ImageNet.
+    "EfficientNet-Lite0, 224 px": (
+        "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),  # fmt: skip
 }
 
 

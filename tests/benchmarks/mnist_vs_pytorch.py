@@ -1,10 +1,10 @@
-"""Compares the training speed of mnist_train and PyTorch on one CPU: MNIST, batch 100 per rank, whole training loop.
+"""Compares the training speed of mnist_train, PyTorch and JAX on one CPU: MNIST, batch 100 per rank, whole loop.
 
   python tests/benchmarks/mnist_vs_pytorch.py --bin build/bin --data DIRECTORY_OF_IDX_FILES
 
-Both sides do the same work (see torch_worker.py). By default ours writes more logs than PyTorch, so logs are off except in
+All programs do the same work (see torch_worker.py and jax_worker.py; --no-jax leaves JAX out). By default ours writes more logs than PyTorch, so logs are off except in
 one configuration. Each round runs every configuration once, in a separate process. The result is the median over rounds;
-the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
+the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch and jax.
 
 --regime defaults: both use the program's defaults, raw pixels and a small learning rate. Measures after 1000 steps, when
 gradients and averages become denormal; PyTorch with and without flushing of denormals.
@@ -68,6 +68,12 @@ def configure(comparison):
             comparison.add_theirs(name, threads, *flags)
         if "--compile" not in flags:
             comparison.add_theirs_distributed(f"PyTorch {variant}, gloo DDP, 2 ranks", 2, *flags)
+    if not options.no_jax:
+        comparison.peers.append("jax")
+        for variant, flags in (("", ()), (", bf16", ("--bf16",))):
+            for threads in (1, 2):
+                name = f"JAX{variant}, {threads} thread{'s' if threads > 1 else ''}"
+                comparison.add_theirs(name, threads, *flags, worker="jax_worker.py")
 
 
 def configure_defaults(comparison):
@@ -95,4 +101,5 @@ if __name__ == "__main__":
     parser = versus.arguments(__doc__.splitlines()[0], "directory of the IDX files", steps=6000, seconds=4.0)
     parser.add_argument("--regime", choices=("scaled", "defaults"), default="scaled")
     parser.add_argument("--random-pixels", action="store_true")
+    parser.add_argument("--no-jax", action="store_true")
     versus.main(parser, "mnist_train", "torch_worker.py", 100, configure)

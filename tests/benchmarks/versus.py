@@ -20,6 +20,7 @@ class Versus:
     def __init__(self, program, worker, batch, options, work):
         self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
         self.mine, self.former, self.others = {}, {}, {}
+        self.peers = ["torch"]  # Python packages, whose versions the report names
 
     def convert(self, data_set):
         """Writes the records that our program reads."""
@@ -46,13 +47,16 @@ class Versus:
         if former := self.options.former_bin:
             self.former[f"{name}, former build"] = lambda: run(former)
 
-    def worker_command(self, *options):
+    def worker_command(self, *options, worker=None):
         fixed = ["--data", self.options.data, "--batch", self.batch, "--seconds", self.options.seconds]
-        return [sys.executable, HERE / self.worker, *fixed, *options]
+        return [sys.executable, HERE / (worker or self.worker), *fixed, *options]
 
-    def add_theirs(self, name, threads, *options, environment=()):
+    def add_theirs(self, name, threads, *options, environment=(), worker=None):
+        """worker: the script of another peer than PyTorch."""
+
         def run():
-            output, peak = measure.run(self.worker_command("--threads", threads, *options), environment)
+            command = self.worker_command("--threads", threads, *options, worker=worker)
+            output, peak = measure.run(command, environment)
             return json.loads(output)["examples_per_second"], peak
 
         self.others[name] = run
@@ -78,7 +82,7 @@ class Versus:
 
     def report(self):
         """Markdown lines: conditions, the table, and the ratio of the best configurations."""
-        versions = {"PyTorch": importlib.metadata.version("torch"), "Python": sys.version.split()[0]}
+        versions = {name: importlib.metadata.version(name) for name in self.peers} | {"Python": sys.version.split()[0]}
         lines = [*measure.conditions(self.options.rounds, **versions), ""]
         found = measure.interleaved(self.options.rounds, self.mine | self.former | self.others)
         if self.mine and self.others:
