@@ -12,8 +12,8 @@
 //
 // A token's row of qkv has the query, then the key, then the value. The query, the key and the value each have one
 // group of width / heads neighbouring channels per head. The groups of a head are its q, k and v. P is not stored.
-// Backward computes P again from qkv and two numbers per row, which forward keeps. If a score S[i, j] is infinite, row
-// i of y becomes NaN, so that no infinity is hidden.
+// Backward computes P again from qkv and the numbers that forward keeps for each row: two, or one with cuDNN's fused
+// operation. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.

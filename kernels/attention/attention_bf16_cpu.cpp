@@ -71,7 +71,7 @@ class WorkspaceParts {
 };
 
 struct ForwardParts {
-  Tiles queries, keys, values;  ///< queries: left operand; keys: transposed right operand; values: right operand
+  Tiles queries, keys, values;  ///< queries: left operand; keys, values: right operands (columns, rows: tokens)
   Tiles weights;                ///< exp(S - largest S) of a chunk, left operand
   PaddedMatrix scores;
 
@@ -85,7 +85,7 @@ struct ForwardParts {
 
 struct BackwardParts {
   Tiles queries, dy;                          ///< left operands
-  Tiles keys, values;                         ///< right operands, transposed
+  Tiles keys, values;                         ///< right operands: their columns are tokens
   Tiles token_queries, token_keys, token_dy;  ///< right operands: their rows are tokens
   Tiles rounded;                              ///< P or dS of a chunk, left operand
   Tiles transposed;                           ///< the transpose of `rounded`, left operand
@@ -173,7 +173,7 @@ class AttentionBf16Cpu final : public Op {
       kernels_.pack_left(rows.block(block * tile_rows), rows.columns, to.at(block), tile_elements);
     }
   }
-  /// Packs rows as columns of a right operand.
+  /// Packs `rows` as a right operand: each row becomes a column of the operand.
   void pack_right_transposed(const Rows& rows, const Tiles& to) const {
     pack_left(rows, to);
     for (std::int64_t tile = 0; tile < to.blocks * to.steps; ++tile) {
@@ -235,8 +235,8 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// Multiplies `count` blocks of `left`, from block `first` on, by `right`. The columns of `right` are tokens. The
-  /// product is q k^T (not scaled) or dy v^T.
+  /// Multiplies `count` blocks of `left`, from block `first` on, by `right`, and writes the product to `scores`. The
+  /// columns of `right` are tokens. The product is q k^T (not scaled) or dy v^T.
   void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
                            const PaddedMatrix& scores) const {
     multiply({left, right, first, count, left.steps}, [&](std::int64_t block, std::int64_t panel, const float* sums) {

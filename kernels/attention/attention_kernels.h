@@ -4,8 +4,8 @@
 //   forward    AttentionWeights: P from S
 //   backward   AttentionScoreGradients: P and dS from S and dP
 //
-// `lanes` threads process a row of scores; at the same time, they read and write neighbouring columns. All sums have a
-// fixed order, so equal inputs give equal bits.
+// `lanes` threads process a row of scores together. At any time, these threads read and write neighbouring columns. All
+// sums have a fixed order, so equal inputs give equal bits.
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,8 @@ struct AttentionRow {
   float inverse_sum;  ///< 1 / sum of the row's weights
 };
 
-/// Returns the weight of a score: exp((score - largest) * scale), or 0 if this is below exp(-86). Returns NaN if the
-/// difference of the scores is not finite.
+/// Returns the weight of a score: exp((score - largest) * scale), or 0 if the weight is below exp(-86). Returns NaN if
+/// the difference of the scores is not finite.
 CARILLON_HOST_DEVICE inline float attention_weight(float score, float largest, float scale) {
   const float x = (score - largest) * scale;
   return (x < -86.0f ? 0.0f : exp_below_zero(x)) + (x - x);
@@ -38,8 +38,8 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< entry of the first row; null: not kept (no backward)
-  std::int64_t kept_stride = 0;  ///< rows of a sample in `kept`
+  AttentionRow* kept = nullptr;  ///< receives one entry per row; null if backward never runs
+  std::int64_t kept_stride = 0;  ///< entries from one sample to the next in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;
 

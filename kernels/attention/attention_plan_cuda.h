@@ -1,7 +1,7 @@
 // AttentionPlan: attention or its gradient as one fused operation of cuDNN, in bf16. CUDA builds only.
 //
-// Scores stay on the chip, so the operation reads and writes only q, k, v and y. cuDNN compiles its kernels at run
-// time, which takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
+// Scores stay on the chip: the operation does not write them to memory. cuDNN compiles its kernels at run time, which
+// takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
 // (CudaDevice::shared).
 //
 // The plan asks cuDNN for a deterministic backward operation. cuDNN's default backward operation adds in an undefined

@@ -26,7 +26,7 @@ struct AttentionScratch {
   static constexpr std::size_t product_bytes = std::size_t{32} << 20;
 
   std::int64_t tokens, row_stride;
-  std::int64_t samples;  ///< most samples of a group
+  std::int64_t samples;  ///< largest number of samples in a group
   bool has_gradients;    ///< whether dP and dS exist
   std::byte* first;
   std::size_t element_bytes;

@@ -21,11 +21,12 @@ struct PaddedMatrix {
   float* at(std::int64_t i) const { return data + i * stride; }
 };
 
-/// Replaces each score q k^T by its weight, exp((score - largest score) * scale), and fills `kept` [rows]. The padding
-/// becomes zero.
+/// Replaces each score q k^T by its weight, exp((score - largest score of the row) * scale), and writes `kept` [rows].
+/// The padding becomes zero.
 void weigh_scores(const PaddedMatrix& scores, std::int64_t rows, std::int64_t columns, float scale, AttentionRow* kept);
 
-/// Replaces scores by P, and dP by the gradient of the scores. The values in the padding are undefined afterwards.
+/// Replaces `scores` by P. Replaces `gradients`, which holds dP, by the gradient of the scores. The values in the
+/// padding are undefined afterwards.
 void differentiate_weights(const PaddedMatrix& scores, const PaddedMatrix& gradients, std::int64_t rows,
                            std::int64_t columns, float scale, const AttentionRow* kept);
 

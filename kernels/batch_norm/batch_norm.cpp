@@ -17,8 +17,8 @@ namespace {
 
 using namespace batch_norm_loops;
 
-/// Divides [rows, channels] into slices. The division depends only on the shape. All counts except `short_rows` count
-/// long rows.
+/// Divides a tensor of short rows [short_rows, channels] into slices of long rows [rows, width]. The division depends
+/// only on the shape. `count`: number of slices.
 struct RowSlices {
   std::size_t channels, short_rows;
   std::size_t group = 1;  ///< short rows per long row
@@ -188,12 +188,12 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// Number of rows that the statistics include.
+  /// Number of short rows that the statistics include.
   double rows_of_all() const {
     return static_cast<double>(slices_.short_rows) * (towers_ != nullptr ? towers_->size() : 1);
   }
 
-  /// Combines the means and squares of all ranks, in rank order.
+  /// Replaces the means and squares (Moments) in totals_ by those of all ranks together, combined in rank order.
   void join_moments() {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);

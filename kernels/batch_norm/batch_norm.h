@@ -32,10 +32,10 @@
 // Backward computes z again from x. With an addend, backward computes f' from y and never reads the addend. This needs
 // no additional memory, because the next op keeps y anyway.
 //
-// If the statistics include all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's mean
-// and squares, and backward exchanges its two sums. Each exchange has 2 * channels float64 values per rank. Each rank
-// combines them in rank order. Each rank computes its own dgamma and dbeta; the ranks average them with all gradients.
-// The batches of all ranks have equal sizes.
+// If the statistics include all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's means
+// and sums of squared distances from the mean, and backward exchanges each rank's sums of dz and of dz (x - centre).
+// Each exchange has 2 * channels float64 values per rank. Each rank combines them in rank order. Each rank computes its
+// own dgamma and dbeta; the ranks average them like all other gradients. The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
 // dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows.

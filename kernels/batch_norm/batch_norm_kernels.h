@@ -19,8 +19,8 @@
 
 namespace carillon {
 
-/// Lanes of ColumnCut. Four lanes read 64 bytes of a row. With 64 channels in bf16, the last blocks then read at most
-/// 132 parts.
+/// Lanes of ColumnCut. Four lanes read 64 bytes of a row. With 64 channels in bf16, a ColumnFinish then adds at most
+/// 132 parts per channel.
 inline constexpr int batch_norm_lanes = 4;
 
 /// ChannelNorm and ChannelGradient, [columns] each.
@@ -89,8 +89,8 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// Returns a byte in which bit i is set if y[i] > 0. There, the gradient passes through the ReLU. Backward reads one
-/// such byte per pack instead of y.
+/// Returns a byte in which bit i is set if y[i] > 0. At these elements, the gradient passes through the ReLU. Backward
+/// reads one such byte per pack instead of y.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
   unsigned bits = 0;
@@ -142,7 +142,7 @@ struct SumGradients {
 
 /// The variables and results of the channels, [columns] each.
 struct BatchNormChannels {
-  const float *gamma = nullptr, *beta = nullptr;  ///< gamma null: 1
+  const float *gamma = nullptr, *beta = nullptr;  ///< gamma: null if it is 1
   float *moving_mean = nullptr, *moving_variance = nullptr;
   ChannelStatistics* statistics = nullptr;
   ChannelNorms norm;
@@ -229,7 +229,7 @@ struct CombineGradients : ColumnFinish {
 /// For ForEachElement over channels: the normalisation with the batches of all ranks.
 struct NormOfRanks {
   ValuesOfRanks moments;  ///< OwnSums of CombineMoments
-  double rows = 0.0;      ///< rows of a rank
+  double rows = 0.0;      ///< number of rows of each rank
   BatchNormChannels channels;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
@@ -240,7 +240,7 @@ struct NormOfRanks {
 /// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
 struct GradientsOfRanks {
   ValuesOfRanks sums;  ///< OwnSums of CombineGradients
-  double rows = 0.0;   ///< rows of a rank
+  double rows = 0.0;   ///< number of rows of each rank
   BatchNormChannels channels;
   ChannelGradients gradient;
 

@@ -25,7 +25,7 @@ struct GradientRows {
   const float *direct, *slope, *constant;
 };
 
-/// first = sum of x - x[0], second = sum of (x - x[0])^2. x[0]: the first row.
+/// first = sum of (x - x[0]), second = sum of (x - x[0])^2. x[0]: the first row.
 void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Merges the moments of `rows` rows, which sum_distances computed, into the moments of `rows_before` earlier rows.
@@ -37,7 +37,7 @@ void merge_moments(ElementPointer first_row, const BlockSums& sums, std::size_t 
 void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, ActivationKind activation,
                    std::size_t rows, std::size_t width, const BlockSums& sums);
 
-/// Adds both sums to float64 sums.
+/// Adds `sums` to `first` and `second`, [width] each, in float64.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
 /// dz = dy f'(z + addend), from y = f(z + addend). f: ReLU, or the identity (which changes nothing).

@@ -1,8 +1,8 @@
 // The arithmetic of batch_norm for one channel, on CPU and GPU.
 //
-// The error of a mean in float32 is up to half a unit in the last place. If the deviation is small, this error is large
-// in comparison (mean 1000, deviation 0.01: 0.3 %). Therefore `centre` is the rounded mean, x - centre is nearly always
-// exact, and the rounding error of the mean is part of the offset:
+// The error of a mean in float32 is up to half a unit in the last place. If the standard deviation is small, this error
+// is large compared with the deviation (mean 1000, deviation 0.01: 0.3 % of the deviation). Therefore `centre` is the
+// rounded mean, x - centre is nearly always exact, and the rounding error of the mean is part of the offset:
 //
 //   z  = (x - centre) scale + offset                    scale = gamma inv, offset = beta - (mean - centre) scale
 //   dx = direct dz + slope (x - centre) + constant
@@ -37,8 +37,8 @@ struct ValuesOfRanks {
   CARILLON_HOST_DEVICE ValuesOfRanks channel(std::int64_t c) const { return {first + c, second + c, row, ranks}; }
 };
 
-/// Combines the moments of all ranks, in rank order. `of`: mean and squares of each rank, over `count` values of this
-/// rank.
+/// Combines the moments of all ranks, in rank order. `of`: mean and squares (Moments) of each rank. `count`: number of
+/// values of each rank.
 CARILLON_HOST_DEVICE inline Moments moments_of_ranks(const ValuesOfRanks& of, double count) {
   double mean = 0.0, squares = 0.0;
   for (int rank = 0; rank < of.ranks; ++rank) mean += of.first[rank * of.row] / of.ranks;

@@ -122,7 +122,7 @@ template <typename F, typename T>
       });
 }
 
-/// Adds the terms f(dy, other) of a row to sums[0], or to sums[i] if sums_stride is 1.
+/// Adds the terms f(dy[i], other) of a row to sums[0], or term i to sums[i] if sums_stride is 1.
 template <typename F, typename T>
 [[gnu::always_inline]] inline void add_terms(const T* dy, const T* other, std::int64_t other_stride, std::int64_t count,
                                              float* __restrict sums, std::int64_t sums_stride) {

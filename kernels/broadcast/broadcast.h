@@ -30,8 +30,8 @@ Value add_broadcast(Graph& graph, const std::string& name, Value a, Value b, con
 //
 //   y[i] = sum over the axes of x[i, ...] / n      dx[i, ...] = dy[i] / n      n: the product of the axes' extents
 //
-// x: [batch, ...]. In y, the axes have extent 1 or are missing. Source: the operator ReduceMean of
-// ONNX. global_avg_pool is the mean of images over height and width.
+// x: [batch, ...]. In y, the averaged axes have extent 1 or are missing. Source: the operator ReduceMean of ONNX.
+// global_avg_pool is the mean of images over height and width.
 
 struct MeanParams {
   std::vector<std::int64_t> axes;  ///< axes after the batch; negative numbers count from the last axis, which is -1
@@ -55,7 +55,7 @@ enum class BroadcastFunction { multiply, add };
 
 /// Tensors: inputs {a, b}, outputs {y}.
 std::unique_ptr<Op> make_broadcast_cuda(BroadcastFunction function, const OpTensors& tensors);
-/// Tensors: inputs {x}, outputs {y}. `kept`: the shape of y with all axes.
+/// Tensors: inputs {x}, outputs {y}. `kept`: the shape of y if each averaged axis were kept with extent 1.
 std::unique_ptr<Op> make_mean_cuda(const Shape& kept, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// Adds a row to sums[i], or to sums[0] if the stride is 0.
+/// Adds element i of a row to sums[i], or to sums[0] if the stride is 0.
 CARILLON_SIMD void add_row(ElementPointer x, std::int64_t count, float* sums, std::int64_t stride) {
   with_float_type(
       x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {

@@ -3,9 +3,10 @@
 // Weights and their gradients are float32 in memory. Packing rounds the weights to bf16. Zeros are multiplied like
 // other values, so an infinity next to padding can cause a NaN. Float32 convolutions omit such products.
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
-//     all its pixels are outside the image or between strides. In other products, tiles of zeros replace these pixels.
-//   weights gradient: a left tile is 16 channels of one pixel by two groups of 16 images. If fewer products are then
-//     empty, it is instead 16 channels of two pixels of one group: one in the upper and one in the lower half of rows.
+//     all its pixels are outside the image or, in the data gradient, at positions that the stride skips. If this is
+//     true for only some of its pixels, tiles of zeros replace these pixels.
+//   weights gradient: a left tile is 16 channels by 32 values: one pixel of two groups of 16 images, or two pixels of
+//     one group, from the upper and the lower half of the rows. The form that leaves fewer products empty is used.
 //   fewer than 16 channels: the columns that a row of the filter reads become channels (ExpandedColumns).
 // The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
@@ -47,7 +48,7 @@ struct GatherAxis {
     return found >= 0 && found < source ? found : -1;
   }
 
-  /// Targets at a distance of period() have the same taps, except at the edges.
+  /// Targets that are period() apart read at the same filter positions (taps), except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
   /// The sources that targets [first, last) read.

@@ -183,7 +183,7 @@ class Convolution final : public Conv2dPassCpu {
 
   /// Computes some panels of `pixels`. `list`: the left tiles of `pixels`.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
-    if (task_.accumulate && list.right.empty()) return;  // pixels between strides
+    if (task_.accumulate && list.right.empty()) return;  // these pixels read no source pixel
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
     TileProduct product = list.product(static_cast<int>(pixels.columns * pixels.groups));
     product.sums = sums;
@@ -243,7 +243,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t groups_per_product_;  ///< groups that share right tiles
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
   std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or the only one
-  std::int64_t strip_rows_;          ///< target rows between two packings
+  std::int64_t strip_rows_;          ///< target rows of a strip; the cells are packed once per strip
   /// The number of parts into which threads divide the panels of a strip. Above 1 if some threads would get more strips
   /// than others.
   std::int64_t panel_parts_;

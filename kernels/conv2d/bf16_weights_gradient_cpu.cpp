@@ -207,7 +207,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     const std::int64_t count = std::min(part.channel_sets * set_channels, channels() - first_channel);
     const std::int64_t image = task_.rows.input * columns.input * channels();
     const Bf16* rows[2];
-    std::int64_t counts[2];  // images
+    std::int64_t counts[2];  // number of images in each slice
     for (std::int64_t slice = 0; slice < 2; ++slice) {
       const std::int64_t group = group_of(chunk.pair + pair, slice), row = x_row_of(chunk, slice, at);
       const bool exists = has_x_row(row) && group < groups();
@@ -270,7 +270,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Adds the chunk's products to some of the part's sums.
+  /// Adds the chunk's part of the products in `mine` to their sums. The first chunk overwrites the sums.
   void multiply(const Part& part, const Chunk& chunk, const ThreadShare& mine, const Bf16* x, const Bf16* dz,
                 float* sums) const {
     thread_local TileList list;

@@ -13,7 +13,7 @@
 // of equal size: the filters of a group read the channels of the same group, and c counts within the group. Without
 // biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a convolution
 // with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the gradient of the other readers. This saves a pass over gradients (src/graph/passes.h).
+// its dx to the sum of the other readers' gradients. This saves a pass over gradients (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -71,7 +71,7 @@ extern const OpType conv2d_op;
 /// The convolution for tensors of known shapes.
 struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
-  bool relu = false;  ///< only with biases
+  bool relu = false;  ///< y = max(z, 0); requires biases
   /// If true, the op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output;
   /// both have the same memory. Only convolutions in bf16 on a CPU support this.
   bool accumulates_dx = false;

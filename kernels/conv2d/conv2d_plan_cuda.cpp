@@ -93,7 +93,8 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
 
 /// The requirements of a plan in addition to acceptable notes.
 struct PlanDemands {
-  bool tensor_cores = false;  ///< the plan must use tensor cores: the heuristics sometimes prefer a slower plan without
+  /// The plan must use tensor cores: the heuristics sometimes prefer a slower plan without tensor cores.
+  bool tensor_cores = false;
   bool divided_sums = false;  ///< the plan must divide the sums of a weight gradient into at least least_parts parts
 };
 

@@ -42,7 +42,8 @@ struct PatchTiling {
   }
 };
 
-/// Returns a number of elements that divides both a row of a window and a row of an image.
+/// Returns a number of elements by which both the length of a window's row and the length of an image's row are
+/// divisible.
 inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64_t channels) {
   return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
 }

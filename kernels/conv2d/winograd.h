@@ -18,7 +18,7 @@
 
 namespace carillon {
 
-/// Whether the method applies: a plain convolution with stride 1 and a square filter of 3 or 5.
+/// Whether the method applies: a plain convolution with stride 1 and a filter of 3x3 or 5x5.
 bool winograd_can(const Conv2dGeometry& geometry);
 
 /// Whether the method is faster than direct convolution for filters [r, r, c, o] and outputs [n, p, q, o]. This is a
@@ -51,7 +51,7 @@ std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const Winog
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
-/// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, divided into equal numbers of tiles.
+/// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, divided into the same number of tiles.
 struct WinogradTiling {
   WinogradImages inputs, outputs;
   std::int64_t tiles;  ///< tiles of all images

@@ -34,7 +34,7 @@ struct WinogradImages {
   std::int64_t tiles_down, tiles_across;
   /// The first row and column of the first tile, which may be before the image.
   std::int64_t first_row, first_column;
-  /// Whether each of these tiles has WinogradKernels::short_tile rows or columns of outputs.
+  /// Whether each of these tiles has only WinogradKernels::short_tile rows, or columns, of outputs.
   bool short_rows = false, short_columns = false;
 };
 

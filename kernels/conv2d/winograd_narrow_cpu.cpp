@@ -29,7 +29,7 @@ const NarrowWinogradKernels& kernels_for(CpuDevice& device, const Tensor& filter
   return *kernels;
 }
 
-/// Number of floats of U and of W.
+/// Number of floats of U. W has the same number.
 std::int64_t filter_floats(const NarrowWinogradKernels& kernels, const Tensor& filters) {
   return ceil_divide(filters.shape[3], kernels.lanes) * kernels.lanes * kernels.frequencies * filters.shape[2];
 }
@@ -92,7 +92,8 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
         kernels_(kernels_for(device, task.dw)),
         tiling_(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before),
         w_floats_(filter_floats(kernels_, task.dw)) {
-    // Chunks and blocks of chunks are summed separately, which limits the number of sums and their length.
+    // W is summed over the tiles of a chunk, then over the chunks of a block, then over the blocks. This limits the
+    // length of each sum. The number of blocks is limited because each block has its own W.
     constexpr std::int64_t max_blocks = 64, least_tiles = 32;
     block_tiles_ = std::max(ceil_divide(tiling_.tiles, max_blocks), least_tiles);
     blocks_ = ceil_divide(tiling_.tiles, block_tiles_);

@@ -79,7 +79,8 @@ struct NarrowWinograd : WinogradTile<m, r> {
         });
   }
 
-  /// sums [n^2][channels] += the products of `tiles` tiles. v: V of the first tile.
+  /// sums [n^2][channels] += V Z, summed over `tiles` tiles from tile `first` on, for the filters from `o` on. v: V of
+  /// the first of these tiles.
   template <int channels, int tiles>
   static CARILLON_INLINE void add_products(const float* v, const float* dy, const WinogradImages& images,
                                            const float* zeros, std::int64_t first, std::int64_t o,
@@ -102,7 +103,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
 
   static void multiply_gradients(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                                  const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w) {
-    constexpr int together = 4;  // tiles that are added while a sum is in a register
+    constexpr int together = 4;  // tiles that are added to a sum while the sum is in a register
     with_channels(
         channels, [&](auto c) __attribute__((always_inline)) {
           constexpr std::int64_t v_tile = frequencies * quad;

@@ -14,13 +14,13 @@ struct TypeOf {
   using Type = T;
 };
 
-/// short_m: outputs of a short tile, across or down; equal to m: no short tiles.
+/// short_m: output rows or columns of a short tile; equal to m: no short tiles.
 template <int m, int r, int short_m>
 struct Winograd {
   using Base = WinogradTile<m, r>;
   static constexpr int n = Base::n;
 
-  /// Calls body(TypeOf<Tile>) with the type of the tiles of images with this `short_m`.
+  /// Calls body(TypeOf<Tile>) with the tile type that `images` needs (short_rows, short_columns).
   template <typename Body>
   static CARILLON_INLINE void with_tile(const WinogradImages& images, const Body& body) {
     if constexpr (short_m == m) {
@@ -33,7 +33,8 @@ struct Winograd {
     }
   }
 
-  /// Writes one value per frequency of the tile to the matrices, at one vector of one row.
+  /// Writes the vector of each frequency of the tile to the matrix of this frequency. `to`: address of the vector in
+  /// the matrix of frequency 0. `stride`: floats between two matrices.
   template <typename Tile>
   static CARILLON_INLINE void scatter(const typename Tile::Frequencies& tile, float* to, std::int64_t stride) {
     unroll<Tile::Rows::n>([&](auto i) __attribute__((always_inline)) {

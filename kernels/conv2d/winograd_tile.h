@@ -46,7 +46,7 @@ constexpr double winograd_factor(int n, int i) {
   return factor;
 }
 
-/// Powers of the points (A), optionally divided by their factors (G).
+/// Powers of the points (A), or, if `divided`, powers divided by f[i] (G).
 template <int n, int columns>
 constexpr PointMatrix<n, columns> powers(bool divided) {
   PointMatrix<n, columns> result;

@@ -2,7 +2,8 @@
 //
 // Tiles are processed in chunks. The inputs of a chunk are transformed, multiplied and transformed back while the
 // chunk's transforms are in the second-level cache. For layers with hundreds of channels, the transforms are in the
-// third-level cache. The size of a chunk depends on the shapes and the instruction set.
+// third-level cache. The size of a chunk depends on the shapes, the instruction set and the number of threads, but the
+// results do not depend on it.
 #include <omp.h>
 
 #include <algorithm>
@@ -164,7 +165,8 @@ class WideFilterGradient final : public Conv2dPassCpu {
     w_.columns = ceil_divide(filters(), lanes) * lanes;
     v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
     z_.columns = row_floats(w_.columns);
-    // Each block reads and writes the sums once. A block has so many tiles that its products take longer than this.
+    // Each block reads and writes the sums once. A block has so many tiles that its products take longer than these
+    // accesses.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);
@@ -230,7 +232,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     return false;
   }
 
-  /// Adds the chunk's products to the sums in `mine`. A sum's number is frequency * channels() + channel.
+  /// Adds V^T Z of the chunk's tiles to the rows of W in `mine`. A row's number is frequency * channels() + channel.
   void multiply(std::size_t part, std::int64_t first, std::int64_t count, const ThreadShare& mine) const {
     for (std::int64_t at = mine.first; at < mine.last;) {
       const int frequency = static_cast<int>(at / channels());
@@ -242,7 +244,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Sets to 0 the sums that images with only short tiles do not compute.
+  /// Sets to 0 the sums of frequencies that no tiling has, because all tiles are short.
   void clear_missing_sums(const ThreadShare& mine) const {
     for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
       if (has_sums_before(tilings_.size(), frequency)) continue;
@@ -254,7 +256,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
-  std::vector<WinogradTiling> tilings_;  ///< summed one after the other
+  std::vector<WinogradTiling> tilings_;  ///< their terms are added to W one tiling after the other
   std::int64_t block_tiles_;             ///< tiles per block; blocks are summed separately
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;

@@ -1,9 +1,9 @@
 // The definition of dense, and the op on a CPU: oneDNN matrix products on plain layouts, with the bias as their
 // epilogue.
 //
-// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time for its kernel. Plain
-// layouts cost 3 to 7 % compared with blocked weights, and save a reorder of W and dW in every step. If x is sparse,
-// the products that read x skip its zeros (sparse_product.h). In bf16, the op runs as a 1x1 convolution.
+// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time for its kernel. With
+// plain layouts, the products take 3 to 7 % longer than with blocked weights, but no step reorders W and dW. If x is
+// sparse, the products that read x skip its zeros (sparse_product.h). In bf16, the op runs as a 1x1 convolution.
 #include "kernels/dense/dense.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@
 namespace carillon {
 
 struct DenseParams {
-  std::int64_t units = 0;                             ///< out
+  std::int64_t units = 0;                             ///< number of outputs (`out`)
   Initializer weights = {};                           ///< must be set: the default is zeros
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
@@ -44,7 +44,7 @@ extern const OpType dense_op;
 
 /// The op's settings for tensors of known shapes.
 struct DenseForm {
-  bool relu = false;  ///< only with biases
+  bool relu = false;  ///< y = max(z, 0); requires biases
   float input_density = 1.0f;
   bool per_position = false;
 };

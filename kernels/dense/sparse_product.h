@@ -2,7 +2,7 @@
 //
 // The order of every sum depends neither on the number of threads nor on the zeros, so the results have equal bits. The
 // sparsity of a changes only the time, with one exception. A zero of a times an infinity or NaN of b adds nothing if
-// the zero is skipped. Other elements of a decide whether it is skipped.
+// the zero is skipped. Whether the zero is skipped depends on other elements of a.
 #pragma once
 
 #include "carillon/core/tensor.h"

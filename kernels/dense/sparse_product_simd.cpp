@@ -27,11 +27,11 @@ struct Block {
   std::int64_t start_stride;  ///< row stride
   float* c;
   std::int64_t columns;     ///< row stride of b and c
-  std::int64_t last_lanes;  ///< lanes of the panel's last vector that are columns
+  std::int64_t last_lanes;  ///< number of columns in the panel's last vector
   bool relu;
 };
 
-/// Vector v of a panel; the last vector may be partial.
+/// Loads and stores vector v of a panel. If not `whole`, the last vector has only `last_lanes` lanes.
 template <int vectors, bool whole>
 struct Panel {
   std::int64_t last_lanes;
@@ -152,8 +152,8 @@ void list_steps(const SparseMatrix& a, std::int64_t first, std::int64_t last, co
 constexpr int word_bits = 32;
 typedef std::uint32_t Words __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
 
-/// For each row from `row` on, returns one bit per step in [begin, end), at most `word_bits` steps. The bit is 1 if a
-/// is not zero.
+/// For each row from `row` on, returns one bit per step in [begin, end), at most `word_bits` steps. The bit is 1 if the
+/// element of a is not zero.
 CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std::int64_t begin, std::int64_t end) {
   Words words{};
   for (std::int64_t step = begin; step < end; ++step) {
@@ -221,8 +221,8 @@ void multiply(const SparseProduct& product, std::int64_t panel, std::int64_t fir
   }
 }
 
-/// Without zeros in `a`, the kernels take 1.05, 1.65 and 1.4 times as long as oneDNN with 16, 8 and 4 lanes. The limits
-/// have a margin.
+/// Without zeros in `a`, the kernels with 16, 8 and 4 lanes take 1.05, 1.65 and 1.4 times as long as oneDNN's product.
+/// Each limit is a little below the inverse of this factor.
 constexpr float max_share = lanes == 16 ? 0.9f : lanes == 8 ? 0.55f : 0.65f;
 
 constexpr SparseProductKernels kernels{.max_share = max_share,

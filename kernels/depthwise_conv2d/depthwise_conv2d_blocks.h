@@ -110,7 +110,8 @@ struct InputRows {
   Ring ring;
   std::int64_t next = 0;  ///< first row that is not copied
 
-  /// Copies rows from row `first` on, up to position `end` of the padded input. Skips rows that are already copied.
+  /// Copies the rows from row `first` on that are before position `end` (positions: first_row). Skips rows that are
+  /// already copied.
   CARILLON_INLINE void copy(std::int64_t first, std::int64_t end) {
     const DepthwiseAxis &rows = convolution.vertical, &columns = convolution.horizontal;
     next = most(next, first);
@@ -120,7 +121,8 @@ struct InputRows {
   }
 };
 
-/// The first input row at or after position `top`.
+/// The first input row at or after position `top`. Positions count from input row 0 and include the rows of zeros
+/// between inputs (DepthwiseAxis::spacing).
 CARILLON_INLINE std::int64_t first_row(const DepthwiseAxis& axis, std::int64_t top) {
   if (top <= 0) return 0;
   return axis.spacing == 1 ? top : (top + axis.spacing - 1) / axis.spacing;
@@ -145,7 +147,8 @@ struct Block {
   static constexpr int taps = taps_;        ///< filter columns that are processed together; a divisor of the window
   static constexpr int columns = columns_;  ///< output columns
   static constexpr int stride = stride_;    ///< 1; 0: any stride
-  static constexpr int first = zeros_before, last = columns + taps - 1 - zeros_after;  ///< pixels, if the stride is 1
+  /// If the stride is 1: only pixels [first, last) may differ from 0.
+  static constexpr int first = zeros_before, last = columns + taps - 1 - zeros_after;
 };
 
 /// Calls visit(q, j, pixel x[q * stride + j]) for output columns q < columns and filter columns j < taps. If the stride
@@ -169,7 +172,7 @@ CARILLON_INLINE void visit_pixels(const float* x, std::int64_t step, const Visit
   }
 }
 
-/// sums[q] += the products of pixels x[q * stride + j] and filter columns w[j].
+/// sums[q] += the sum over j of x[q * stride + j] * w[j].
 template <typename B>
 CARILLON_INLINE void add_taps(const float* x, const float* w, std::int64_t step, Floats (&sums)[B::columns]) {
   Floats filter[B::taps];
@@ -180,7 +183,7 @@ CARILLON_INLINE void add_taps(const float* x, const float* w, std::int64_t step,
       });
 }
 
-/// sums[j] += the products of pixels x[q * stride + j] and gradients dy[q].
+/// sums[j] += the sum over q of x[q * stride + j] * dy[q].
 template <typename B>
 CARILLON_INLINE void add_columns(const float* x, const float* dy, std::int64_t step, Floats (&sums)[B::taps]) {
   Floats gradient[B::columns];

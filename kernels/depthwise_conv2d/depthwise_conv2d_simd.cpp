@@ -109,7 +109,8 @@ struct GradientLayout {
   }
 };
 
-/// Adds the products of rows [first, last) of dy, in the block of columns from q on, for filter row i.
+/// Adds to `sums` the gradients of filter row i, for the filter columns from j on. Uses rows [first, last) of dy and
+/// the block of output columns from q on.
 template <typename B>
 CARILLON_INLINE void add_block(const DepthwiseConvolution& c, const GradientLayout& layout, std::int64_t first,
                                std::int64_t last, std::int64_t i, std::int64_t j, std::int64_t q,

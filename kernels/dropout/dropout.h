@@ -38,7 +38,7 @@ extern const OpType drop_path_op;
 struct DropoutDraws {
   std::uint64_t key = 0;
   float rate = 0.0f;
-  bool whole_samples = false;  ///< drop_path
+  bool whole_samples = false;  ///< one draw for all elements of a sample (drop_path)
 };
 
 /// Tensors: inputs {x}, outputs {y}.

@@ -20,7 +20,7 @@ struct DropoutFilter {
   std::uint64_t key;
   std::uint32_t least;  ///< least word that keeps an element: rate 2^32
   float scale;          ///< factor for kept elements
-  bool whole_samples;   ///< drop_path
+  bool whole_samples;   ///< DropoutDraws::whole_samples
 
   explicit DropoutFilter(const DropoutDraws& draws)
       : key(draws.key),

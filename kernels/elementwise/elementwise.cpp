@@ -55,8 +55,8 @@ class UnaryDefinition final : public OpDefinition {
     }
     return make_elementwise_op(context, maps);
   }
-  /// On a GPU, an expensive activation that reads its input also computes the sums, because its pass over the gradient
-  /// is expensive anyway.
+  /// On a GPU, an expensive activation that reads its input in backward also computes OpTensors::input_gradient_sums,
+  /// because its pass over the gradient takes long anyway.
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
     return can_sum && kind == DeviceKind::cuda;
   }

@@ -21,8 +21,8 @@
 //   add     y = a + b                                                          da = dy, db = dy
 //
 // All tensors of an op have one shape. If the operands of `add` have different shapes, `add` makes a broadcasting op
-// (kernels/broadcast). `add`, and each op with a dx that does not depend on x, write dx (da) to the memory of dy. gelu
-// and silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the zeros of the hard
+// (kernels/broadcast). `add`, and each op that does not read x in backward, write dx (da) to the memory of dy. gelu and
+// silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the zeros of the hard
 // functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Passes fuse activations into neighbouring ops (src/graph/passes.h). They fuse any activation, and also an addition,

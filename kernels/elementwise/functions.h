@@ -3,12 +3,12 @@
 //   static constexpr std::string_view type;                       OpDefinition::type
 //   static constexpr ActivationKind activation;                   optional: OpTraits::activation
 //   static constexpr BackwardReads backward_reads;
-//   static constexpr bool is_expensive;                           costs several times the memory access of an element
+//   static constexpr bool is_expensive;                           computing takes longer than loading and storing
 //   static constexpr bool keeps_gradient = true;                  optional: dx = dy
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
 //   F rounded_to_bf16() const;                                    optional: the functor itself for bf16 (function_for)
 //   float value(float x) const;                                   y
-//   float gradient(float read, float dy) const;                   dx; absent if backward_reads is nothing
+//   float gradient(float read, float dy) const;                   dx; optional if backward_reads is nothing
 //
 // The arithmetic has no branches and no calls, so that a compiler vectorises it. batch_norm applies the activations to
 // its output.
@@ -28,7 +28,7 @@ namespace carillon {
 
 /// The tensor that the gradient reads in addition to dy.
 enum class BackwardReads {
-  nothing,  ///< the function is linear: dx = value(dy)
+  nothing,  ///< the function is linear: dx = value(dy), or dx = dy with keeps_gradient
   output,   ///< dx = gradient(y, dy)
   input,    ///< dx = gradient(x, dy)
 };

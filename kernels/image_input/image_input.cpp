@@ -58,7 +58,7 @@ CARILLON_SIMD ImageSums sums_of(const std::uint8_t* image, std::int32_t pixels, 
       });
 }
 
-/// out[pixel, c] = map of image[pixel, c].
+/// out[pixel, c] = given.value(c, image[pixel, c]).
 CARILLON_SIMD void map_pixels(const PixelMap& given, const std::uint8_t* image, std::int32_t pixels,
                               std::int32_t channels, ElementPointer out) {
   const PixelMap map = given;

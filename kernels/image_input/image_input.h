@@ -63,7 +63,7 @@ struct WarpParams {
 };
 
 struct ImageInputParams {
-  // From GraphContext, no attributes: sample, distort, record_count, seed.
+  // From GraphContext, not attributes: sample, distort, record_count, seed.
   /// Extents of one image: height, width, channels. At most max_image_channels channels, unless the op only scales and
   /// warps. Vectors {n} are possible if the op only scales.
   Shape sample = {32, 32, 3};
@@ -79,7 +79,7 @@ struct ImageInputParams {
   ImageMirroring mirroring = ImageMirroring::none;
   std::int64_t cutout = 0;  ///< side of the square in pixels; 0: no square
   bool distort = true;
-  WarpParams warp = {};            ///< no attribute; see warp_images()
+  WarpParams warp = {};            ///< not an attribute; see warp_images()
   std::uint64_t record_count = 0;  ///< records of the training set (alternating mirroring: length of an epoch)
   std::uint64_t seed = 0;          ///< seed of the draws
 

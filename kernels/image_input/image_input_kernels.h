@@ -27,7 +27,7 @@ struct ImageDraw {
   std::int32_t top = 0, left = 0;  ///< position of the crop in the image; negative: in the padding
   bool mirrored = false;
   std::int32_t cut_top = 0, cut_left = 0;  ///< position of the square in the crop
-  float brightness = 0.0f;                 ///< added
+  float brightness = 0.0f;                 ///< added to each value
   float contrast = 1.0f;                   ///< factor for the distance from the channel's mean
 };
 
@@ -43,7 +43,7 @@ struct PixelMap {
   }
 };
 
-/// Sums over one channel of a crop.
+/// Sums over one channel of a crop: of the values, and of their squares.
 struct ChannelSums {
   std::int64_t values = 0, squares = 0;
 };
@@ -99,8 +99,8 @@ CARILLON_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low,
 
 /// The values that are equal for all images of a batch.
 struct ImageInputMap {
-  std::int32_t height, width, channels;          ///< of the images of the records
-  std::int32_t crop_height, crop_width, cutout;  ///< of the output
+  std::int32_t height, width, channels;          ///< extents of the images of the records
+  std::int32_t crop_height, crop_width, cutout;  ///< extents of the output; side of the square
   std::int32_t padding;
   bool reflects, distorts, normalizes, standardizes, warps;
   ImageMirroring mirroring;
@@ -192,8 +192,8 @@ struct ImageInputMap {
             .by_column = place(sine, cosine)};
   }
 
-  /// Calls write(c, value) for channels [first, last) of the crop at `place`. read(y, x, c) returns a value of the
-  /// crop.
+  /// Interpolates channels [first, last) of the crop at `place`, and calls write(c, value) for each. read(y, x, c)
+  /// returns a value of the crop.
   template <typename Read, typename Write>
   CARILLON_HOST_DEVICE void interpolate(const Warp::Place& place, std::int32_t first, std::int32_t last,
                                         const Read& read, const Write& write) const {
@@ -357,7 +357,7 @@ struct MixImagesKernel {
   MixingParams params;
   StepTable table;
   const T* x = nullptr;  ///< [batch, height, width, channels]
-  T* y = nullptr;        ///< the same
+  T* y = nullptr;        ///< [batch, height, width, channels]
   std::int64_t batch = 0;
   std::int32_t channels = 1;
 

@@ -149,7 +149,7 @@ struct GradientRows {
   return {total(means) / size, total(slopes) / size};
 }
 
-/// Adds the rows to dgamma and dbeta, and writes dx if `wants_dx`.
+/// Adds the terms of the rows to dgamma and dbeta, and writes dx if `wants_dx`.
 template <std::size_t count, bool wants_dx>
 [[gnu::always_inline]] inline void backward(const GradientRows& rows, std::size_t channels, const RowNorm* norms,
                                             const float* __restrict gamma, float* __restrict dgamma,

@@ -46,7 +46,7 @@ struct RowGradient {
 struct LayerNormCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 64;
-  static constexpr int max_packs = 3;  ///< packs of a lane, unless all lanes need more
+  static constexpr int max_packs = 3;  ///< most packs of a lane, unless max_lanes lanes need more
 
   std::int64_t rows = 0, channels = 0;
   int lanes = 1;  ///< at most max_lanes, divides `threads`

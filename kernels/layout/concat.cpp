@@ -67,7 +67,8 @@ void write_parts_cpu(const RowParts& rows, const Tensor& whole, std::span<const 
   });
 }
 
-/// The copies on one device. A read skips parts without data, and a write writes 0 for parts without data.
+/// The functions of one device that copy parts of a tensor: `read` from the whole to the parts, `write` from the parts
+/// to the whole. `read` skips parts without data. `write` writes 0 for parts without data.
 struct PartCopies {
   using Copy = void (*)(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
   Copy read, write;

@@ -19,7 +19,7 @@ namespace carillon {
 // y: [batch, extents...]. y has the memory of x, and dx the memory of dy.
 
 struct ReshapeParams {
-  std::vector<std::int64_t> extents;  ///< of a sample; -1 for at most one extent, which the others determine
+  std::vector<std::int64_t> extents;  ///< extents of a sample; -1 for at most one extent, which the others determine
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -58,7 +58,7 @@ extern const OpType transpose_op;
 
 struct PadParams {
   std::vector<std::int64_t> before, after;  ///< added elements of each axis after the batch; negative: removed
-  float value = 0.0f;                       ///< of the added elements
+  float value = 0.0f;                       ///< value of the added elements
 
   template <typename Fields>
   void visit(Fields& fields) {

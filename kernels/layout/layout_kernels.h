@@ -60,18 +60,18 @@ struct TransposeForward {
   }
 };
 
-/// y = x transposed, in one type.
+/// y = x transposed. x and y have the same type.
 void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const Tensor& y, Stream& stream);
 
 // PadAxes: maps an element of y to an element of x, for pad, slice and their gradients.
 //
 // On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. The gradient
-// exchanges x and y. If all elements of an axis are copied, the axis is merged into the axis before it.
+// exchanges x and y. If all elements of an axis are copied and the axis before it has step 1, both axes are merged.
 
 struct PadAxis {
   std::int64_t x_extent = 1, y_extent = 1;
   std::int64_t step = 1, offset = 0;
-  std::int64_t divisor = 1;  ///< above 0; 1 or step is 1 or -1
+  std::int64_t divisor = 1;  ///< above 0; if it is not 1, step is 1 or -1
 
   /// Returns the index in x of element `i` of y, or -1 if x has no such element.
   CARILLON_HOST_DEVICE std::int64_t source(std::int64_t i) const {
@@ -86,7 +86,7 @@ struct PadAxis {
 struct PadAxes {
   static constexpr int max_count = 6;
 
-  PadAxis at[max_count];  ///< of a sample, outermost first
+  PadAxis at[max_count];  ///< axes of a sample, outermost first
   int count = 0;
 };
 
@@ -130,7 +130,6 @@ struct PadForward {
 /// y = the elements of x that the axes select, and `value` elsewhere.
 void pad_cuda(const PadAxes& axes, float value, const Tensor& x, const Tensor& y, Stream& stream);
 
-// RowParts: a tensor as rows, and each row as parts along one axis, for split and concat.
 // RowParts: divides a tensor into rows, and each row into parts along one axis, for split and concat.
 //   read_parts    part_k[row, i] = whole[row, offset_k + i]
 //   write_parts   whole[row, offset_k + i] = part_k[row, i]
@@ -179,7 +178,7 @@ struct ReadPart {
 template <typename T, int n>
 struct WritePart {
   PartOfRows place;
-  const T* part = nullptr;  ///< null: 0
+  const T* part = nullptr;  ///< null: the kernel writes 0
   T* whole = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {

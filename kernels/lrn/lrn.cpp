@@ -23,8 +23,8 @@ namespace {
 //
 // The sum of a window of 9 is computed by doubling: sums of two, sums of four, then four + four + one. Each step shifts
 // neighbouring vectors by some lanes. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic.
-// If x and dy are not in the second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of
-// x86-64-v4's registers; narrower machines process them in parts.
+// If x and dy are not in the second-level cache, this implementation takes half the time of oneDNN's lrn. Vectors have
+// the width of x86-64-v4's registers; processors with narrower registers process them in parts.
 namespace lrn_registers {
 
 constexpr int lanes = 16, vectors = 4, channels = lanes * vectors, depth_radius = 4;

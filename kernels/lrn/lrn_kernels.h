@@ -49,7 +49,7 @@ CARILLON_HOST_DEVICE inline float lrn_window_sum(const float* first) {
   return sum;
 }
 
-inline constexpr int lrn_tile = 1024;  ///< elements in Shared
+inline constexpr int lrn_tile = 1024;  ///< largest number of the tensor's elements in Shared
 
 /// The division of the tensor into blocks. All counts are multiples of the pack size.
 struct LrnCut {

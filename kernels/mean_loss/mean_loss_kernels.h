@@ -74,7 +74,7 @@ struct MeanLossKernel {
   static constexpr int threads = 256;
   static constexpr int elements_per_thread = 4;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(threads));
-  // After each of these two phases, fold_phases phases add the threads' sums.
+  // After element_phase and after blocks_phase, fold_phases phases add the threads' sums.
   static constexpr int element_phase = 0;
   static constexpr int done_phase = element_phase + 1 + fold_phases;
   static constexpr int blocks_phase = done_phase + 1;

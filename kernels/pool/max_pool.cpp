@@ -22,10 +22,11 @@ namespace {
 [[gnu::always_inline]] inline float stored(const float& value) { return value; }
 [[gnu::always_inline]] inline std::uint16_t stored(const Bf16& value) { return value.bits; }
 
-/// Whether a window's maximum becomes x; NaN counts as larger and stays.
+/// Whether x replaces the maximum of a window. A NaN counts as larger than any number, so it stays the maximum.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As above, for bf16 values. It compares 16-bit integers, because a vector holds more of them than floats. An integer
-/// is made from the sign and the other bits of a value. A NaN of either sign becomes a number above infinity.
+/// As above, for bf16 values. It compares 16-bit integers, because a vector holds more of them than floats. The
+/// integers are made from the sign and the other bits of the values, and have the same order as the values. A NaN of
+/// either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
   constexpr std::int16_t infinity = 0x7f80;
   const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };
@@ -92,7 +93,7 @@ inline std::int64_t length_of(const Interval<std::int64_t>& interval) {
   return std::max<std::int64_t>(interval.last - interval.first, 0);
 }
 
-/// The gradients of a pixel that is in one window only.
+/// Writes the gradients of a pixel that is in one window only.
 template <typename T>
 [[gnu::always_inline]] inline void select(const T* __restrict dy, const std::uint8_t* __restrict where,
                                           std::uint8_t position, std::int64_t channels, T* __restrict dx) {

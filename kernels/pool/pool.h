@@ -13,9 +13,9 @@ namespace carillon {
 
 // max_pool: the largest value of each window, for each channel.
 //
-//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], without padding
+//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c]; i, j: positions inside the image
 //   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 without biases
-//   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
+//   k[n,p,q,c] = the pixel (h, w) of x that has this maximum; of several equal values, the first in row-major order
 //   dm = relu ? dy * [y > 0] : dy
 //   dx[n,h,w,c] = sum over the windows (p,q) with k = (h,w) of dm[n,p,q,c]
 //   db[c] = sum over n,p,q of dm[n,p,q,c]
@@ -115,7 +115,8 @@ struct AvgPoolGeometry {
   bool counts_padding = false;
 };
 
-/// 1 / k of a window that has these rows and columns inside the input (offsets_inside). `Axis`: as offsets_inside.
+/// 1 / k of a window that has these rows and columns inside the input (offsets_inside). `Axis`: SlidingWindow or
+/// PackedPool::Axis.
 template <typename Axis, typename Int>
 CARILLON_HOST_DEVICE inline float share_of_each(const Axis& vertical, const Axis& horizontal, const Interval<Int>& rows,
                                                 const Interval<Int>& columns, bool counts_padding) {

@@ -99,7 +99,7 @@ struct MaxPoolForward {
   }
 };
 
-/// Calls body(std::integral_constant<int, fixed>); 3x3, the CIFAR-10 network's window, is fixed.
+/// Calls body(std::integral_constant<int, fixed>). `fixed` is 3 for windows 3x3, 2 for windows 2x2, otherwise 0.
 template <typename Body>
 void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   if (geometry.vertical.window == 3 && geometry.horizontal.window == 3) return body(std::integral_constant<int, 3>{});
@@ -149,7 +149,7 @@ struct MaxPoolBackward {
     return found;
   }
 
-  /// Adds the gradients of the windows with their maximum at the pixel.
+  /// Adds the gradient of one window, in the channels in which the maximum of the window is at the pixel.
   CARILLON_HOST_DEVICE void add(const Window& found, Pack<float, n>& sum) const {
     CARILLON_UNROLL
     for (int k = 0; k < n; ++k) {
@@ -184,7 +184,8 @@ struct MaxPoolBackward {
   }
 };
 
-/// Calls body(std::integral_constant<int, over>); usual windows are 2x2 and 3x3 with stride 2.
+/// Calls body(std::integral_constant<int, over>). `over` is 1 or 2 if a pixel is in at most so many windows along each
+/// axis, as for windows of 2x2 and 3x3 with stride 2. Otherwise `over` is 0.
 template <typename Body>
 void with_windows_over(const MaxPoolGeometry& geometry, const Body& body) {
   const auto over = [](const SlidingWindow& axis) { return (axis.window + axis.stride - 1) / axis.stride; };

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int rows = 16, pairs = 16, columns = 16;
 
-/// Adds two products of each row of a left tile to the row's sums. `left` points to the two elements in the first row
-/// of the tile.
+/// For each row r of a left tile, adds left[r][k] * right[k][n] + left[r][k + 1] * right[k + 1][n] to column n of
+/// sums[r]. `left` points to element k of the tile's first row. `right` holds rows k and k + 1 of a right tile.
 CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_pair(const Bf16* left, __m512bh right,
                                                                               __m512* sums) {
 #pragma GCC unroll 16
@@ -37,7 +37,7 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_pair(co
   }
 }
 
-/// The products of one left tile with a right tile.
+/// Adds the product of one left tile and one right tile to `sums`.
 CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(const Bf16* left, const Bf16* right,
                                                                               __m512* sums) {
   for (int pair = 0; pair < pairs; ++pair) {

@@ -2,8 +2,8 @@
 // same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16
 // (multiply_avx512_bf16).
 //
-// A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
-// [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
+// A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows: [16
+// pairs][16 columns][2]. The product of a left tile and a right tile changes 16 x 16 sums:
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
 // Each inner sum is a chain of fused multiply-adds in ascending k. The sum of both chains is rounded. Then its addition
 // to the old sum is rounded. Denormals count as zero, as operands and as results. The emulation computes the same bits

@@ -1,5 +1,5 @@
 // Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. With a
-// ColumnFinish, the block that finishes last with some columns adds the sums of all blocks for these columns. Without a
+// ColumnFinish, the last of the blocks that have the same columns adds the sums of all these blocks. Without a
 // ColumnFinish, the kernel CombineColumnSums adds them.
 //
 // A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
@@ -19,7 +19,7 @@ namespace carillon {
 struct ColumnCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int fewest_rows = 4;  ///< rows of a thread, if there are several blocks
+  static constexpr int fewest_rows = 4;  ///< least number of rows of a thread, if there are several blocks
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
@@ -51,7 +51,8 @@ struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// The block of ColumnSums that finishes last with some columns runs a ColumnFinish. A derived struct has
+/// Of all blocks of ColumnSums with the same columns, the block that finishes last runs the ColumnFinish. A derived
+/// struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
@@ -124,12 +125,12 @@ struct ColumnSums {
   static constexpr bool finishes = Finish::phases > 0;
   static constexpr int phases = finishes ? 3 + Finish::phases : 2;
   /// Rows that a thread loads before it uses the first row. An H200 runs 2 * 256 threads per SM (column_cut). With 128
-  /// bytes per thread, 64 KB are in flight; the memory needs about 25 KB in flight per SM (4.2 TB/s for 0.8 us, divided
-  /// by 132 SMs).
+  /// bytes per thread, 64 KB are in flight; the memory needs about 25 KB in flight per SM (bandwidth 4.2 TB/s, latency
+  /// 0.8 us, 132 SMs).
   static constexpr int rows_at_once = sizeof(typename Terms::Row) <= pack_bytes ? 8 : 4;
   struct Shared {
     float first[n][threads], second[n][threads];
-    bool last_block;  ///< this block is the last one with these columns
+    bool last_block;  ///< this block finishes last of all blocks with its columns
     typename Finish::Shared finish;
   };
 

@@ -1,7 +1,7 @@
 // GradientSums: the kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns.
-// Blocks sum columns of their rows, and the last block to finish with some columns adds the blocks' sums to db.
-// GradientSums computes one sum per column, in float32. ColumnSums (column_sums.h) computes two sums per column, and
-// adds the blocks' sums in float64.
+// Each block sums some columns over its rows. Of all blocks with the same columns, the block that finishes last adds
+// the sums of these blocks and writes db. GradientSums computes one sum per column, in float32. ColumnSums
+// (column_sums.h) computes two sums per column, and adds the blocks' sums in float64.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
 // groups process the rows in turn. Therefore a row is read contiguously. The shapes fix the order of each sum: first
@@ -37,7 +37,7 @@ struct GradientSums {
   static constexpr bool has_function = !std::is_same_v<F, NoActivation>;
   struct Shared {
     float sums[n][threads];
-    bool last_block;  ///< this block is the last one with these columns
+    bool last_block;  ///< this block finishes last of all blocks with its columns
   };
 
   F function = {};
@@ -143,8 +143,8 @@ struct GradientSums {
 template <typename T, int n, typename F>
 GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
-  constexpr std::int64_t max_blocks = 512;             // enough for the largest GPU, and few to sum
-  const std::int64_t few_rows = 16 * kernel.groups();  // so few rows do not justify a second pass
+  constexpr std::int64_t max_blocks = 512;             // enough to fill the largest GPU, and few enough to add quickly
+  const std::int64_t few_rows = 16 * kernel.groups();  // up to so many rows, one block has all rows
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = kernel.rows_at_once * kernel.groups();
   const std::int64_t even = (kernel.rows + max_row_blocks - 1) / max_row_blocks;

@@ -4,7 +4,7 @@
 //   C[r, c] = alpha * sum over k of A[r, k] * B[k, c] + beta * S[r, c]
 //   sums[c] = sum over k of B[k, c]                             optional
 //
-// Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
+// Elements are f32 or bf16; A and B have one type. Products are computed in `arithmetic` and summed in float32. The
 // algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
 // Therefore every run uses the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
 //
@@ -58,7 +58,7 @@ struct MatrixOperand {
 };
 
 struct MatrixBatch {
-  std::int64_t count = 1;           ///< products
+  std::int64_t count = 1;           ///< number of products
   std::size_t workspace_bytes = 0;  ///< bytes to use at the start of the device's workspace; 0: all
 };
 

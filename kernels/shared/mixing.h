@@ -5,11 +5,11 @@
 //   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - area of the box / area of the image
 //   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1; sample 0 with the last
 //
-// Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image,
-// and the edges of the image cut off the box. There is one draw for all samples that an executable processes together.
-// The draw depends only on the stream position of the first sample. So a resume and the number of ranks do not change
-// the draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk
-// minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
+// Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image.
+// The parts of the box outside the image are cut off. There is one draw for all samples that an executable processes
+// together. The draw depends only on the stream position of the first sample. So a resume and the number of ranks do
+// not change the draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical
+// risk minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
 #pragma once
 
 #include <cmath>

@@ -86,7 +86,7 @@ class BiasReluBackward {
  private:
   Tensor y_, dy_, db_;
   std::size_t long_row_;        ///< short rows that are processed as one long row
-  std::size_t rows_, columns_;  ///< in long rows
+  std::size_t rows_, columns_;  ///< number of long rows; elements of a long row
   RowBlocks blocks_;
   std::vector<float> block_sums_;  ///< [blocks_.count, columns]
 };

@@ -39,8 +39,8 @@ struct AddTreeLeaf {
   }
 };
 
-/// own = factor * the sum of the parts of all ranks in the tree. A sum of 2, 4, ... parts replaces the first of these
-/// parts.
+/// own = factor * the sum of the parts of all ranks, added as a tree. In memory, the sum of 2, 4, ... parts replaces
+/// the first of these parts.
 struct SumRanksAsTree {
   float* own = nullptr;     ///< [count] the part of rank `rank`; receives the result
   float* others = nullptr;  ///< [ranks][count] the parts of the other ranks, overwritten; row `rank` is not used

@@ -12,7 +12,7 @@ namespace carillon {
 
 inline constexpr int softmax_lanes = 32;
 
-/// exp(x - largest)
+/// exp(x - largest), or 0 if x - largest is below -86.
 CARILLON_HOST_DEVICE inline float softmax_term(float x, float largest) {
   const float below = x - largest, exponential = exp_below_zero(below);
   const float term = below < -86.0f ? 0.0f : exponential;

@@ -76,7 +76,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
     return labels_[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
   }
 
-  /// Row `b`, valid until the next call.
+  /// Row `b` of the logits as float32 [classes], valid until the next call.
   const float* read_logits(std::size_t b) {
     read_floats(sample_of(logits_, static_cast<std::int64_t>(b)), z_.size(), z_.data());
     return z_.data();
@@ -177,7 +177,8 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   SoftmaxCrossEntropyParams params_;
 };
 
-/// The op computes the sums only if it has few blocks, because only the last block sums over all blocks.
+/// The op computes the column sums of its input gradient only if it has few blocks, because the last block adds the
+/// sums of all blocks.
 bool sums_input_gradient(DeviceKind kind, const Shape& logits) {
   return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
 }

@@ -18,10 +18,10 @@
 //   loss = 1/batch * sum over b, j of w[j] q[b, j] (1 - p[b, j])^gamma (-log p[b, j])
 //   dz[b, j] = 1/batch * (p[b, j] sum over c of s[b, c] - s[b, j])          s[b, c] = w[c] q[b, c] h(p[b, c])
 //
-// h: softmax_cross_entropy_kernels.h. With w = 1 and gamma = 0 this is the loss above, up to rounding. The sum is
-// divided by the batch size, not by the sum of the weights. So a sample's gradient does not depend on the other samples
-// of its batch, and micro-batches and ranks may divide the batch in any way. Sources: Lin and others, "Focal loss for
-// dense object detection", 2017, equations 4 and 5; for smoothed and mixed targets, Keras's
+// softmax_cross_entropy_kernels.h defines h. With w = 1 and gamma = 0 this is the loss above, up to rounding. The sum
+// is divided by the batch size, not by the sum of the weights. So a sample's gradient does not depend on the other
+// samples of its batch, and micro-batches and ranks may divide the batch in any way. Sources: Lin and others, "Focal
+// loss for dense object detection", 2017, equations 4 and 5; for smoothed and mixed targets, Keras's
 // CategoricalFocalCrossentropy and PyTorch's CrossEntropyLoss with class probabilities.
 #pragma once
 

@@ -80,7 +80,7 @@ struct SoftmaxKernel {
   // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
-  static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< only with weighs_classes
+  static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< exists only with weighs_classes
   static constexpr int row_phase = weighs_classes ? terms_phase + 1 + fold_phases : terms_phase;
   static constexpr int block_phase = row_phase + 1;
   static constexpr int done_phase = block_phase + 1;
@@ -106,9 +106,9 @@ struct SoftmaxKernel {
   float* loss = nullptr;                 ///< []; null: not computed
   float smoothing = 0.0f;
   MixingParams mixing = {};
-  const float* weights = nullptr;  ///< [classes]; null: 1
+  const float* weights = nullptr;  ///< [classes]; null: all weights are 1
   float gamma = 0.0f;
-  T* gradient = nullptr;           ///< [batch, classes]; null: neither it nor column sums are computed
+  T* gradient = nullptr;           ///< [batch, classes]; null: the kernel computes no gradient and no column sums
   float* column_sums = nullptr;    ///< [classes], sums of the stored (rounded) gradient; null: not computed
   float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
   float* step_sums = nullptr;      ///< [step_sum_count]; null: not computed

@@ -1,4 +1,4 @@
-// Tokens on a GPU.
+// embed_tokens and first_token on a GPU.
 #include <algorithm>
 
 #include "kernels/shared/float_type.h"

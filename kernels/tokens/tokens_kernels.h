@@ -1,5 +1,5 @@
-// The kernels of tokens on a GPU. Each thread processes a pack of n elements of y, or of a sample of y. n divides the
-// channels.
+// The kernels of embed_tokens and first_token on a GPU. Each thread processes a pack of n elements of the result (y or
+// dx) or, for the sums over the batch, of a sample of dy. n divides the channels.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct EmbedTokensForward {
   }
 };
 
-/// Computes, for each pack of a sample, the sums over the samples.
+/// Computes the gradients of the class token and the positions: for each pack of a sample, the sum of dy over the
+/// samples.
 template <typename T, int n>
 struct EmbedTokensSums {
   static constexpr int samples_at_once = 16;  ///< values that are loaded before the first one is added

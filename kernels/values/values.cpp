@@ -56,7 +56,8 @@ class ConstantDefinition final : public OpDefinition {
   std::shared_ptr<const std::vector<float>> values_;
 };
 
-/// Errors: failed (an extent is not positive, or the product is not the number of values).
+/// Errors: failed (an extent is not positive; the product of the extents overflows; the number of values is neither 1
+/// nor this product).
 void check_count(const std::string& name, const ConstantParams& params) {
   std::int64_t count = 1;
   for (const std::int64_t extent : params.shape) {

@@ -15,7 +15,7 @@ namespace carillon {
 // The numbers are attributes of the op.
 
 struct ConstantParams {
-  std::vector<std::int64_t> shape;  ///< of one sample; empty: one number
+  std::vector<std::int64_t> shape;  ///< shape of one sample; empty: one number
   std::vector<float> values;        ///< row-major, or one value for all elements
 
   template <typename Fields>
@@ -25,12 +25,13 @@ struct ConstantParams {
   }
 };
 
-/// Errors: failed (an extent is not positive; the number of values is neither 1 nor the number of elements).
+/// Errors: failed (an extent is not positive; the number of elements overflows; the number of values is neither 1 nor
+/// the number of elements).
 Value constant(Graph& graph, const std::string& name, const ConstantParams& params);
 extern const OpType constant_op;
 
-// variable: numbers that are trained. For example a class token, positions, or a factor for each channel that another
-// op adds or multiplies.
+// variable: numbers that are trained, for example a class token, positions, or a factor for each channel. Another op
+// adds or multiplies them.
 //
 //   y[b, i] = w[i]          y: [batch, shape...]     w: `<name>/values` [shape...], float32 in every arithmetic
 //   dw[i] = sum over b of dy[b, i], in order of the samples
@@ -38,7 +39,7 @@ extern const OpType constant_op;
 // With `trains` false, w keeps its initial values.
 
 struct VariableParams {
-  std::vector<std::int64_t> shape;  ///< of one sample
+  std::vector<std::int64_t> shape;  ///< shape of one sample
   bool trains = true;
   Initializer values = {};
 
@@ -50,7 +51,7 @@ struct VariableParams {
   }
 };
 
-/// Errors: failed (the shape has no extent, or an extent that is not positive).
+/// Errors: failed (the shape has no extent, or an extent that is not positive or exceeds max_attribute).
 Value variable(Graph& graph, const std::string& name, const VariableParams& params);
 extern const OpType variable_op;
 

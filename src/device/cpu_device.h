@@ -59,7 +59,7 @@ class CpuDevice final : public Device {
 };
 
 /// Limits oneDNN to the instructions of `isa`, for the whole process. Call it before the first primitive.
-/// Errors: failed (too late).
+/// Errors: failed (oneDNN has already created a primitive).
 void limit_onednn(Isa isa);
 
 /// Casts `device` to CpuDevice. Errors: failed if it is another kind.

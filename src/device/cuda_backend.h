@@ -20,7 +20,7 @@ namespace carillon {
 struct CudaGpus {
   std::vector<int> ordinals;  ///< CUDA's numbers, ascending, not always consecutive: GPUs that are too old are omitted
   std::string why_none;       ///< reason if `ordinals` is empty
-  bool hidden = false;        ///< GPUs may exist, but this process cannot use them: a reason for a warning
+  bool hidden = false;        ///< GPUs may exist that this process cannot use; the caller should warn
 };
 /// Finds the usable GPUs. Builds without CUDA find none.
 CudaGpus find_gpus();
@@ -39,7 +39,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 
 /// True if the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
 /// implementations that are switched off, separated by commas. If the variable is not set, the list is
-/// `off_by_default`.
+/// `off_by_default`. In the following list, "otherwise" names the replacement:
 ///
 ///   fused_attention         cuDNN's attention in bf16; otherwise matrix products
 ///   patch_products          convolutions of patches as matrix products; otherwise cuDNN
@@ -50,7 +50,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 bool is_switched_off(std::string_view name);
 
 /// This implementation is off, because cuBLASLt does not document the summation order of its epilogue. No test on a GPU
-/// has shown yet that two runs compute equal bits.
+/// has shown so far that two runs with this epilogue compute equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
 
 /// Owner of objects that several ops use, such as plans that a library takes long to make. Each object has a type and a
@@ -91,13 +91,13 @@ class SideWork {
   explicit SideWork(const Stream& side) : side_(side) {}
 
   const Stream& side() const { return side_; }
-  /// Work that is enqueued on `side` after this call waits for the present work on `compute`.
+  /// Work that is enqueued on `side` after this call waits for the work that is already enqueued on `compute`.
   void fork(const Stream& compute) {
     ready_.record(compute);
     ready_.make_wait(side_);
     forked_ = true;
   }
-  /// Work that is enqueued on `compute` after this call waits for the present work on `side`.
+  /// Work that is enqueued on `compute` after this call waits for the work that is already enqueued on `side`.
   void join(const Stream& compute) {
     if (!forked_) return;  // a side stream that never waited is not part of the capture
     done_.record(side_);

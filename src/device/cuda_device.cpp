@@ -26,8 +26,8 @@ int make_current(int ordinal) {
   return ordinal;
 }
 
-/// The size of the workspace: a share of the GPU's memory. In fp32, cuDNN's fast kernels for ResNet-50 with a batch of
-/// 256 need up to 2 GiB.
+/// The size of the workspace: 1/32 of the GPU's memory, at least 256 MiB and at most 2 GiB. In fp32, cuDNN's fast
+/// kernels for ResNet-50 with a batch of 256 need up to 2 GiB.
 std::size_t workspace_bytes() {
   constexpr std::size_t least = std::size_t{256} << 20, most = std::size_t{2} << 30;
   std::size_t free = 0, total = 0;
@@ -170,8 +170,8 @@ std::size_t CudaDevice::free_bytes() const {
 }
 
 // Cloned containers may have equal host names and PCI addresses, so the address alone does not identify a GPU. MIG
-// slices of one GPU have different UUIDs, so they are identified by the PCI address. They have names such as "NVIDIA
-// A100-SXM4-40GB MIG 1g.5gb".
+// slices of one GPU have different UUIDs. They are identified by the PCI address of their GPU, so that they count as
+// one GPU. They have names such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 std::string CudaDevice::unique_id() const {
   const cudaDeviceProp properties = properties_of(ordinal_);
   if (std::string_view(properties.name).find(" MIG ") != std::string_view::npos) {

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Maximum size of an op's inputs and outputs for one tile: about a second-level cache.
+/// Maximum bytes of an op's inputs and outputs for one tile, together: about the size of a second-level cache.
 constexpr std::int64_t tile_bytes = std::int64_t{3} << 19;
 /// An op reads its parameters and writes their gradients once per tile, so they must be small compared with the
 /// activations.
@@ -26,8 +26,8 @@ std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   return bytes;
 }
 
-/// The largest number of tiles. Larger batches have larger tiles instead of more tiles, because each tile adds an array
-/// of gradients to sum.
+/// The largest number of tiles. Larger batches get larger tiles instead of more tiles, because each tile has its own
+/// array of gradients, which must be summed.
 constexpr std::int64_t max_tiles = 64;
 
 bool shares_memory(const Graph::Node& node) {

@@ -1,9 +1,9 @@
 // Batch tiling: neighbouring ops process the batch tile by tile, so that their activations stay in a core's cache.
 //
-// A convolution's output for a whole batch has megabytes: one op would write it to memory and the next would read it
-// back. In a tiled section, all ops process a few samples before they continue with the next. Tiles are independent,
-// and one thread processes a tile through all ops of the section. A tensor that only the section reads needs memory for
-// one tile per thread. The tiles' parameter gradients are summed in tile order.
+// Without tiling, an op writes its output for the whole batch (megabytes for a convolution) to memory, and the next op
+// reads it back. In a tiled section, all ops process a few samples before they continue with the next. Tiles are
+// independent, and one thread processes a tile through all ops of the section. A tensor that only the section reads
+// needs memory for one tile per thread. The tiles' parameter gradients are summed in tile order.
 //
 //   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
@@ -23,12 +23,12 @@
 
 namespace carillon {
 
-/// Consecutive ops: either one op that processes the whole batch, or several that process tiles of it.
+/// Consecutive ops: either one op that processes the whole batch, or several ops that process the batch tile by tile.
 struct TiledSection {
   int first = 0, last = 0;  ///< ops [first, last)
-  int tiles = 1;            ///< 1 if not tiled
+  int tiles = 1;            ///< number of tiles; 1 if not tiled
   int workers = 0;          ///< threads that process tiles; 0: not tiled
-  std::int64_t batch = 0;   ///< samples
+  std::int64_t batch = 0;   ///< samples of the whole batch
   std::int64_t unit = 1;    ///< tiles begin at multiples of this many samples
 
   bool is_tiled() const { return workers > 0; }
@@ -43,7 +43,7 @@ struct TiledSection {
 /// `min_samples`: the size of each tile, except the last one, is a multiple of this number (Device::min_samples).
 std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t min_samples = 1);
 
-/// Bytes of the largest tile of a tensor of `bytes`, rounded up to the alignment of the next worker's tile.
+/// Bytes of the largest tile of a tensor of `bytes` bytes, rounded up so that the tile of the next worker is aligned.
 std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section);
 
 /// The tile that one instance of an op processes. If the section is not tiled, the tile is the whole batch.

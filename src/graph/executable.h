@@ -87,7 +87,7 @@ class Executable {
   /// Sets Backward::parameters. A parameter is complete after the section of the first op that lists it.
   void order_parameters(const Graph& graph, const std::vector<TiledSection>& sections, const ParameterLayout& layout);
   /// Adds to `tensors` the tensors that the op computes for other ops, and removes the tensors that other ops compute
-  /// for this op. Training only.
+  /// for this op. Requires training.
   void share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context, OpTensors& tensors);
 
   Tiling tiling_;

@@ -7,8 +7,8 @@
 namespace carillon {
 namespace {
 
-/// Returns a node of the op `fork` that reads the value `output`. Changes the readers of this value in `nodes`: each
-/// reads an output of the fork instead.
+/// Returns a node of the op `fork` that reads the value `output`. Changes the readers of this value in `nodes`, so that
+/// each of them reads its own output of the fork instead.
 Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Graph::NewOp& fork, int output) {
   const Graph::ValueInfo value = graph.values()[output];
   Graph::Node node{.name = value.name + "/fork",

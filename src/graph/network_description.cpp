@@ -55,7 +55,8 @@ void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
 
-/// Refuses more elements than any memory can hold, so that sizes in bytes do not overflow. Errors: data.
+/// Refuses extents that are not positive, and more elements than any memory can hold, so that sizes in bytes do not
+/// overflow. Errors: data.
 void check_size(const Shape& shape, const std::string& name) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
   std::int64_t count = 1;
@@ -66,8 +67,8 @@ void check_size(const Shape& shape, const std::string& name) {
   }
 }
 
-/// Adds one op and checks the sizes of the values, variables and buffers that the op adds. Returns its outputs.
-/// `values`: the outputs of the ops before it, by name.
+/// Adds one op and checks the sizes of the values and variables that the op adds. Returns its outputs. `values`: the
+/// outputs of the ops before it, by name.
 std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::string_view network_input,
                                  const std::map<std::string, Value, std::less<>>& values) {
   std::span<const std::string> names = op.inputs;
@@ -148,7 +149,7 @@ float float_in(const std::string& name, const Json& value) {
   return static_cast<float>(number);
 }
 
-/// Errors: data (outside the range that AttributeReader and Attributes accept).
+/// Errors: data (above max_attribute). AttributeReader checks the lower limit.
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
   if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);

@@ -7,7 +7,7 @@
 // its readers' gradients. But backward runs op by op, and each op overwrites the gradients of its inputs.
 // give_values_one_reader calls these passes in this order. Each pass handles the cases that the earlier passes left:
 //
-//   accumulate_input_gradients   The first reader adds its gradient to the gradient of the others: layer_norm and
+//   accumulate_input_gradients   The first reader adds its gradient to the sum of the others: layer_norm and
 //                                depthwise_conv2d on a GPU, conv2d in bf16 on a CPU.
 //   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers (the batch_norm
 //                                at the end of a residual block on a GPU).
@@ -32,19 +32,19 @@ namespace carillon {
 void remove_unread(Graph& graph, std::span<const Value> results);
 
 /// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
-/// the addition. If an op between the two has parameters, the addition stays, because the order of the parameters is
-/// fixed.
+/// the addition. If an op between this op and the addition has parameters, the addition stays, because the order of the
+/// parameters is fixed.
 void fuse_additions(Graph& graph, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
-/// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, max_pool has fewer
-/// elements after the pooling, and the values and gradients are the same. Otherwise the activation is fused into the op
-/// before it.
+/// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, the output of max_pool
+/// has fewer elements than its input, and a ReLU after the pooling gives the same values and gradients. Otherwise the
+/// activation is fused into the op before it.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
-/// For a GPU: moves the biases of an op to its only reader, if the reader has fewer elements (max_pool: the largest
-/// element stays the largest). On a GPU, adding biases is an extra pass over memory. Biases stay if an op between the
-/// two has parameters.
+/// For a GPU: moves the biases of an op to its only reader, if the output of the reader has fewer elements. For
+/// example, max_pool selects the same elements before and after the addition. On a GPU, adding biases is an extra pass
+/// over memory. Biases stay if the reader, or an op between their op and the reader, has parameters.
 void defer_biases(Graph& graph, std::span<const Value> results);
 
 /// For a GPU: gives the images at the start of a network the channel count that their reader prefers

@@ -14,7 +14,7 @@ namespace carillon {
 
 struct NamedTensor {
   std::string name;
-  Tensor tensor;  ///< in a device's memory
+  Tensor tensor;  ///< its data is in the memory of the device
 };
 std::vector<NamedTensor> variables_of(const ParameterStore& parameters);
 /// Splits `array`, a flat array with the layout of `parameters` (such as a slot), into one tensor per variable.

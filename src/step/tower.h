@@ -36,7 +36,7 @@ struct TowerSettings {
   std::int64_t micro_batch = 0;  ///< samples per micro-batch; 0: the batch is not divided
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
-  std::size_t bucket_bytes = 0;      ///< as bucket_bytes_on
+  std::size_t bucket_bytes = 0;      ///< bytes per bucket of gradients (`requested` of bucket_bytes_on)
   Wire wire = Wire::fp32;            ///< number format of gradients between hosts (CPUs)
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
@@ -97,7 +97,8 @@ class Tower {
   /// Launches all enqueued steps. Afterwards each buffer is equal on all ranks (BufferSpec::across_ranks) and the slots
   /// are readable. Required before save() and evaluations. Collective.
   void synchronize_buffers();
-  /// This rank's own buffers and their slow copies. synchronize_buffers() replaces them by the means over the ranks.
+  /// This rank's own buffers and their slow copies. synchronize_buffers() replaces them by the means over the ranks or
+  /// by rank 0's buffers (BufferSpec::across_ranks).
   struct RankBuffers {
     std::vector<NamedArray> values, slow;
     bool are_synchronized = false;
@@ -107,7 +108,8 @@ class Tower {
   RankBuffers rank_buffers();
   /// Undoes synchronize_buffers(). Not allowed if a step was taken after rank_buffers().
   void restore(const RankBuffers& own);
-  /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
+  /// Adds the network's description, variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank
+  /// alone may call it.
   void save(CheckpointState& state) const;
   /// CPU only: whether this rank alone can save the last completed step, without synchronize_buffers(). Returns false
   /// while an update runs, and after an update was interrupted. A thread other than the one that calls step() must
@@ -145,7 +147,7 @@ class Tower {
   bool replicates_slots() const { return update_->replicates_slots(); }
   /// Connects ops of this rank with the same ops on other ranks. Returns null if no op communicates.
   TowerLink* link() const;
-  /// The number of floats that `save` adds.
+  /// The number of floats that `save` adds to a checkpoint.
   std::size_t saved_floats() const;
   /// As GradientSource::activation_bytes.
   std::size_t activation_bytes() const { return source_->activation_bytes(); }
@@ -155,7 +157,7 @@ class Tower {
   void compute_gradients_for(std::int64_t step);
   /// Errors: failed (this rank may not write the slots).
   void check_may_write_slots() const;
-  /// Sets slots and slow copies to their initial values, which depend on the present variables and buffers.
+  /// Sets slots and slow copies to their initial values, which depend on the current variables and buffers.
   void begin_slots();
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
   std::vector<NamedTensor> saved_slot(std::size_t slot, const BufferStore& slow) const;
@@ -183,7 +185,7 @@ class Tower {
   std::vector<TrainedSteps> trained_steps_;  ///< [variable]
   std::vector<bool> trains_;                 ///< [variable] whether the previous step trained it; initially true
   TrainingStep step_;
-  bool buffers_are_synchronized_ = false;  ///< since the last step
+  bool buffers_are_synchronized_ = false;  ///< whether the buffers were synchronised after the last step
   std::unique_ptr<StepDriver> driver_;     ///< destroyed first: enqueued steps use all members above
 };
 

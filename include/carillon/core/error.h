@@ -64,8 +64,8 @@ void print_text(int descriptor, std::string_view text) noexcept;
 /// The text of the errno value `number`. Thread-safe.
 std::string errno_text(int number);
 
-/// The main function of programs without MPI. Runs `body` and returns its exit code. An exception prints one line
-/// `<name>: <what>` to stderr and returns the Error's exit code, or 70 for other exceptions. If stdout cannot be
+/// The main function of programs without MPI. Runs `body` and returns its exit code. If `body` throws, prints one line
+/// `<name>: <what>` to stderr, and returns the exit code of the Error, or 70 for other exceptions. If stdout cannot be
 /// written, for example because a disk is full, returns 74.
 int single_process_main(std::string_view name, const std::function<int()>& body);
 

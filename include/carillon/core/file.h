@@ -36,7 +36,7 @@ int write_all(int descriptor, std::span<const std::byte> bytes);
 /// Reads until `bytes` is full or the file ends. `read_count`: bytes read. Returns 0 or errno.
 int read_all(int descriptor, std::span<std::byte> bytes, std::size_t& read_count);
 
-/// Size and modification time. If they are unchanged, the contents are assumed to be unchanged.
+/// Size and modification time of a file. If they are unchanged, the contents are assumed to be unchanged.
 struct FileStamp {
   std::uint64_t bytes = 0;
   std::int64_t changed_nanoseconds = 0;  ///< modification time, in nanoseconds since 1970 (UTC)
@@ -51,9 +51,10 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// The file that replaces or creates `path`: the end of its chain of symbolic links, or `path` itself. All programs
-/// write their output to this file. Therefore symbolic links stay, and a device node or FIFO is never replaced. Errors:
-/// io (`path` leads to something that is not a regular file, or cannot be followed).
+/// The file that a program writes if its output is `path`: the end of the chain of links if `path` is a symbolic link,
+/// otherwise `path` itself. All programs write their output in this way. Therefore symbolic links stay, and a device
+/// node or FIFO is never replaced. Errors: io (`path` leads to something that is not a regular file, or cannot be
+/// followed).
 std::filesystem::path output_target(const std::filesystem::path& path);
 
 /// A file that has a temporary name until `publish` renames it to its final name, output_target(path), in the same

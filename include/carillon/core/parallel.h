@@ -33,7 +33,8 @@ struct ThreadShare {
 };
 
 /// Calls body(begin, end) on ranges that cover [0, count), one per thread. Ranges start at multiples of 16 elements and
-/// depend only on `count`, `grain` and the number of threads. If a share is smaller than `grain`, fewer threads work.
+/// depend only on `count`, `grain` and the number of threads. `grain`: elements. If there are fewer than `grain`
+/// elements per thread, fewer threads work.
 template <typename Body>
 void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   const std::size_t shares = std::clamp<std::size_t>(count / std::max<std::size_t>(grain, 1), 1,
@@ -47,7 +48,7 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
-/// The grain, in floats, of loops with little work per element: starting a thread for fewer floats costs more time than
+/// The grain, in floats, of loops with little work per element: for fewer floats, a second thread costs more time than
 /// it saves.
 inline constexpr std::size_t elementwise_grain = 16384;
 

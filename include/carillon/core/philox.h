@@ -92,7 +92,7 @@ class PhiloxDraws {
   CARILLON_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{word()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      // 2^32 mod bound; a product with a smaller lower half is drawn again
+      // 2^32 mod bound; if the lower half of the product is smaller, the loop draws again
       const std::uint32_t surplus = (0u - bound) % bound;
       while (static_cast<std::uint32_t>(product) < surplus) product = std::uint64_t{word()} * bound;
     }

@@ -4,7 +4,7 @@
 //   sequential   ((p0 + p1) + p2) + p3 ...
 //   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, divided at the largest power of two below
 //                the count, recursively. A group of 2^k parts that begins at a multiple of 2^k is a whole subtree.
-//                Therefore a tree over the sums of such groups has the same bits.
+//                Therefore a tree over the sums of such groups gives the same bits as the whole tree.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Height, width and channels of the images of a data set.
+/// Height, width and channels of the images of a dataset.
 struct ImageShape {
   std::int64_t height = 0, width = 0, channels = 0;
 
@@ -54,7 +54,7 @@ struct Batch {
   std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
   std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
   std::uint64_t first_position = 0;             ///< stream position of sample 0
-  std::size_t padding = 0;  ///< the last `padding` samples repeat the sample before them to fill the batch
+  std::size_t padding = 0;  ///< the last `padding` samples are copies of the last valid sample that fill the batch
 
   std::size_t size() const { return std::max(images.size(), records.size()); }
   std::size_t valid_count() const { return size() - padding; }

@@ -80,7 +80,8 @@ class Device {
   /// `stream()` runs after it.
   virtual void copy(const void* from, void* to, std::size_t bytes) = 0;
 
-  /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.
+  /// Sets a function that is called repeatedly while the host waits for this device. The function may throw to end the
+  /// wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}
 
   /// Sub-devices that compute parts of this device's work in parallel, one thread each. Empty: not supported.
@@ -93,7 +94,7 @@ class Device {
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// The argument, rounded up so that the next tensor of a block is aligned to tensor_alignment_bytes.
+/// `bytes` rounded up to a multiple of tensor_alignment_bytes, so that the next tensor of a block is aligned.
 constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
 }
@@ -103,8 +104,8 @@ constexpr std::size_t aligned_float_count(std::size_t count) {
 
 /// Downloads the elements of a float tensor (f32 or bf16) from `device`.
 std::vector<float> download_floats(Device& device, const Tensor& tensor);
-/// The elements of a float32 tensor in host memory. On a CPU the result is the tensor's memory; otherwise the elements
-/// are copied to `copy`.
+/// Makes the elements of a float32 tensor readable in host memory. On a CPU the result is the tensor's memory;
+/// otherwise the elements are copied to `copy`.
 std::span<const float> host_floats(Device& device, const Tensor& tensor, std::vector<float>& copy);
 /// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);

@@ -1,8 +1,8 @@
 // Isa: the instruction sets that our CPU kernels are compiled for.
 //
 // A kernel is one source, *_simd.cpp, compiled once per instruction set (kernels/shared/simd.h). Opening the device
-// chooses the instruction set. Equal runs on one instruction set compute equal bits. Runs on different instruction sets
-// round differently, except for the pairs that rounding_isa lists (device.h).
+// chooses the instruction set. Runs with the same options and the same instruction set compute equal bits. Runs on
+// different instruction sets round differently, except for the pairs that rounding_isa lists (device.h).
 #pragma once
 
 namespace carillon {
@@ -12,8 +12,8 @@ enum class Isa {
   plain,        ///< baseline of the architecture: 4 floats per instruction
   avx2,         ///< x86-64-v3: 8 floats, fused multiply-add
   avx512,       ///< x86-64-v4: 16 floats, twice the registers
-  avx512_bf16,  ///< kernels of avx512; bf16 products by AVX512-BF16, which rounds differently from AMX
-  amx,          ///< kernels of avx512; bf16 products by AMX; avx512 emulates them with equal bits
+  avx512_bf16,  ///< as avx512, except that bf16 products use AVX512-BF16, which rounds differently from AMX
+  amx,          ///< as avx512, except that bf16 products use AMX; avx512 emulates AMX with equal bits
 };
 
 }  // namespace carillon

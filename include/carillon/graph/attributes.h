@@ -28,7 +28,7 @@ class Attributes {
  public:
   using Value = std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
-  /// Replaces a value of that name.
+  /// Adds the attribute `name`, or replaces its value.
   void set(std::string_view name, Value value) { values_.insert_or_assign(std::string(name), std::move(value)); }
   /// Null: there is no attribute of this name.
   const Value* find(std::string_view name) const;
@@ -65,15 +65,16 @@ class AttributeWriter {
   void one_of(std::string_view name, Enum value, std::initializer_list<std::string_view> names) {
     attributes_.set(name, std::string(*(names.begin() + static_cast<std::ptrdiff_t>(value))));
   }
-  /// Writes `word` for a negative number.
+  /// Writes the number, or `word` if the number is negative.
   void number_or_word(std::string_view name, std::int64_t value, std::string_view word);
 
  private:
   Attributes& attributes_;
 };
 
-/// Reads the fields of a params struct. Each function reads what the function of AttributeWriter with the same name and
-/// type writes, and keeps the field if the attribute is absent. Errors: data (a value of another type or out of range).
+/// Reads the fields of a params struct. Each function reads the attribute that the AttributeWriter function of the same
+/// name and type writes. If the attribute is absent, the field keeps its value. Errors: data (a value of another type
+/// or out of range).
 class AttributeReader {
  public:
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
@@ -98,17 +99,17 @@ class AttributeReader {
     value = static_cast<Enum>(read_word(name, static_cast<std::size_t>(value), {names.begin(), names.size()}));
   }
   void number_or_word(std::string_view name, std::int64_t& value, std::string_view word);
-  /// Errors: data (an attribute that no field has read).
+  /// Call it after all fields are read. Errors: data (there is an attribute that no field has read).
   void finish() const;
 
  private:
   const Attributes::Value* take(std::string_view name);
-  /// Errors: data (a list of `count` numbers instead of `expected`).
+  /// Errors: data (`count` differs from `expected`). `count`: length of the list in the attribute.
   static void check_count(std::string_view name, std::size_t count, std::size_t expected);
   std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
 
   const Attributes& attributes_;
-  std::set<std::string, std::less<>> read_;  ///< names
+  std::set<std::string, std::less<>> read_;  ///< names of the attributes that were read
 };
 
 template <typename Params>

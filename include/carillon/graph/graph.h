@@ -56,9 +56,8 @@ class Graph {
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: on a trained parameter
     bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
-    /// -1 for an activation. Otherwise the index of a shared parameter. No op then reads or writes the value itself;
-    /// the memory of its gradient holds the part of the parameter's gradient that one op computes
-    /// (Graph::add_gradient_value).
+    /// -1 for an activation. Otherwise the index of a shared parameter: the gradient of this value is the part of the
+    /// parameter's gradient that one op computes (Graph::add_gradient_value). No op reads or writes the value itself.
     int gradient_of = -1;
   };
   struct Node {
@@ -77,7 +76,7 @@ class Graph {
     OpTraits traits = {};          ///< traits of the op's type
     int block = -1;                ///< see set_block
     const OpType* type = nullptr;  ///< see NewOp
-    Attributes attributes = {};    ///< attributes before any pass
+    Attributes attributes = {};    ///< attributes of the op before any pass
   };
   struct NewOp {
     std::string name;
@@ -86,8 +85,8 @@ class Graph {
     std::vector<int> parameters = {};
     std::vector<int> buffers = {};
     OpTraits traits = {};
-    /// type->build adds the same op again if it gets `attributes`. Null for losses and for ops that passes add: a
-    /// NetworkDescription cannot contain such ops.
+    /// The type of the op: type->build with `attributes` adds an equal op to another graph. Null for losses and for ops
+    /// that passes add, because a NetworkDescription cannot contain such ops.
     const OpType* type = nullptr;
     Attributes attributes = {};
   };
@@ -102,11 +101,12 @@ class Graph {
   Arithmetic arithmetic() const { return arithmetic_; }
 
   /// Ops and parameters that are added from now on belong to this block. A block is a part of the network that repeats,
-  /// such as a residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay counts blocks.
+  /// such as a residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay uses these
+  /// numbers.
   void set_block(int block) { block_ = block; }
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
-  /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer; after share_parameter, the shapes
-  /// differ).
+  /// "layer1/weights". Errors: failed (a parameter or a buffer has this name; after share_parameter: the shapes of the
+  /// two parameters differ).
   int add_parameter(ParameterSpec spec);
   /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
   /// The gradient of the parameter is then the sum of the gradients of its ops. add_parameter ignores the initial
@@ -116,14 +116,14 @@ class Graph {
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
-  /// Adds the value "target", [batch, extents of spec.shape] of spec.type, which no op produces. CPU ops read it as an
-  /// input tensor. On a GPU the tensor has no data; kernels call StepTable::target. Errors: failed (the graph already
-  /// has a target).
+  /// Adds the value "target", which no op produces. Its shape is [batch, extents of spec.shape], its type is spec.type.
+  /// CPU ops read it as an input tensor. On a GPU the tensor has no data; kernels call StepTable::target. Errors:
+  /// failed (the graph already has a target).
   Value add_target(const TargetSpec& spec);
-  /// Appends an op, and returns its outputs, which have these shapes. A parameter belongs to the first op that lists
-  /// it: an op must list all parameters added since the previous add_op, in that order. The order matters because
-  /// ParameterLayout lays gradients out in the order in which backward completes them: the last parameter first.
-  /// Errors: failed (the op lists other parameters).
+  /// Appends an op with outputs of these shapes, and returns the outputs. A parameter belongs to the first op that
+  /// lists it: an op must list all parameters added since the previous add_op, in the order of add_parameter. The order
+  /// matters because ParameterLayout lays gradients out in the order in which backward completes them: the last
+  /// parameter first. Errors: failed (the op lists other parameters).
   std::vector<Value> add_op_with_outputs(NewOp op, std::vector<Shape> output_shapes);
   /// Does the same as add_op_with_outputs for an op with one output, and returns this output.
   Value add_op(NewOp op, Shape output_shape);
@@ -153,8 +153,8 @@ class Graph {
   /// its input again, and this value keeps its name. Shapes, types and wants_gradient stay. Errors: failed (a value is
   /// read before it is produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
-  /// Recomputes ValueInfo::wants_gradient if only some parameters are trained. `trains`: for each parameter index,
-  /// whether the parameter is trained. Errors: failed (wrong number of parameters).
+  /// Recomputes ValueInfo::wants_gradient for a training that changes only some parameters. `trains`: for each
+  /// parameter index, whether the training changes the parameter. Errors: failed (wrong number of parameters).
   void want_gradients_of(const std::vector<bool>& trains);
 
  private:
@@ -174,7 +174,7 @@ class Graph {
   std::vector<BufferSpec> buffers_;
   std::set<std::string, std::less<>> names_;  ///< names of parameters and buffers
   std::vector<int> next_parameters_;          ///< parameters that the next op must list
-  /// Names that the next op shares (Node::shared_parameters), and those that it has already used.
+  /// Node::shared_parameters of the next op: the entries that add_parameter has not yet used, and the used entries.
   std::map<std::string, std::string> next_shared_, used_shared_;
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;

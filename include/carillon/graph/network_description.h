@@ -1,8 +1,8 @@
 // NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
 //
 // A description lists the ops of a network with their types and attributes. The ops determine the variables, buffers
-// and shapes. An op reads outputs of earlier ops by their names (output_name in graph.h). Seed, augmentation and batch
-// size are not part of a description: the graph has them.
+// and shapes. An op reads outputs of earlier ops by their names (output_name in graph.h). A description does not
+// contain the seed, the augmentation or the batch size. The graph has them.
 //
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
@@ -47,14 +47,14 @@ struct NetworkDescription {
   ImageShape image;                ///< shape of the input
   std::vector<OpDescription> ops;  ///< all ops in forward order
   std::string output;              ///< name of the value that is the output, [batch, outputs]
-  /// The names of the variables and buffers in PyTorch, by their names here; empty: unknown.
+  /// Name of each variable and buffer in Carillon -> its name in PyTorch; empty: unknown.
   std::map<std::string, std::string> torch_names = {};
   bool operator==(const NetworkDescription&) const = default;
 };
 
-/// Describes the ops that `add_layers` adds to a graph with one sample. `add_layers` returns the output. Errors: failed
-/// (an op has no OpType; two ops have the same name; the output is not [batch, outputs]; read_description would refuse
-/// a name or a size), and the errors of `add_layers`.
+/// Describes the ops that `add_layers` adds to a graph with batch size 1. `add_layers` returns the output of the
+/// network. Errors: failed (an op has no OpType; two ops have the same name; the output is not [batch, outputs];
+/// read_description would refuse a name or a size), and the errors of `add_layers`.
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers);
 
@@ -66,10 +66,10 @@ Value add_network(Graph& graph, const NetworkDescription& network);
 /// True if the network has an op of this type, for example attention_op.
 bool has_op(const NetworkDescription& network, const OpType& type);
 
-/// The JSON text. Errors: failed (a name is not UTF-8).
+/// Returns the JSON text of the network. Errors: failed (a name is not UTF-8).
 std::string description_text(const NetworkDescription& network);
-/// Reads the JSON text. `types`: all known op types. Errors: data (not a description in this format; an unknown op
-/// type).
+/// Makes a description from its JSON text. `types`: all known op types. Errors: data (not a description in this format;
+/// an unknown op type).
 NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types);
 
 }  // namespace carillon

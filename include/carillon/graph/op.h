@@ -3,9 +3,9 @@
 //
 // Passes and tiling know ops only by their traits, so a new op requires no change in them.
 //
-// The op's folder holds one constant of OpTraits per op type. Its graph function passes the constant to Graph::add_op
-// with the definition, and the graph keeps both in the node. Every member is optional, except writes_step_sums for a
-// loss that runs on a GPU. An op without traits runs, but passes never fuse or pad it, and it is never tiled.
+// The op's folder holds one OpTraits constant per op type. The function that adds the op passes the constant and the
+// definition to Graph::add_op, and the graph keeps both in the node. Every member is optional, except writes_step_sums
+// for a loss that runs on a GPU. An op without traits runs, but passes never fuse or pad it, and it is never tiled.
 #pragma once
 
 #include <cstdint>
@@ -98,12 +98,12 @@ class OpDefinition {
   /// (the op does not support the device).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
-  /// The number of the input that shares memory with output number `output`. The output then equals the input, and the
-  /// op never writes the output. Nullopt: the output has its own memory.
+  /// Returns i if output number `output` shares the memory of input i. The output then equals the input, and the op
+  /// never writes the output. Nullopt: the output has its own memory.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// The number of the output with a gradient that shares memory with the gradient of input number `input`. Backward
-  /// then works in place. Nullopt: the gradient of the input has its own memory. Two inputs may share memory with the
-  /// same output only in an op made by OpTraits::sharing_gradients, because the op that produces an input may use that
+  /// Returns i if the gradient of input number `input` shares the memory of the gradient of output i. Backward then
+  /// works in place. Nullopt: the gradient of the input has its own memory. Two inputs may share memory with the same
+  /// output only in an op made by OpTraits::sharing_gradients, because the op that produces an input may use that
   /// input's gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
@@ -115,7 +115,7 @@ struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
   // What the op computes. Passes fuse ops with these traits into other ops.
-  /// The activation that the op applies to its only input. None: the op is no activation.
+  /// The activation that the op computes from its only input. ActivationKind::none: the op is not an activation.
   ActivationKind activation = ActivationKind::none;
   bool is_addition = false;  ///< output = input 0 + input 1
 
@@ -145,15 +145,15 @@ struct OpTraits {
   // Gradients of values with several readers (src/graph/passes.h). As for fusion, each function that returns a
   // definition may return null.
   /// The definition of this op with an additional last output that equals input 0 and shares its memory. The gradients
-  /// of input 0 and of the new output also share memory. Before backward, this memory holds the gradient from the other
-  /// readers; backward adds the gradient of this op. Returns null if the op cannot do this on `device` for an input 0
-  /// of `type`.
+  /// of input 0 and of the new output also share memory. Before backward, this memory holds the sum of the gradients
+  /// from the other readers of input 0; backward adds the gradient from this op. Returns null if the op cannot do this
+  /// on `device` for an input 0 of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
   /// For a GPU: the definition of this op with an additional last output, which the op neither reads nor writes. The
   /// gradient of the op's result is then the sum of the gradients of both outputs.
   Definition (*summing_gradients)(const OpDefinition& op) = nullptr;
-  /// For a GPU: the definition of this op in a form that shares memory. The gradients of both inputs are in the memory
-  /// of the gradient of output 0, so backward copies nothing.
+  /// For a GPU: the definition of this op with the gradients of both inputs in the memory of the gradient of output 0.
+  /// Backward then copies nothing.
   Definition (*sharing_gradients)(const OpDefinition& op) = nullptr;
   /// True if backward on a GPU does not change the gradient of output 0. No input gradient then shares memory with the
   /// gradient of output 0.
@@ -175,7 +175,7 @@ struct OpTraits {
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// True if the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
-  /// True if the op, which computes the loss, writes OpTensors::step_sums. A loss on a GPU must do this.
+  /// Only for ops that compute the loss: true if the op writes OpTensors::step_sums. On a GPU, this must be true.
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.

@@ -1,9 +1,9 @@
 // The arrays that a network keeps on its device from step to step: variables, their compute copies, and buffers.
 //
-// ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
-// The layout is the backward order (last layer first), so that gradients become complete from front to back. A bucket,
-// the part of the gradients that the ranks average in one message, is therefore a span. Each tensor starts at a
-// multiple of 64 bytes; the gaps hold zeros.
+// ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout. The
+// layout is the backward order (last layer first), so that the gradients at the front of the array are complete first.
+// A bucket is the part of the gradients that the ranks average in one message. Because of this layout, a bucket is one
+// span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros.
 //
 // The step sums follow the last gradient. They are step_sum_count or more floats, such as this rank's loss. The
 // all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
@@ -51,8 +51,8 @@ struct ParameterSpec {
   /// task's loss.
   float l2_factor = 0.0f;
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
-  /// True for a table of vectors (an embedding). If an update rule treats vectors and matrices differently, it treats
-  /// the table as a vector.
+  /// True for a table of vectors (an embedding). An update rule that treats vectors and matrices differently treats the
+  /// table as a vector.
   bool is_embedding = false;
   int block = -1;  ///< the block of the network to which the variable belongs (Graph::set_block); -1: none
 };
@@ -95,7 +95,7 @@ struct ChannelPadding {
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
-  /// The number of elements that `count` channels and their padding occupy.
+  /// The number of elements of the pixels that have `count` channels together without padding, including their padding.
   CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
     return channels == padded ? count : count / channels * padded;
   }
@@ -161,7 +161,7 @@ class ParameterStore {
 
  private:
   Tensor view(std::span<float> array, int parameter) const;
-  /// Array number `number` of the arrays in `buffer`.
+  /// Array number `number` in `buffer`, which holds consecutive arrays of layout().total() floats.
   std::span<float> array(const Buffer& buffer, std::size_t number) const;
 
   std::vector<ParameterSpec> specs_;

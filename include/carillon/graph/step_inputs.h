@@ -116,7 +116,7 @@ struct StepInputs {
 
 /// The end of a step. Update kernels receive it by value.
 struct StepEnd {
-  const float* sums = nullptr;  ///< [step_sum_count], means after multiplication by result_scale
+  const float* sums = nullptr;  ///< [step_sum_count] after the all-reduce; result_scale turns them into means
   StepProgress progress;        ///< GPU only
   float result_scale = 1.0f;    ///< factor of gradients and step sums (Communicator::result_scale)
 

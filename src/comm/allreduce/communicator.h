@@ -2,8 +2,8 @@
 // Control messages (options, errors, counts) use Mpi instead.
 //
 // Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
-// give equal bits. With several hosts, each host first sums its own ranks in rank order; then the host sums are added
-// in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
+// give equal bits. With several hosts, each host first sums the values of its own ranks in rank order. Then these sums
+// are added in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
 // (core/reduction.h). NCCL chooses its own order: all ranks still get equal bits, and repeated runs on the same GPUs
 // get equal bits, too.
 //
@@ -47,8 +47,8 @@ class Communicator {
   /// previous step.
   virtual void acquire(Stream& stream) = 0;
 
-  /// Enqueues the averaging of `bucket` over all ranks. The result must be multiplied by result_scale(). `bucket` is
-  /// part of the memory from allocate(), at most as large as the argument of prepare().
+  /// Enqueues the averaging of `bucket` over all ranks. The result, multiplied by result_scale(), is the mean. `bucket`
+  /// is part of the memory from allocate(), at most as large as the argument of prepare().
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
 
   /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.
@@ -87,12 +87,13 @@ class Communicator {
   virtual bool capturable() const { return false; }
 
   /// Throws lost_rank if a peer is known to be lost. The main thread polls it while it waits for a device. If it
-  /// throws, enqueued work has been cut short, and the results of this work are undefined.
+  /// throws, enqueued work may be incomplete, and the results of this work are undefined.
   virtual void check_peers() {}
 };
 
-/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. mean() always divides by
-/// the number of ranks. Within a host it sums in the order of the ranks; NCCL chooses its own order.
+/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several ranks. Communicator::mean()
+/// ignores this struct: it always divides by the number of ranks. Within a host, it sums in the order of the ranks;
+/// NCCL chooses its own order.
 struct Averaging {
   SumOrder order = SumOrder::sequential;
   std::int64_t divisor = 0;  ///< divides the sum over the ranks; 0: the number of ranks
@@ -107,7 +108,7 @@ bool sums_as_one_tree(std::span<const int> hosts);
 /// Makes the communicator for these ranks and devices. `choice`: auto, nccl or mpi. Collective.
 ///   one rank: self; NCCL if `choice` is nccl
 ///   CPUs: shared memory within a host, messages between hosts
-///   GPUs: NCCL if each rank has its own GPU; otherwise, and for mpi, staged copies in host memory
+///   GPUs: NCCL if each rank has its own GPU and `choice` is not mpi; otherwise staged copies in host memory
 /// Errors: no_device (nccl without a GPU for each rank; some ranks on CPUs and others on GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
                                                 WaitLimit limit = {}, Averaging averaging = {});

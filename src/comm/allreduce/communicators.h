@@ -29,7 +29,7 @@ std::string nccl_version();
 /// Averages through NCCL, for ranks with one GPU each. Defined in nccl_communicator.cpp.
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device, Averaging averaging = {});
 
-/// Averages the gradients of GPUs in host memory. Defined in cuda_communicators.cpp.
+/// Averages the gradients of GPUs through copies in host memory. Defined in cuda_communicators.cpp.
 std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit,
                                                             Averaging averaging);
 
@@ -58,11 +58,11 @@ std::string shared_cuda_gpus(const Mpi& mpi, Device& device);
 // copies in order, averages them with a host communicator, and copies the means back. The means have the same bits as
 // means of the host communicator.
 
-/// The copies and their order on the device.
+/// The copies between device and host, and their order on the device.
 class StagingCopies {
  public:
   virtual ~StagingCopies() = default;
-  /// Called before the first copy. `host`: host memory of all copies; outlives this.
+  /// Called before the first copy. `host`: the host memory that all copies read or write; outlives this.
   virtual void prepare(std::span<std::byte> host) = 0;
   /// Enqueues a copy to the host. The copy waits for the work that is already on `stream`, and runs concurrently with
   /// later work. `bucket`: number of the bucket in the step, from 0.

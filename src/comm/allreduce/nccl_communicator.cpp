@@ -37,8 +37,8 @@ void check_nccl(ncclResult_t status, const std::source_location& where = std::so
 }
 
 /// NCCL reads these variables when it is initialized; values that the user has set remain. Symmetric kernels and NVLS
-/// may add in NVLink's switch, in an order that NVIDIA does not document. A ring has a fixed order. No test on several
-/// GPUs has shown yet that two runs are equal with the other settings.
+/// may add in NVLink's switch, in an order that NVIDIA does not document. A ring has a fixed order. With other
+/// settings, no test on several GPUs has shown so far that two runs compute equal bits.
 void set_nccl_defaults() {
   for (const auto& [name, value] :
        {std::pair("NCCL_WIN_ENABLE", "0"), {"NCCL_NVLS_ENABLE", "0"}, {"NCCL_ALGO", "Ring"}}) {
@@ -121,7 +121,7 @@ class NcclCommunicator final : public Communicator {
   /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
   void acquire(Stream& /*stream*/) override {}
 
-  /// Returns sums, because not all NCCL kernels can average. With SumOrder::tree, returns means.
+  /// The result is a sum, because not all NCCL kernels can average. With SumOrder::tree, the result is a mean.
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
     if (sums_as_tree_) {
       average_as_tree(bucket, stream);

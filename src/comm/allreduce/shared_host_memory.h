@@ -51,9 +51,9 @@ class SharedHostMemory {
   /// Translates `own`, an address in this rank's own array, to the same offset in the own array of `rank`.
   virtual std::byte* on_rank(int rank, std::byte* own) const = 0;
   /// Computes the means over the ranks of the elements of `values`, which is a part of an own array. All threads of
-  /// this rank call `take` concurrently, with blocks of means that fit the level 1 cache; `first` counts from the start
-  /// of `values`. The means have the same bits as the communicator's means. No rank may write these elements during the
-  /// call.
+  /// this rank call `take` concurrently, with blocks of means that fit the first-level cache, or with larger ranges if
+  /// there is only one rank. `first` counts from the start of `values`. The means have the same bits as the
+  /// communicator's means. No rank may write these elements during the call.
   virtual void means_of(std::span<const float> values, const TakeMeans& take) const = 0;
   /// Copies the other ranks' shards of `values` to this rank. `values` is an own array. No rank may write its shard
   /// during the call.

@@ -16,15 +16,15 @@ namespace carillon {
 
 struct CpuShare {
   std::vector<int> cpus;  ///< Linux CPU numbers this rank is bound to
-  int thread_count = 1;   ///< one per physical core in `cpus`, within the CPU quota, or the requested number
+  int thread_count = 1;   ///< see take_cpu_share
   double quota = 0.0;     ///< CPU quota of the control group, in processors; 0: unlimited
 };
 
 /// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
 /// Unbound ranks divide the host's usable CPUs. Ranks with mpirun's default binding do the same, because this binding
 /// leaves cores idle. Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP
-/// threads: the ranks of a control group divide its CPU quota. `requested_threads` > 0 overrides that number.
-/// Collective.
+/// threads: one per physical core of this rank. If the control group has a CPU quota, its ranks divide the quota, which
+/// limits this number. `requested_threads` > 0 overrides this number. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 
 /// The part of `cpus` for process `index` of `count`: contiguous and at least one CPU. Processes share a CPU only if

@@ -27,7 +27,7 @@ std::string first_set(std::initializer_list<const char*> names) {
 /// A shell of srun --pty has the variables of a Slurm step, although no MPI launcher started its programs.
 bool is_in_a_shell_of_slurm() { return is_set("SLURM_PTY_PORT"); }
 
-/// Whether a launcher sets the variable for each process that it starts. Variables of users are not in the list.
+/// Whether a launcher sets the variable for each process that it starts. Variables that users set are not in the list.
 bool belongs_to_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 17> names{
       "SLURM_STEP_ID", "SLURM_STEPID", slurm_tasks,

@@ -23,8 +23,8 @@ LaunchedProcesses launched_processes();
 /// it starts do not count as ranks. Call it before other threads run.
 void leave_launcher();
 
-/// Call it before MPI_Init. If the launcher started only this process, calls leave_launcher. Errors: usage (Slurm
-/// started several tasks without a PMI, so the tasks cannot find each other).
+/// Call it before MPI_Init. If there is no launcher, or the launcher started only this process, calls leave_launcher.
+/// Errors: usage (Slurm started several tasks without a PMI, so the tasks cannot find each other).
 void check_launcher();
 
 /// Call it after MPI_Init. `size`: the number of processes that MPI states; `library`: the version of MPI. If the

@@ -36,7 +36,8 @@ std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
   return all;
 }
 
-/// Replaces `lowest_ranks` by 0, 1, ... in ascending order.
+/// [ranks] The host number of each rank. `lowest_ranks`: as lowest_ranks_on_hosts; these ranks, in ascending order,
+/// belong to hosts 0, 1, ...
 std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
   std::vector<int> distinct = lowest_ranks;
   std::sort(distinct.begin(), distinct.end());

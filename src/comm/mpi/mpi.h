@@ -60,7 +60,8 @@ class PeerFailed : public std::exception {
 
 class Mpi {
  public:
-  /// Errors: usage if Slurm started several ranks that are not connected (srun without PMIx).
+  /// Errors: usage (the launcher started several processes, but MPI does not connect them, for example with srun
+  /// without PMIx).
   Mpi(int* argc, char*** argv);
   ~Mpi();
   Mpi(const Mpi&) = delete;

@@ -36,7 +36,7 @@ class HeartbeatTable {
  public:
   /// A rank writes only its own entry, except `ended_by` and `is_saved` of entry 0.
   struct Entry {
-    std::atomic<std::uint64_t> signs{0};  ///< heartbeats: phases entered, polls while waiting, waits finished
+    std::atomic<std::uint64_t> signs{0};  ///< number of heartbeats (StallDetector)
     std::atomic<double> since{0.0};       ///< start of the phase (table_time)
     std::atomic<std::int64_t> step{0};
     std::atomic<int> phase{0};
@@ -90,7 +90,7 @@ class HeartbeatTable {
   std::optional<int> failed_member() const;
   /// Whether the processes of all lower members have ended.
   bool is_lowest() const;
-  /// Whether a member has failed, or its process has ended. Async-signal-safe.
+  /// Whether a member ends the run, a member has failed, or the process of a member has ended. Async-signal-safe.
   bool has_failed_member() const;
 
   /// "data of step 812"
@@ -99,7 +99,8 @@ class HeartbeatTable {
   std::string activity_text(int member) const;
   /// "rank 2 hangs, stopped by a signal: it has been in data of step 812 for 61 s"
   std::string stall_text(int member) const;
-  /// Another member that is stopped by a signal, or that is behind this member by steps or phases.
+  /// Another member: one that is stopped by a signal or, if there is none, the one that is furthest behind this member
+  /// by steps and phases. Nullopt: no other member is stopped or behind.
   std::optional<int> slowest_member() const;
 
  private:

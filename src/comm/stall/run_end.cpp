@@ -16,8 +16,8 @@
 namespace carillon {
 namespace {
 
-/// Limits of the seconds in which a rank must save and end the run. Within these limits, the time equals
-/// --stall-timeout.
+/// Shortest and longest time, in seconds, in which a rank must save and end the run. Between these limits, the time
+/// equals --stall-timeout.
 constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 
 /// A waiting main thread has ten heartbeats a second. If it has no heartbeat for this many seconds, it hangs in a call

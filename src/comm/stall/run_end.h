@@ -1,5 +1,6 @@
 // RunEnd: ends the run on this rank if another rank cannot continue it.
 //
+//   cause                                               what this rank does
 //   the process of a rank of this host has ended        one rank of the host saves the last completed step, prints one
 //   a rank hangs (StallDetector)                        line and exits; the others exit after it
 //   the launcher ends the run: another host's rank has
@@ -50,7 +51,8 @@ class RunEnd {
   /// (only without StallDetectorSettings::print).
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds);
   // The main thread calls this.
-  /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: lost_rank (the line).
+  /// Saves, and calls StallDetectorSettings::end_run with the line, which may end the process. Requires
+  /// HeartbeatTable::is_first_to_end. Errors: lost_rank (its message is the line).
   [[noreturn]] void end(const std::string& line);
 
   // The second thread calls these a few times per second.
@@ -79,8 +81,9 @@ class RunEnd {
   /// Saves the last completed step, prints the line and exits.
   void save_and_exit(const std::string& line);
   bool stop_updates() const;
-  /// Saves, and returns the line with the text of `save`. After a successful save, or if there is nothing to save,
-  /// marks the step as saved in the table. Keeps the line, so that it can be printed if the save hangs.
+  /// Saves, and returns `line` followed by the text that `save` returned. After a successful save, or if there is
+  /// nothing to save, marks the step as saved in the table. Keeps the line, so that it can be printed if the save
+  /// hangs.
   std::string line_with_save(const std::string& line);
   /// Saves the last completed step, and returns text for the error line. Returns nothing if this rank is in an update
   /// and cannot save.

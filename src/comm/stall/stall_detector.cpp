@@ -77,8 +77,9 @@ class StallDetector::OwnThread {
     }
   }
 
-  /// This limit is longer than the limit of ranks that wait for this rank, so those ranks report first. Only they can
-  /// report a stopped process. During a wait that is not observed, other ranks may be saving a checkpoint.
+  /// Longest time without a heartbeat in `phase`, in seconds. Ranks that wait for this rank have a shorter limit, so
+  /// that they report first: only they can report that this process is stopped. In a wait that is not observed, the
+  /// other ranks may be saving a checkpoint, so the limit is 4 times as long.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
     return settings_.waits_unseen && is_step_phase(phase) ? long_phase * own : own;
@@ -111,7 +112,7 @@ class StallDetector::OwnThread {
   std::thread thread_;
 };
 
-/// Measurements of the other ranks by this rank.
+/// Measures how long each member has had no heartbeat, and how long the current wait of this rank has lasted.
 struct StallDetector::Looks {
   std::vector<Stillness> of_member;
   Stillness of_own_wait{1.0};

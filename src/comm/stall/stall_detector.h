@@ -1,15 +1,17 @@
 // StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
-// Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
-// heartbeat; long phases call `heartbeat` as well. A rank that waits for other ranks reads the table. A rank has
-// stalled if it has had no heartbeat for longer than the limit and does not itself wait for other ranks. The wait then
-// throws an Error that names the stalled rank. One rank per host prints the error and ends the run. The other ranks
-// wait for this rank to end the run, and exit on their own if it takes too long. If a rank hangs and does not wait for
-// peers (for example, in the file system or on the GPU), the detector's thread ends that rank.
+// Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). A rank has a heartbeat
+// when it enters a phase, about ten times a second in a wait, when a wait ends, and when a long phase calls
+// `heartbeat`. A rank that waits for other ranks reads the table. A rank has stalled if it has had no heartbeat for
+// longer than the limit and does not itself wait for other ranks. The wait then throws an Error that names the stalled
+// rank. One rank per host prints the error and ends the run. The other ranks wait for this rank to end the run, and
+// exit on their own if this takes too long. If a rank hangs and does not wait for peers (for example, in the file
+// system or on the GPU), the detector's thread ends that rank.
 //
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
-// suspended job) does not count. Heartbeats of other hosts are unknown: a wait only for ranks of other hosts fails
-// after 1.5 times the limit. Ranks that all wait for each other are not detected.
+// suspended job) does not count. A rank does not know the heartbeats of other hosts. If all ranks for which it waits
+// are on other hosts, its wait fails after 1.5 times the limit of the phase that those ranks may be in. Ranks that all
+// wait for each other are not detected.
 //
 // RunEnd ends the run. RunEnd also ends the run if the process of a rank has ended.
 #pragma once
@@ -69,9 +71,9 @@ struct StallDetectorSettings {
 
 class StallDetector final : public WaitObserver {
  public:
-  /// From now on observes the waits of `mpi`; the limit of these waits no longer applies. `mpi` outlives this. After
-  /// destruction the waits have no limit. Also makes SIGUSR2 write the stack of the main thread to stderr. Construction
-  /// and destruction are collective.
+  /// From now on observes the waits of `mpi`; the stall detector then limits these waits, and their earlier WaitLimit
+  /// no longer applies. `mpi` outlives this. After destruction the waits have no limit. Also makes SIGUSR2 write the
+  /// stack of the main thread to stderr. Construction and destruction are collective.
   StallDetector(const Mpi& mpi, const StallDetectorSettings& settings);
   ~StallDetector() override;
   StallDetector(const StallDetector&) = delete;
@@ -86,7 +88,8 @@ class StallDetector final : public WaitObserver {
   void mark_failure(ExitCode code);
   /// Sets how to save the last completed step before the run ends. If this rank itself hangs, nothing is saved.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
-  /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
+  /// Whether a rank of this host ends the run, a rank has failed, or the process of a rank has ended. A signal handler
+  /// may call this.
   bool has_failed_rank() const;
   /// Returns text about the data of a step, for the error line of a rank that hangs in the data phase. For example,
   /// describe(rank, step) returns "whose batch begins with a.tfrecord: record 12". The text may be empty. Called in

@@ -1,9 +1,9 @@
 // Group: collective operations of ranks on float arrays in host memory.
 //
 // Every call is collective: all members make the same calls in the same order, with the same number of values and the
-// same root. Every element is summed in rank order, ((v0 + v1) + v2) + ..., by every transport, so the bits are equal
-// everywhere. A message group can also sum as a binary tree (core/reduction.h).
-// Errors: failed if MPI fails, lost_rank if a wait exceeds the WaitLimit of the group's members.
+// same root. Every transport sums each element in rank order, ((v0 + v1) + v2) + ..., so all transports compute equal
+// bits. A message group can also sum as a binary tree (core/reduction.h). Errors: failed if MPI fails, lost_rank if a
+// wait exceeds the WaitLimit of the group's members.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // A group in which each rank sends messages directly to each other rank, in float32 or rounded to bfloat16.
 //
 // reduce-scatter: every rank receives its slice from all others and sums the parts in rank order. all-gather: every
-// rank sends its slice to all others. In both operations together, each rank sends 2 (n-1)/n of the bytes, which is the
-// minimum. Both operations are asynchronous. In a broadcast the root sends n-1 times the bytes, so use broadcasts only
-// for small or rare data.
+// rank sends its slice to all others. In both operations together, each of the n ranks sends 2 (n-1)/n times the bytes
+// of the array, which is the minimum. Both operations are asynchronous. In a broadcast, the root sends the array n-1
+// times, so use broadcasts only for small or rare data.
 //
 // With bfloat16 messages, sums are computed in float32, and a rank adds its own part unrounded. In the all-gather, the
 // owner of a slice also replaces its values by the rounded values, so all ranks have equal bits. Broadcasts are not

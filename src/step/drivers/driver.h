@@ -74,7 +74,7 @@ struct StepResult {
   /// OptimizerSettings::clip_norm, and only if the step updates the variables.
   std::optional<double> gradient_norm = {};
   bool sync_requested = false;  ///< a rank requested a synchronisation
-  /// Time of TrainingStep::enqueue_means after this rank's backward pass. It is 0 on a GPU.
+  /// On a CPU: seconds that TrainingStep::enqueue_means takes after this rank's backward pass. On a GPU: 0.
   double reduce_seconds = 0.0;
   /// Estimated time at which the step ended. If the host learns of several steps at the same time, their times are
   /// spaced evenly.
@@ -105,7 +105,8 @@ class StepDriver {
 };
 
 /// The number of input stage slots that the device's driver requires. Depends only on the arguments, so that all ranks
-/// launch the same blocks of steps. `passes`: forward and backward passes of a step.
+/// launch the same blocks of steps. `passes`: number of micro-batches in a step; each has one forward and one backward
+/// pass.
 std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
                                 std::uint32_t passes = 1);
 
@@ -136,7 +137,8 @@ class StepEngine {
   /// Enqueues the upload of `count` slots from `first` on, modulo the capacity, and then the steps in these slots.
   /// `before_update` may be empty; otherwise `count` must be 1.
   virtual void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) = 0;
-  /// Returns when the oldest launch in flight has finished. Errors: failed (device, lost peer).
+  /// Returns when the oldest launch in flight has finished. Errors: failed (the device reports an error), lost_rank (a
+  /// peer is lost).
   virtual void wait_for_oldest() = 0;
   /// Outcome of the finished step in `slot`.
   virtual StepOutcome outcome(std::uint32_t slot) const = 0;
@@ -148,8 +150,8 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// The ring for steps with this batch, each with `passes` forward and backward passes. Limits the steps per block so
-/// that the staging memory for images stays small and a captured block has at most 16 passes.
+/// The ring for steps with this batch and with `passes` micro-batches (input_stage_slots). Limits the steps per block
+/// so that the staging memory for images stays small and a captured block has at most 16 passes.
 StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
 /// The ring with `slots` slots.
 StepRingForm ring_of(std::uint32_t slots);
@@ -173,17 +175,19 @@ class StepQueue {
   };
 
   void launch_pushed(const std::function<void()>& before_update);
-  /// Waits for all launches that start before step `index`.
+  /// Waits for all launches that start before step `index`, and stores the results of their steps.
   void complete_before(std::uint64_t index);
   std::uint32_t slot_of(std::uint64_t index) const { return static_cast<std::uint32_t>(index % form_.capacity()); }
 
   StepEngine& engine_;
   StepRingForm form_;
-  std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;  ///< numbers of steps; also the index of the next step
-  std::deque<std::int64_t> numbers_;                         ///< StepRequest::step of steps that are not completed
-  std::deque<Launch> launches_;                              ///< in flight, oldest first
-  std::deque<StepResult> results_;                           ///< completed, not yet returned
-  std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::time_point::min();  ///< of a launch
+  /// Numbers of steps that are pushed, launched and completed. Each is also the index of the next step.
+  std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;
+  std::deque<std::int64_t> numbers_;  ///< StepRequest::step of steps that are not completed
+  std::deque<Launch> launches_;       ///< launches in flight, oldest first
+  std::deque<StepResult> results_;    ///< results of completed steps that are not yet returned
+  /// End of the last completed launch.
+  std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::time_point::min();
 };
 
 }  // namespace carillon

@@ -1,11 +1,11 @@
 // The ForwardPass of a GPU.
 //
 // Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so the
-// host waits once per block. The ring has two blocks: the host fills one while the GPU computes the other. A block ends
-// at half of the ring or at its end, so that each copy of a block is one piece. The first and the last block of an
-// evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass of one batch,
-// with all its views, is captured as a CUDA graph and replayed. The graph stays valid between evaluations: it reads the
-// variables from the same addresses.
+// host waits once per block. The ring has two blocks: the host fills one while the GPU computes the other. A block
+// never crosses the middle or the end of the ring, so that one copy moves a whole block. The first and the last block
+// of an evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass of one
+// batch, with all its views, is captured as a CUDA graph and replayed. The graph stays valid between evaluations: it
+// reads the variables from the same addresses.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -29,8 +29,8 @@ namespace {
 
 /// The StepInputs of a view of the current batch.
 ///
-/// Ops read a table with a single entry. The images of this entry are the views. `write` makes the views of the images
-/// that the current entry of the ring of batches names. Therefore one executable serves all views.
+/// Ops read a table with a single entry. The images of this entry are the views. `write` computes these views from the
+/// images of the current batch. Therefore one executable serves all views.
 class ViewInputs {
  public:
   /// `of_batch`: inputs of a whole batch of `samples` images, on a GPU.
@@ -72,7 +72,7 @@ class OutputRing {
  private:
   Tensor outputs_;
   StepProgress progress_;
-  std::size_t count_;  ///< outputs of a batch
+  std::size_t count_;  ///< output elements of a batch
   Buffer device_, host_;
 };
 
@@ -264,7 +264,7 @@ class CudaForwardPass final : public ForwardPass {
   ExecutableGraph graph_;
   CudaEvent uploaded_;
   std::uint64_t enqueued_ = 0, launched_ = 0, completed_ = 0, returned_ = 0;  ///< counts of batches
-  std::deque<Block> blocks_;                                                  ///< in flight, oldest first
+  std::deque<Block> blocks_;                                                  ///< blocks in flight, oldest first
 };
 
 }  // namespace

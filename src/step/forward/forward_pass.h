@@ -23,7 +23,7 @@ struct ForwardSettings {
   ImageShape image;                  ///< image shape of a record
   bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views
   bool capture = true;               ///< replay captured passes if the device can
-  const Dataset* dataset = nullptr;  ///< as InputStageSpec, with `kept` and `max_kept_bytes`
+  const Dataset* dataset = nullptr;  ///< this and the next two members: as in InputStageSpec
   RecordRange kept = {};
   std::size_t max_kept_bytes = 0;
 };
@@ -31,7 +31,7 @@ struct ForwardSettings {
 /// The objects that a forward pass uses without owning them. On a GPU, ops read the store's compute copies, if it has
 /// any.
 struct ForwardContext {
-  const BuiltNetwork& built;  ///< for evaluation
+  const BuiltNetwork& built;  ///< built for evaluation
   Device& device;
   const ParameterStore& parameters;
   const BufferStore& buffers;
@@ -45,10 +45,10 @@ class ForwardPass {
   /// Adds a batch of Graph::batch_size() samples. The batch may be released when the call returns. Before the call,
   /// take all outputs that are due.
   virtual void enqueue(const Batch& batch) = 0;
-  /// Returns the outputs of the oldest batch that are not yet returned: [batch, output elements], valid until the next
+  /// Returns the outputs of the oldest batch that was not yet returned: [batch, output elements], valid until the next
   /// call of enqueue. Waits for these outputs. Returns nullopt if no batch is left, or, with Results::due, if the
-  /// oldest batch may stay in flight. The calls alone decide which batches are due, not the timing. Errors: failed
-  /// (device, lost peer).
+  /// oldest batch may stay in flight. The calls alone decide which batches are due, not the timing. Errors: failed (the
+  /// device reports an error), lost_rank (a peer is lost).
   virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
 };
 

@@ -71,12 +71,12 @@ class GradientSource {
 
 /// The objects that a source works on. All of them must outlive the source.
 struct GradientSourceContext {
-  const BuiltNetwork& network;  ///< for training; its batch is the batch of one pass
+  const BuiltNetwork& network;  ///< built for training; its batch size is the number of samples of one pass
   Device& device;
-  const ParameterStore& parameters;  ///< with gradients and step sums
+  const ParameterStore& parameters;  ///< has gradients and step sums
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< inputs of the rank's whole batch
-  TowerLink* towers = nullptr;  ///< for ops that communicate within a pass; null: no such ops
+  TowerLink* towers = nullptr;  ///< link for ops that communicate within a pass; null: the network has no such op
 };
 
 /// The source that computes the batch in one pass, on a CPU or a GPU.

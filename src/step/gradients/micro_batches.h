@@ -8,7 +8,7 @@
 // sum is divided once by the number of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global
 // batch gives the same bits at any number of ranks.
 //
-//   compute   thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to sum
+//   compute   each thread takes the next micro-batch until none is left: forward, step sums, backward, add to the sum
 //   enqueue   compute; sum -> gradients and step sums, which include the buffers
 //             (the update strategy averages over the ranks)
 //   finish    averaged step sums -> buffers
@@ -66,7 +66,7 @@ class SumTree {
 
 /// How a global batch is divided into micro-batches.
 struct MicroBatchForm {
-  std::int64_t samples = 1;      ///< per micro-batch
+  std::int64_t samples = 1;      ///< samples per micro-batch
   std::int64_t own_count = 1;    ///< micro-batches of this rank
   std::int64_t total_count = 1;  ///< micro-batches of all ranks
 
@@ -94,8 +94,8 @@ std::vector<BufferMeans> buffer_means(const GradientSourceContext& context);
 
 class MicroBatches final : public GradientSource {
  public:
-  /// The network's batch is one micro-batch. The parameters have step_sums_with(buffers) step sums. Errors: failed (a
-  /// GPU; a buffer with AcrossRanks::first).
+  /// The network's batch is one micro-batch. The parameters have step_sums_with(buffers) step sums. Errors: failed (the
+  /// device is a GPU; a buffer has AcrossRanks::first).
   MicroBatches(const GradientSourceContext& context, const MicroBatchForm& form, std::size_t image_bytes);
   ~MicroBatches() override;
 

@@ -7,8 +7,8 @@
 namespace carillon {
 namespace {
 
-/// The end of parameter number `place` in the layout's order. The end includes the padding, so that buckets are
-/// aligned.
+/// Offset, in elements, of the end of parameter number `place` in the layout's order. The padding after the parameter
+/// is included, so that buckets are aligned.
 std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
   const std::vector<int>& order = layout.order();
   return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();

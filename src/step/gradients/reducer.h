@@ -1,8 +1,8 @@
 // Reducer: averages gradients over the ranks, bucket by bucket, during the backward pass.
 //
-// Gradients become complete from front to back of the flat array (ParameterStore). So a bucket is a span, and its
-// all-reduce starts when its last parameter is complete. The last bucket includes the step sums. If the communicator
-// rounds gradients, the step sums are a separate bucket that is not rounded.
+// The gradients at the front of the flat array (ParameterStore) are complete first. Therefore a bucket is a span of
+// this array, and its all-reduce starts when the gradient of its last parameter is complete. The last bucket includes
+// the step sums. If the communicator rounds gradients, the step sums are a separate bucket that is not rounded.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Reducer {
   /// Enqueues the wait until gradients may be written. Call it before the step writes its first gradient.
   void begin(Stream& stream);
   /// Call it when the gradient of `parameter` is complete: once per parameter and step, in ParameterLayout::order().
-  /// Errors: failed (another order).
+  /// Errors: failed (the parameters come in another order).
   void add(int parameter, Stream& stream);
   /// Enqueues the wait for all buckets. Call it after the last `add`.
   void finalize(Stream& stream);

@@ -30,7 +30,8 @@ class WholeBatch final : public GradientSource {
  private:
   GradientSourceContext context_;
   std::unique_ptr<Executable> executable_;
-  bool clears_gradients_ = false;  ///< in the next step, because the new `executable_` may write only some of them
+  /// The next step first sets all gradients to 0, because a new `executable_` may write only some of them.
+  bool clears_gradients_ = false;
 };
 
 WholeBatch::WholeBatch(const GradientSourceContext& context)

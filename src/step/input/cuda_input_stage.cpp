@@ -45,7 +45,7 @@ class CudaInputStage final : public InputStage {
   std::uint32_t entry_bytes_;
   Mirrored entries_;
   Buffer kept_images_, kept_targets_;  ///< [record - form_.kept.begin], if keeps_records()
-  Mirrored images_, targets_;          ///< [slot][batch], otherwise
+  Mirrored images_, targets_;          ///< [slot][batch]; used if keeps_records() is false
   Buffer step_counter_, blocks_done_, outcomes_;
 };
 

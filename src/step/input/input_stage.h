@@ -27,8 +27,8 @@ struct RecordRange {
 /// One step to run, from the loader to the device. An evaluation sets only the batch.
 struct StepRequest {
   std::int64_t step = 0;
-  std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; none: `step`
-  Batch batch;                ///< its images live until the step is enqueued; no images if keeps_records
+  std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; nullopt: `step`
+  Batch batch;                ///< valid until the step is enqueued; needs no images if InputStage::keeps_records()
   bool request_sync = false;  ///< all ranks see the request in the step's result, and then synchronize
   bool reports_l2 = false;    ///< the step's result reports the L2 loss
   /// Called when the gradients are averaged and the variables are not yet updated. May be empty. Either all ranks set
@@ -47,7 +47,7 @@ struct InputStageSpec {
   /// The dataset that all batches come from. A GPU keeps the records of `kept` in its memory if they fit; each batch
   /// must then contain record numbers. Null: samples are always copied. Must outlive the input stage.
   const Dataset* dataset = nullptr;
-  RecordRange kept = {};  ///< the records of `dataset` that batches may name
+  RecordRange kept = {};  ///< the records of `dataset` that batches may contain
   std::size_t max_kept_bytes = std::numeric_limits<std::size_t>::max();
 };
 

@@ -63,7 +63,7 @@ class ShardLog {
  private:
   struct Block {
     int owner;
-    std::size_t number;  ///< in the owner's shard
+    std::size_t number;  ///< index of the block in the owner's shard
   };
   /// The log of a thread, followed by copies of a block of each slot.
   struct alignas(64) ThreadLog {
@@ -75,7 +75,7 @@ class ShardLog {
   std::atomic<std::uint32_t>& mark_of(const Block& block) const;
   ThreadLog& thread_log(int rank, std::size_t thread) const;
   static float* copies_of(ThreadLog& log) { return reinterpret_cast<float*>(&log + 1); }
-  /// Identifies a block of an update.
+  /// A number that identifies the block and the current update.
   std::uint64_t tag_of(const Block& block) const;
   /// The elements of the block in the flat arrays.
   Slice elements_of(const Block& block) const;

@@ -28,7 +28,8 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// The bytes of the sums of squares that a rank publishes, if there are several ranks.
+/// Bytes that a rank needs to publish its sums of squares (ShardNorm), if there are several ranks. 0 without
+/// --clip-norm.
 std::size_t norm_bytes(const UpdateContext& context) {
   if (context.optimizer.clip_norm == 0.0) return 0;
   return ShardNorm::bytes(ParameterLayout(context.graph.parameters()).total());

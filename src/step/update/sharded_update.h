@@ -31,8 +31,8 @@ namespace carillon {
 
 /// The norm of a step's gradient for ranks that share a host's memory, for --clip-norm.
 ///
-///   every rank   means of its blocks -> sums of squares -> publish -> (the ranks meet) -> sum over the blocks of all
-///   ranks
+///   every rank   means of the gradients in its blocks -> sum of the squared means of each block -> publish the sums
+///                -> (the ranks meet) -> add the sums of the blocks of all ranks; the norm is the root
 ///
 /// The blocks divide the whole flat array (GradientNorm) and do not depend on the shards, so the norm has the same bits
 /// at any number of ranks. A rank's blocks do not coincide with its shard.
@@ -58,7 +58,7 @@ class ShardNorm {
   const ParameterStore& parameters_;
   SharedHostMemory& memory_;
   std::byte* own_;
-  std::vector<double> square_sums_;  ///< [block]
+  std::vector<double> square_sums_;  ///< [block] sum of the squared mean gradients of the block
 };
 
 class ShardedUpdate final : public UpdateStrategy {
@@ -81,8 +81,8 @@ class ShardedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
-  /// With MeanGradients::update_only and several ranks: averages the step sums and this rank's shard, and updates this
-  /// shard.
+  /// With MeanGradients::update_only and several ranks: averages the step sums and this rank's shard of the gradients,
+  /// and updates this shard of the variables.
   void average_and_update();
   /// With --clip-norm and several ranks: finds the norm of the gradient, if the step updates the variables. Call it
   /// after a barrier.
@@ -97,12 +97,12 @@ class ShardedUpdate final : public UpdateStrategy {
   SharedHostMemory& memory_;
   bool one_rank_;
   ParameterStore parameters_;
-  Reducer reducer_;  ///< for MeanGradients::readable
+  Reducer reducer_;  ///< all-reduces the gradients if they are MeanGradients::readable
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
-  std::optional<ShardLog> log_;  ///< with several ranks only
+  std::optional<ShardLog> log_;  ///< exists only with several ranks
   StepEnd end_;
   bool clips_;
-  std::optional<ShardNorm> norm_;  ///< with --clip-norm and several ranks
+  std::optional<ShardNorm> norm_;  ///< exists only with --clip-norm and several ranks
   ClippedNorm clipped_;            ///< norm of the last step, if there is `norm_`
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums

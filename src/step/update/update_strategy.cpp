@@ -92,7 +92,8 @@ std::optional<double> ReplicatedUpdate::gradient_norm() const {
 
 namespace {
 
-/// `input`: shape of input 0 of the op that reads the parameter.
+/// The compute copy of a parameter of this shape; no tensor if it needs none. `input`: shape of input 0 of the op that
+/// reads the parameter.
 ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType type, const Shape& input,
                               Device& device) {
   if (form == ComputeCopyFormat::none || (form == ComputeCopyFormat::same_layout && type == DType::f32)) return {};
@@ -102,7 +103,7 @@ ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType 
     const std::int64_t columns = shape.extents().back(), rows = shape.element_count() / columns;
     compute_copy.tensor.shape = {columns, compute_copy.padding.extent(rows)};
   }
-  // The update writes whole lines.
+  // The update writes lines of 16 elements, so the memory holds whole lines.
   const std::size_t count = static_cast<std::size_t>(compute_copy.tensor.shape.element_count());
   compute_copy.memory = device.allocate(aligned_float_count(count) * size_of(type));
   compute_copy.tensor.data = compute_copy.memory.data();

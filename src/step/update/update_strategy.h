@@ -80,7 +80,7 @@ class UpdateGate {
 
 /// Whether the mean gradients of a step are readable between enqueue_means and enqueue_update.
 enum class MeanGradients {
-  readable,     ///< on every rank, together with the old variables
+  readable,     ///< every rank can read them, and the old variables
   update_only,  ///< only the update uses them; their memory is undefined after the step
 };
 
@@ -125,10 +125,10 @@ struct UpdateContext {
   const OptimizerSettings& optimizer;
   Device& device;
   Communicator& communicator;
-  const StepInputs& inputs;  ///< with the scalars of each step
+  const StepInputs& inputs;  ///< has the scalars of each step (StepInputs::scalars, StepHeader)
   std::size_t step_sums = step_sum_count;
-  std::size_t bucket_bytes = 0;  ///< bytes averaged at a time; 0: default (bucket_bytes_on)
-  UpdateGate* gate = nullptr;    ///< entered before each update on a CPU, and left by the caller; may be null
+  std::size_t bucket_bytes = 0;  ///< bytes per bucket of gradients; 0: default (bucket_bytes_on)
+  UpdateGate* gate = nullptr;    ///< a CPU strategy enters it before each update; its user leaves it; may be null
 };
 
 /// Collective. Errors: as make_optimizer.
@@ -192,7 +192,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
 /// empty list on a CPU, and if no op reads a compute copy.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
-/// Enqueues the conversion of the parameters' present values to their compute copies. Call it after every change of
+/// Enqueues the conversion of the parameters' current values to their compute copies. Call it after every change of
 /// parameters, except after updates. Updates also write the copies.
 void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
