@@ -14,8 +14,8 @@ esac
 bundle=$(CDPATH='' cd -- "$bundle" && pwd -P) || exit 66
 
 export PATH="$bundle/bin${PATH:+:$PATH}"
-# Without these variables, Open MPI and PMIx look for plugins, texts and settings in the folder where they were
-# installed on the build machine.
+# Without these variables, Open MPI and PMIx would look for plugins, texts and settings in the folder of their
+# installation on the build machine.
 export OPAL_PREFIX="$bundle" OPAL_BINDIR="$bundle/libexec" OPAL_LIBDIR="$bundle/lib"
 export OPAL_PKGLIBDIR="$bundle/lib/openmpi3" OPAL_SYSCONFDIR="$bundle/etc" OPAL_DATADIR="$bundle/share"
 export OPAL_PKGDATADIR="$bundle/share/openmpi"

@@ -3,9 +3,9 @@
 #   choose_program NAME DEFAULT "$@"   sets `program` and `options`
 #   launch NAME [OPTION...] -- COMMAND...   replaces the shell by `carillon launch`, which runs COMMAND
 #
-# `program` is the first word, or DEFAULT if the first word is an option. `options` are the remaining words. A program
-# name without a slash is looked up in this tree's build, in the installation of these scripts, or in PATH. If there is
-# no such program, the script NAME ends with exit code 66.
+# `program` becomes the first word, or DEFAULT if the first word is an option. `options` become the remaining words. A
+# program name without a slash is searched in this tree's build, then in the installation of these scripts, then in
+# PATH. If there is no such program, the script NAME ends with exit code 66.
 # shellcheck disable=SC2034  # the scripts use `options`
 choose_program() {
   local name=$1
@@ -26,8 +26,7 @@ choose_program() {
   fi
 }
 
-# Looks for carillon in the folder of `program`, in this tree's build, in the installation of these scripts, and in
-# PATH.
+# Searches carillon in the folder of `program`, in this tree's build, in the installation of these scripts, and in PATH.
 launch() {
   local name=$1 place carillon=carillon
   shift

@@ -7,7 +7,7 @@
 #   jobs/gpu_check.sh --only second --seconds 600      the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
-# A bundle contains a copy of this script, which checks its own bundle without --bundle. The steps:
+# A bundle contains a copy of this script. Without --bundle, the copy checks its own bundle. The steps are:
 #
 #     tests      all tests with the label gpu; a skipped test counts as failed
 #     parity     GPU tower against CPU tower, and GPU runs against each other (check_gpu_parity.py); the float64 checks
@@ -34,7 +34,7 @@ die() { echo "gpu_check: $2" >&2; exit "$1"; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 only=tests,parity,sanitizer,bench,profile
 bundle='' build=$here/build mnist='' cifar10='' out=${OUT:-gpu-check} limit=3600
-rest=()  # all arguments except --bundle
+rest=()  # all arguments, without --bundle
 while (($# > 0)); do
   (($# > 1)) || die 64 "$1: unknown option, or its value is missing"
   if [[ $1 != --bundle ]]; then rest+=("$1" "$2"); fi
@@ -96,26 +96,27 @@ use_packages() {
     if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
   done
 }
-# Prints ldd's lines for the libraries of a program; prints nothing if it has none.
+# Prints ldd's lines about the libraries of the training program. Prints nothing if ldd fails.
 libraries() { ldd "$elf/mnist_train" 2>/dev/null || true; }
 missing() { libraries | awk '/not found/ {print $1}'; }
-for _ in 1 2; do  # a library from a package may need another missing library
+for _ in 1 2; do  # a library from a package may need another library that is missing
   mapfile -t names < <(missing)
   use_packages "${names[@]}"
 done
 [[ -z $(missing) ]] || die 66 "shared libraries not found on this machine: $(missing | paste -sd' ')"
-# The linker may find an older cuDNN than the program needs, while a Python package has a newer one.
+# A Python package may have a newer cuDNN than the linker finds. Use the package if the program rejects the linker's
+# cuDNN as too old.
 probe=(timeout 60 "${in_place[@]}" "$elf/mnist_train" --data synthetic --device cuda --max-steps 0
   --train-dir "$scratch/start")
 if [[ $("${probe[@]}" 2>&1 || true) == *'is loaded, but this program was built with'* ]]; then
   use_packages libcudnn.so.9 libcublasLt.so.13 libcublasLt.so.12
 fi
 
-# Prints a line and adds it to the summary at once.
+# Prints a line, and appends it to the summary at once.
 say() { printf '%s\n' "$1" | tee -a "$out/summary.txt"; }
 
-# run NAME LOG COMMAND...: runs the command and adds a line to the summary. The summary line ends with the last line of
-# the output, or with the reason of the failure.
+# run NAME LOG COMMAND...: runs the command, and adds a line to the summary. This line ends with the last line of the
+# command's output, or with the reason why the command failed.
 failed=0
 run() {
   local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
@@ -146,7 +147,7 @@ sets() {
   }
 }
 
-# Runs each test twice: without and with early launch of kernels (src/device/cuda_device.h).
+# Runs each test twice: without and with the early launch of kernels (src/device/cuda_device.h).
 step_tests() {
   local log=$out/tests.log test ranks early found=0
   for test in "$elf"/*gpu*test; do
@@ -186,14 +187,14 @@ step_accuracy() {
   acceptance check_gpu_accuracy "$out/accuracy.log"
 }
 
-# Converts both data sets to records. The steps that run the training programs directly need them.
+# Converts both datasets to records, for the steps that run the training programs themselves.
 records() {
   sets
   "$bin/tfrecord_convert" mnist --input "$mnist" --output "$scratch/mnist-records" >/dev/null
   "$bin/tfrecord_convert" cifar10 --input "$cifar10" --output "$scratch/cifar10-records" >/dev/null
 }
 
-# short MODEL OPTION...: sets `command` to the command of a short run.
+# short MODEL OPTION...: sets `command` to the command of a short training.
 short() {
   local set=mnist program=mnist_train
   if [[ $1 == cifar10 ]]; then set=cifar10 program=cifar10_train; fi
@@ -210,7 +211,7 @@ step_sanitizer() {
     for tool in memcheck racecheck initcheck; do
       for graph in true false; do
         if [[ $tool != memcheck && $graph == true ]]; then continue; fi
-        # MNIST needs its default batch, because the form of its first kernel depends on the batch size.
+        # The form of MNIST's first kernel depends on the batch size, so MNIST needs its default batch size.
         local batch=20
         if [[ $model == mnist ]]; then batch=100; fi
         short "$model" --batch-size "$batch" --max-steps 5 --log-every 2 --cuda-graph="$graph"
@@ -233,7 +234,7 @@ step_profile() {
   done
 }
 
-# bench SET OPTION...: runs gpu_vs_pytorch.py with the options.
+# bench SET OPTION...: runs gpu_vs_pytorch.py on the dataset SET, with the options.
 bench() {
   sets
   local set=$1 data=$mnist
@@ -261,7 +262,7 @@ if [[ -f $here/BUNDLE ]]; then say "$(paste -sd, "$here/BUNDLE")"; fi
 libraries | awk '/cudart|cudnn|cublas|nccl|nvrtc/ {print $1, $3}' | while read -r name path; do
   say "$name $(readlink -f "$path")"
 done
-# cuDNN compiles attention with libnvrtc, which loads libnvrtc-builtins by name.
+# cuDNN compiles attention with libnvrtc, which loads libnvrtc-builtins by its name.
 nvrtc=$(libraries | awk '$1 ~ /^libnvrtc\.so/ {print $3}')
 if [[ -n $nvrtc ]] && ! compgen -G "$(dirname "$(readlink -f "$nvrtc")")/libnvrtc-builtins.so*" >/dev/null; then
   say "libnvrtc-builtins is missing in the folder of $nvrtc: attention cannot be fused"

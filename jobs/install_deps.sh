@@ -13,8 +13,8 @@
 # Requires root or sudo. Otherwise the script prints the missing packages and exits with 1.
 set -euo pipefail
 
-cudnn_frontend_version=1.32.0  # the tested version: the interface changes between releases
-onnxruntime_version=1.22.1     # runs exported models in tests; has wheels for the Python versions of both systems
+cudnn_frontend_version=1.32.0  # tested version; the interface changes between releases
+onnxruntime_version=1.22.1     # runs exported models in tests; has wheels for the Python of both systems
 
 libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
@@ -39,7 +39,7 @@ has_cudnn_frontend() {
 }
 
 # A test loads the module file with Environment Modules and with Lmod. Their Debian packages conflict, and an installed
-# package changes every login shell. Therefore both packages are unpacked into their own folder.
+# package changes every login shell. So both packages are unpacked into a separate folder.
 module_systems=(environment-modules lmod)
 module_folder=/usr/local/share/carillon-tests
 
@@ -112,7 +112,7 @@ find_root() {
   as_root=(sudo)
 }
 
-# Installs the headers from NVIDIA's Python package; Debian and Ubuntu have no such package.
+# Installs the headers from NVIDIA's Python package. Debian and Ubuntu have no package for them.
 install_cudnn_frontend() {
   local folder=/usr/local/include
   find_root || folder=$HOME/.local/include
@@ -156,7 +156,7 @@ install_onnxruntime() {
   "${as_root[@]}" mv "$folder/.onnxruntime" "$folder/onnxruntime"
 }
 
-# Installs the software that is not in the list of packages.
+# Installs the software that comes from no Debian package.
 install_others() {
   if $wants_cudnn_frontend; then install_cudnn_frontend; fi
   if $wants_module_systems; then unpack_module_systems; fi

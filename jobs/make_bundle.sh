@@ -38,8 +38,8 @@ mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
 glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
 cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
 
-# Prints "soname path" for every other library that the files load directly or indirectly. For a missing library, the
-# path is "not".
+# Prints "soname path" for every other library that the files load, directly or indirectly. The path of a missing
+# library is "not".
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
     while read -r soname path; do
@@ -59,7 +59,7 @@ mpi_plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
 mpi_share=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
 
 libraries_of "$bundle"/libexec/* >"$work/libraries"
-# Copies only the plugins that need no library besides PMIx. All others are for networks.
+# Copies only the plugins that need no other library than PMIx. All other plugins are for networks.
 libraries_of "$mpi_plugins"/mca_pmix_ext*.so "$pmix_plugins"/*.so >>"$work/libraries"
 for plugin in "$mpi_plugins"/*.so; do
   further=$(libraries_of "$plugin" | grep -vxFf "$work/libraries" || true)
@@ -108,7 +108,8 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-compress=(xz --lzma2=preset=6,dict=128MiB)  # the programs and tests have much code in common
+# A large dictionary, because the programs and tests have much code in common.
+compress=(xz --lzma2=preset=6,dict=128MiB)
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
 mv "$out.part" "$out"

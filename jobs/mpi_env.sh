@@ -9,8 +9,8 @@ if ((EUID == 0)); then
 fi
 
 # Open MPI counts one slot per core, not per hardware thread, and an affinity mask can exclude cores. cores_of LIST
-# prints how many cores have hardware threads in LIST, for example 0-3,8. An empty list means all hardware threads. If
-# the number is unknown, it prints 0.
+# prints how many cores have a hardware thread in LIST, for example 0-3,8. If LIST is empty, it counts all cores. If the
+# number is unknown, it prints 0.
 cores_of() {
   lscpu --parse=CPU,CORE,SOCKET 2>/dev/null | awk -F, -v allowed="$1" '
     BEGIN {
@@ -26,9 +26,9 @@ cores_of() {
 cores=$(cores_of "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null || true)")
 if ((cores == 0)); then cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc); fi
 
-# Seconds that mpirun waits after TERM or INT before it signals the ranks, and again before it kills them. After a rank
-# has failed, mpirun also waits twice this time, so the default is small. Scripts that restart trainings set a larger
-# value.
+# Seconds that mpirun waits after TERM or INT before it sends the ranks a signal, and again before it kills them. After
+# a rank has failed, mpirun also waits two times this long. So the default is small. Scripts that restart trainings set
+# a larger value.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-4}
 
 # Binds each rank to an equal share of the cores. If there are more ranks than cores, the ranks are not bound.

@@ -64,7 +64,7 @@ if ((ranks > slots)); then
   exit 64
 fi
 
-# `carillon launch` calls this script again for each start of the training. CARILLON_START is the number of the start,
+# For each start of the training, `carillon launch` calls this script again. CARILLON_START is the number of the start,
 # from 1.
 if [[ -z ${CARILLON_START-} ]]; then
   launch multi_node_mpirun --on-other-hosts -- "$root/jobs/multi_node_mpirun.sh" "$hosts" "$program" "${options[@]}"
@@ -116,7 +116,7 @@ has_global_batch() {
   [[ -n ${CARILLON_GLOBAL_BATCH-} ]] || grep -qsE '^[[:space:]]*global[-_]batch[[:space:]]*=' "$config"
 }
 
-# Sets `usable` to a host file with the hosts that answer, and `used` to the number of ranks on these hosts.
+# Sets `usable` to a host file of the hosts that answer, and `used` to the number of ranks on these hosts.
 choose_hosts() {
   local answering lost available change=''
   answering=$(answering_hosts)

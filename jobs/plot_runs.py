@@ -23,16 +23,16 @@ USAGE, BAD_DATA, NO_INPUT, IO_ERROR = 64, 65, 66, 74  # exit codes of all progra
 WIDTH, PANEL_HEIGHT = 900, 300
 LEFT, RIGHT, TOP, GAP, BOTTOM = 70, 20, 16, 34, 46
 LEGEND_ROW = 19
-# The colours of Okabe and Ito: colour-blind readers can distinguish them. Further runs use the same colours with dashed
-# lines.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish. If there are more runs than colours, the
+# other runs have the same colours with dashed lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
 DASHES = ("", "7 3", "2 3")
-MAX_POINTS = 900  # maximum points of a curve: about one per pixel
-MAX_DOTS = 60  # longer curves of evaluations have no dots
+MAX_POINTS = 900  # of a curve: about one per pixel
+MAX_DOTS = 60  # curves of more evaluations have no dots
 
 
 class Refused(Exception):
-    """An error that ends the program, with an exit code and a message of one line."""
+    """An error that ends the program with an exit code and a message of one line."""
 
     def __init__(self, code, line):
         super().__init__(line)
@@ -48,12 +48,13 @@ class Run:
 
 
 def shown(text):
-    """Replaces characters that XML does not allow, that are invisible or that would disturb a terminal by U+FFFD."""
+    """Replaces by U+FFFD each character that XML does not allow, that is invisible, or that would disturb a
+    terminal."""
     return "".join(c if c == " " or c.isprintable() else "\ufffd" for c in str(text))
 
 
 def read_lines(path):
-    """The JSON objects in the lines of the file, without damaged lines at its end."""
+    """Returns the JSON objects in the lines of the file. Skips damaged lines at its end."""
     try:
         texts = path.read_bytes().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -66,7 +67,7 @@ def read_lines(path):
             continue
         try:
             line = json.loads(text)
-        except ValueError:  # also raised if the bytes are not UTF-8
+        except ValueError:  # also raised if the bytes are no UTF-8
             line = None
         if not isinstance(line, dict):
             damaged.append(number)
@@ -93,7 +94,7 @@ def read_run(place):
 
 
 def name_runs(runs):
-    """Names each run by the last parts of its directory's path: as many parts as a unique name needs."""
+    """Names each run by the last parts of its directory's path: as many parts as make the name unique."""
     places = [(run.path.parent if run.path.name == "metrics.jsonl" else run.path).resolve().parts for run in runs]
     for run, own in zip(runs, places):
         counts = range(1, len(own) + 1)
@@ -102,8 +103,8 @@ def name_runs(runs):
 
 
 def smoothed(curve, window):
-    """Moving means over `window` points. Losses fall fast at the start, so the window is smaller there, and symmetric.
-    At the end, it contains the remaining points."""
+    """Returns moving means over `window` points. At the beginning, losses fall fast, so the window is smaller there,
+    and symmetric. At the end, the window contains the points that remain."""
     sums = [0.0]
     for _, value in curve:
         sums.append(sums[-1] + value)
@@ -117,7 +118,8 @@ def smoothed(curve, window):
 
 
 def thinned(curve):
-    """Reduces a long curve to the lowest and the highest point of each part. The drawn outline stays the same."""
+    """Shortens a long curve: keeps the lowest and the highest point of each part, so that the outline stays the
+    same."""
     size = -(-2 * len(curve) // MAX_POINTS)
     if size <= 2:
         return curve
@@ -127,7 +129,7 @@ def thinned(curve):
 
 
 def nice_step(span, count):
-    """The distance of ticks: 1, 2 or 5 times a power of ten that divides `span` into about `count` parts."""
+    """Returns the distance between ticks: 1, 2 or 5 times a power of ten, so that `span` has at most `count` parts."""
     power = 10.0 ** math.floor(math.log10(span / count))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= count)
 
@@ -135,9 +137,9 @@ def nice_step(span, count):
 @dataclasses.dataclass
 class Panel:
     title: str
-    range: tuple  # lowest value, highest value, whether the axis is logarithmic
-    curves: dict  # smoothed curves, by run number
-    raw: dict  # faint curves drawn below them, by run number
+    range: tuple  # (lowest value, highest value, whether the axis is logarithmic)
+    curves: dict  # {number of the run: smoothed curve}
+    raw: dict  # the same for faint curves, which are below the smoothed ones
     dotted: bool = False
 
 
@@ -173,13 +175,13 @@ def tick_texts(values, logarithmic):
             return [f"{value / size:.6g}{unit}" if value else "0" for value in values]
     if logarithmic or len(values) < 2:
         return [f"{value:.6g}" for value in values]
-    decimals = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9))  # the same number for all ticks
+    decimals = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9))  # equal for all ticks
     return [f"{value:.{decimals}f}" for value in values]
 
 
 def path_data(curve, x, y):
     points = " L".join(f"{x.at(step):.1f} {y.at(value):.1f}" for step, value in curve)
-    return f"M{points}" if len(curve) > 1 else f"M{points} h0.1"  # a round dot
+    return f"M{points}" if len(curve) > 1 else f"M{points} h0.1"  # draws a round dot
 
 
 def text(x, y, content, anchor="start", **attributes):
@@ -188,7 +190,7 @@ def text(x, y, content, anchor="start", **attributes):
 
 
 def frame(title, x, y, top):
-    """Grid, ticks and title of a panel."""
+    """Yields the grid, the ticks and the title of a panel."""
     bottom = top + PANEL_HEIGHT
     ticks = x.ticks(9)
     for value, name in zip(ticks, tick_texts(ticks, False)):
@@ -204,8 +206,8 @@ def frame(title, x, y, top):
 
 
 def loss_range(curves):
-    """The range of an axis: (lowest, highest, whether logarithmic) of the means, and of the values up to their 99th
-    percentile."""
+    """Returns the range of an axis: (lowest, highest, whether logarithmic). The range contains the means, and the
+    values up to their 99th percentile."""
     lows, highs = [], []
     for raw, means in curves:
         values = sorted(value for _, value in raw)
@@ -232,7 +234,7 @@ def style(number):
 
 
 def outcome(run):
-    """The results of a run, as shown in the legend."""
+    """Returns the results of a run as the legend shows them."""
     parts = []
     if run.evaluations:
         step, best = max(run.evaluations, key=lambda point: (point[1], -point[0]))
@@ -296,7 +298,7 @@ def drawing(runs, options):
         yield f'<clipPath id="panel{number}"><rect {place}/></clipPath>'
         yield from frame(panel.title, x, y, top)
         clip = f'clip-path="url(#panel{number})"'
-        for i, curve in panel.raw.items():  # drawn first, so that all means cover them
+        for i, curve in panel.raw.items():  # drawn first, so that no raw curve covers a mean
             yield f'<path class="raw" {clip} stroke="{colour(i)}" d="{path_data(curve, x, y)}"/>'
         for i, curve in panel.curves.items():
             yield f'<g class="curve" {style(i)}><title>{escape(shown(runs[i].name))}</title>'
@@ -310,10 +312,10 @@ def drawing(runs, options):
 
 
 def write(path, content):
-    """Writes the file atomically: the target of a symbolic link, but no device node and no FIFO."""
+    """Writes the file atomically. Writes through a symbolic link; refuses a device node or a FIFO."""
     try:
         target = path.resolve()
-    except RuntimeError:  # raised before Python 3.13
+    except RuntimeError:  # only before Python 3.13
         raise Refused(IO_ERROR, f"{path}: is a cycle of symbolic links") from None
     if target.exists() and not target.is_file():
         raise Refused(IO_ERROR, f"{path}: is not a regular file, and is not replaced")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the packages for the tests, builds with warnings as errors, and runs the tests: all tests of the CPU build,
-# then the fuzz targets. If there is a CUDA toolkit, it also builds with the GPU tower. In that build it runs the tests of
-# code that differs from the CPU build (not label cpu; the rule is in tests/CMakeLists.txt). jobs/gpu_check.sh runs the
-# tests that require a GPU. The tests under a real Slurm take minutes; run them by hand with
-# jobs/install_deps.sh --slurm and ctest --test-dir build -L slurm.
+# then the fuzz targets. If there is a CUDA toolkit, it also builds with the GPU tower. In that build, it runs only
+# tests of code that differs from the CPU build: tests without the label cpu (tests/CMakeLists.txt explains the rule).
+# jobs/gpu_check.sh runs the tests that require a GPU. The tests with a real Slurm take minutes. Run them by hand, with
+# jobs/install_deps.sh --slurm and then ctest --test-dir build -L slurm.
 #
 #   tests/run.sh [CTEST_OPTION...]           e.g. tests/run.sh -R checkpoint, tests/run.sh -L '^data$'
 #   tests/run.sh --daily [CTEST_OPTION...]   only the CPU build and its tests for daily work: three minutes on two cores
@@ -20,10 +20,10 @@ fi
 
 jobs/install_deps.sh --tests
 source jobs/mpi_env.sh
-# mpi_env.sh gives ranks time to save after a signal. Scripts under test set this variable themselves. Other tests do
-# not need it and would only wait.
+# mpi_env.sh gives ranks time to save after a signal. Scripts under test set this variable themselves. All other tests
+# need no such time, and would wait for nothing.
 unset OMPI_MCA_odls_base_sigkill_timeout
-# Most files are compiled equally in both builds, so ccache saves most of the second build.
+# Most files are compiled in the same way in both builds, so ccache saves most of the second build.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD
 
 excluded='gpu|slurm'
@@ -47,8 +47,8 @@ build_fuzz_targets() {
   cmake --build "$1" --target fuzzers
 }
 
-# run_tests DIRECTORY CTEST_OPTION...: MPI tests declare their ranks as PROCESSORS, so ctest never runs more ranks than
-# cores at the same time.
+# run_tests DIRECTORY CTEST_OPTION...: MPI tests declare their ranks as PROCESSORS, so that ctest never runs more ranks
+# than there are cores at the same time.
 run_tests() {
   local directory=$1
   shift
@@ -75,10 +75,10 @@ else
   echo "tests: NOT TESTED: the build with the GPU tower; the headers of cudnn-frontend could not be installed" >&2
 fi
 
-# The other builds, and their tests without MPI, run while the tests of the CPU build run. They have the lowest priority,
-# so that no test is delayed. Tests with MPI detect ranks that stall, so they run alone.
+# While the tests of the CPU build run, the other builds and their tests without MPI run too. They have the lowest
+# priority, so that they delay no test. Tests with MPI detect ranks that stall, so they run alone.
 log=$(mktemp)
-set -m  # a separate process group, so that the trap below can end all of it
+set -m  # separate process group: the trap below can end all of it
 (
   set -e
   renice -n 19 "$BASHPID" >/dev/null
@@ -100,7 +100,7 @@ if ! wait "$others_job"; then
   cat "$log" >&2
   exit 1
 fi
-grep -E '^tests: |tests passed|^Total Test time' "$log" || true  # nothing without other builds
+grep -E '^tests: |tests passed|^Total Test time' "$log" || true  # prints nothing if there are no other builds
 if [[ " ${others[*]} " == *" cuda "* ]]; then
   run_tests "$build-cuda" --label-exclude "$excluded|^cpu$" --label-regex '^mpi$' "$@"
 fi

@@ -1,4 +1,4 @@
-"""Helpers for checks of bad input: they make damaged files, and judge programs that read them."""
+"""Helpers of the checks of bad input: they make damaged files, and judge programs that read these files."""
 
 import struct
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from programs import TIMEOUT, Result, checkpoints
 from tfrecords import crc32c, example, frame
 
 USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, LOST, IO, STOPPED = 64, 65, 66, 69, 70, 71, 74, 75
-BAD_RECORD = 7  # index of the damaged record in each damaged file
+BAD_RECORD = 7  # index of the damaged record in the file
 
 
 @dataclass(frozen=True)
 class Images:
-    """A training program, with the key of the images in its records and their size in bytes."""
+    """A training program, the key of the images in its records, and the size of an image in bytes."""
 
     program: str
     key: str
@@ -24,13 +24,13 @@ CIFAR10 = Images("cifar10_train", "image", 3072)
 
 
 def with_record(records, data):
-    """The content of a file with the first 20 records. `data` replaces the record BAD_RECORD."""
+    """Returns a file of the first 20 records, in which `data` replaces the record BAD_RECORD."""
     framed = [frame(record) for record in records[:20]]
     return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
 
 
 def damaged_files(records, images):
-    """Yields (kind, (title, content)). Each content is a file of complete records; one record is damaged."""
+    """Yields (kind, (title, content)). Each content is a file of complete records, one of which is damaged."""
     framed = [frame(data) for data in records[:20]]
     start = sum(len(data) for data in framed[:BAD_RECORD])
     image = bytes(images.size)
@@ -60,7 +60,7 @@ def damaged_files(records, images):
 
 
 def forged_checkpoint(content, old, new):
-    """Replaces the bytes `old` of a checkpoint by `new` of the same length, and corrects the checksums."""
+    """Replaces the bytes `old` of a checkpoint by `new`, which has the same length, and corrects the checksums."""
     image = content[512:].replace(old, new)
     if len(old) != len(new) or image == content[512:]:
         raise ValueError(f"{old} is not in the checkpoint")
@@ -73,8 +73,8 @@ def _masked(data):
 
 
 def cases(context, ranks, kinds_and_cases):
-    """The cases to run. At several ranks, the quick form runs only the first case of each kind, because each start of
-    mpirun takes seconds."""
+    """Returns the cases to run. With several ranks, the quick form runs only the first case of each kind, because each
+    start of mpirun takes seconds."""
     seen = set()
     for kind, case in kinds_and_cases:
         if not (ranks and context.quick and kind in seen):
@@ -101,7 +101,7 @@ def verdict(title, ranks, done, code, names, wrong=""):
 
 
 def convert(context, name, title, code, names, source):
-    """Runs tfrecord_convert with a source that does not have the format `name`."""
+    """Runs tfrecord_convert with a source that is not in the format `name`."""
     target = context.directory("converted")
     done = context.run("tfrecord_convert", name, "--input", source, "--output", target, expect=None)
     left = list(target.glob("*.tfrecord")) if target.exists() else []

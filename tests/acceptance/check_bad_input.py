@@ -51,8 +51,8 @@ def check(context):
 
 
 def _kind(case):
-    """The kind of a case is the phase in which ranks find the error: "memory", or the exit code of an error before the
-    ranks synchronise."""
+    """The kind of a case is the phase in which the ranks find the error: "memory", or the exit code of an error that a
+    rank finds before the ranks synchronise."""
     title, code, *_ = case
     return "memory" if "memory" in title else code
 
@@ -104,7 +104,7 @@ def _diverging(context, ranks, data, title, names, *options):
 
 
 def _evaluation(context, ranks, data):
-    """Runs mnist_eval with a checkpoint that is missing or has one flipped byte."""
+    """Runs mnist_eval with a checkpoint that does not exist, and with one in which a byte is changed."""
     train_dir = context.directory("eval")
     context.train(*SCALED, "--max-steps", 2, data=data / "train-*.tfrecord", train_dir=train_dir)
     path = checkpoint(train_dir, 2)
@@ -138,8 +138,8 @@ def _evaluation(context, ranks, data):
 
 
 def _record_files(context, data):
-    """Names folders, missing shards, GZIP files and test records in --data. If the error line advises a command, runs
-    it."""
+    """Gives --data folders, missing shards, GZIP files and test records. If the error line advises a command, runs the
+    command."""
 
     def train(patterns, *options, program="mnist_train"):
         return context.train(
@@ -147,7 +147,7 @@ def _record_files(context, data):
         )
 
     def advised(done, start):
-        """The words that follow `start` in the error line."""
+        """Returns the words after `start` in the error line."""
         return shlex.split(done.errors.partition(start)[2].splitlines()[0]) if start in done.errors else []
 
     done = train(data)

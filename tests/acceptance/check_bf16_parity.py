@@ -81,8 +81,8 @@ def check(context):
 
 
 def _differences(table):
-    """The likeliest classes of each record, and the difference of each other class's logit to the likeliest class's
-    logit."""
+    """Returns, for each record, the likeliest classes, and the difference of each of the other classes' logits to the
+    likeliest class's logit."""
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file))
     classes = np.array([[CLASSES.index(row[f"class_{place}"]) for place in range(1, PLACES + 1)] for row in rows])

@@ -17,8 +17,8 @@ from programs import ProgramFailed, Result, checkpoints
 
 STEPS = 60
 QUICK = ("--model", "airbench94", "--image-size", 16, "--log-every", 1, "--max-steps", STEPS)
-PICTURES = 40  # pictures of each class
-SETTLE = 30  # seconds that the ranks of a killed program have to save
+PICTURES = 40  # of each class
+SETTLE = 30  # seconds in which the ranks of a killed program must save
 
 
 def check(context):
@@ -35,7 +35,7 @@ def _result(title, wrong, detail=""):
 
 
 def _pictures(context):
-    """A folder of two classes that a network can tell apart: dark and bright noise."""
+    """Makes a folder of two classes that a network can tell apart: dark and bright noise."""
     folder = context.work / "carillon-pictures"
     if folder.exists():
         return folder
@@ -64,11 +64,11 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    # --epochs 0 means the same as no --epochs. The trial run makes no evaluation.
+    # --epochs 0 means the same as no --epochs. The trial run evaluates nothing.
     budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
-    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the speed decides the number of steps
+    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the number of steps depends on the speed
     plan = json.loads((run / "plan.json").read_text()) if not wrong else {}
     wrong = wrong or (plan["steps"] < 2 or plan["minutes"] != 0.2) and f"the plan is {plan}"
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
@@ -364,10 +364,10 @@ def _changes(context):
         (pictures / name).mkdir(parents=True)
         for source in (_pictures(context) / name).iterdir():
             (pictures / name / source.name).write_bytes(source.read_bytes())
-    (pictures / "bright" / "1.png").unlink()  # otherwise the copies would count as the same pictures
+    (pictures / "bright" / "1.png").unlink()  # otherwise, the copies would count as the same pictures
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
-    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the same path
+    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the same path, with a slash
     done = context.run_command(command(context, run, data, *options, pictures=pictures))
     yield _result("a training continues with another spelling of its places", done.complaint(0))
     next(data.glob("train-*")).unlink()
@@ -405,7 +405,8 @@ def _changes(context):
 
 
 def _logged(run):
-    """The number of steps in metrics.jsonl; 0 if the file is missing or a line is being written."""
+    """Returns the number of steps in metrics.jsonl. Returns 0 if the file does not exist, or if a line is being
+    written."""
     try:
         return len(programs.losses(run))
     except (OSError, json.JSONDecodeError):
@@ -423,7 +424,7 @@ def _newest(run):
 
 
 def _continued(context, run, data, before):
-    """Repeats the command after a stop. Returns the error if it does not continue from step `before`."""
+    """Runs the command again after a stop. Returns the error if the run does not continue from step `before`."""
     done = context.run_command(command(context, run, data, *QUICK))
     if done.code != 0:
         return done.explain()
@@ -438,7 +439,7 @@ def _stops(context):
     process = context.start(command(context, run, data, *QUICK))
     while "image_eval" not in (line := process.stdout.readline()) and line:
         pass
-    process.terminate()  # before mpirun has started the ranks
+    process.terminate()  # mpirun has not started the ranks yet
     done = context.finish(process)
     wrong = "" if done.code == STOPPED else done.explain()
     yield _result("TERM before the first rank exists stops the training", wrong)

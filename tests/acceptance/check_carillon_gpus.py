@@ -14,8 +14,8 @@ QUICK = ("--model", "airbench94", "--image-size", 12)
 
 def check(context):
     """carillon on GPUs"""
-    yield _planned(context, 1, 1, "--minutes", 0.2)  # no number of steps: the program measures the GPU
-    # 8 ranks are more than the cores of a small machine, so the number of ranks must come from the GPUs.
+    yield _planned(context, 1, 1, "--minutes", 0.2)  # without a number of steps, the program measures the GPU
+    # A small machine has fewer than 8 cores, so the number of ranks must come from the number of GPUs.
     yield _planned(context, 8, 8, "--global-batch", 128, "--max-steps", 2)
     yield _planned(context, 8, 4, "--global-batch", 64, "--max-steps", 2)
     yield _stopped(context)
@@ -26,7 +26,7 @@ def _result(title, wrong, detail=""):
 
 
 def _run(context, gpus, *options):
-    """Runs carillon train. Returns the finished program and the plan that it wrote."""
+    """Runs carillon train. Returns the finished program, and the plan that it has written."""
     run, data = context.directory("run"), context.directory("data")
     command = check_carillon.command(context, run, data, *QUICK, "--dry-run", *options)
     done = context.finish(context.start(command, {"CARILLON_FAKE_CUDA_DEVICES": str(gpus)}))

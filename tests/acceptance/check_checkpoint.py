@@ -67,7 +67,7 @@ def _is_options(value):
 
 
 def _evaluation(context, data, path):
-    """Compares mnist_eval with numpy at 1, 2 and 3 ranks. The 103 records cannot be divided evenly by 2 or 3 ranks."""
+    """Compares mnist_eval with numpy at 1, 2 and 3 ranks. Neither 2 nor 3 divides the 103 records."""
     from reference_mnist import read_set
 
     images, labels = read_set(sorted(data.glob("test-*.tfrecord")))
@@ -88,7 +88,7 @@ def _evaluation(context, data, path):
 
 
 def _by_time(context, data):
-    """Tests --checkpoint-every-seconds at 2 ranks, and resumes from such a checkpoint."""
+    """Tests --checkpoint-every-seconds at 2 ranks, and resumes from a checkpoint that it has caused."""
     run = context.directory("time")
     fixed = (*SCALED, "--batch-size", 20, "--checkpoint-every", 0, "--summary-every", 0, "--log-every", 0)
     timed = ("--checkpoint-every-seconds", 1, "--keep-checkpoints", 0, "--max-steps", 1000000)
@@ -108,7 +108,7 @@ def _by_time(context, data):
 
 
 def _best(context, data):
-    """best.ckpt.h5, and --keep-every."""
+    """Tests best.ckpt.h5 and --keep-every."""
     run = context.directory("best")
     context.train(
         *SCALED[:2], "--learning-rate", "0.3", "--max-steps", 50, "--eval-data", data / "test-*.tfrecord", "--eval-every", 3,

@@ -9,8 +9,8 @@ from programs import Result, checkpoint
 
 STILL = ("--learning-rate", 1e-30, "--log-every", 1)
 GLOBAL_BATCH = 32
-LIMIT = 1e-5  # relative; different numbers of ranks round the loss differently
-APART = 1e-3  # if the images differ, the loss of at least one step changes by at least this
+LIMIT = 1e-5  # relative; the rounding of the loss depends on the number of ranks
+APART = 1e-3  # if the images differ, the loss of some step changes at least by this
 
 
 def check(context):

@@ -30,7 +30,7 @@ def check(context):
 
 
 def _files(records):
-    """(kind, (title, content, words that the line must contain in addition to the file name))"""
+    """Yields (kind, (title, content, words that the line must contain in addition to the file name))."""
     for kind, (title, content) in bad_input.damaged_files(records, CIFAR10):
         yield kind, (f"CIFAR-10 {title}", content, [])
     for title, size, found in (

@@ -23,18 +23,18 @@ MAX_SEED = 60
 
 @dataclass(frozen=True)
 class Method:
-    """A convolution method, the number of steps to compare, and the smallest distance to a tie that a run may have."""
+    """A convolution method, the number of steps to compare, and how near to a tie a run may come."""
 
     name: str
     steps: int
     clear: float  # about 3 times the error of norm2
 
 
-# Winograd's rounding error is about five times larger. Few seeds keep the larger distance over many steps, so compare
-# fewer steps.
+# Winograd's rounding error is about five times larger. Few seeds keep this larger distance from ties over many steps,
+# so fewer steps are compared.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
-# Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
+# The settings are strong: an error in decay, regularisation or averaging exceeds the limit.
 SCHEDULE = {
     "learning_rate": 0.05,
     "learning_rate_decay": 0.5,
@@ -56,7 +56,7 @@ def check(context):
     paths = sorted(data.glob("train-*.tfrecord"))
     initial = _initial(context, paths, 1)
     yield _initial_values(reference, load(initial))
-    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only CPUs have Winograd's algorithm
+    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only CPUs have Winograd's method
     for method in methods:
         for title, settings in (("defaults", {}), ("schedule", SCHEDULE)):
             recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)
@@ -84,7 +84,7 @@ def _initial(context, paths, seed):
 
 
 def comparable(context, reference, recipe, paths, method):
-    """The first seed that avoids ties (see reference_cifar10.py), and its initial checkpoint."""
+    """Finds the first seed that avoids ties (see reference_cifar10.py). Returns the seed and its initial checkpoint."""
     for seed in range(1, MAX_SEED + 1):
         initial = _initial(context, paths, seed)
         if reference.train(paths, initial, recipe, 1, method.steps).closest_call > method.clear:
@@ -93,7 +93,8 @@ def comparable(context, reference, recipe, paths, method):
 
 
 def _lrn_is_pytorchs(reference):
-    """The reference's LRN is PyTorch's. PyTorch divides alpha by the window size, as cuDNN and oneDNN do."""
+    """Checks that the reference's LRN equals PyTorch's. PyTorch divides alpha by the window size, as cuDNN and oneDNN
+    do."""
     import torch
 
     x = torch.randn(2, 64, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 30
@@ -123,7 +124,7 @@ def _initial_values(reference, arrays):
 
 
 def _evaluation(context, reference, data):
-    """Evaluates a network after a short training. The number of records cannot be divided evenly by 2 or 3 ranks."""
+    """Evaluates a network after a short training. Neither 2 nor 3 divides the number of records."""
     train_dir = context.directory("cifar-eval")
     paths = sorted(data.glob("train-*.tfrecord"))
     context.train(

@@ -35,16 +35,17 @@ from tfrecords import parse_example, read_records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDES = ("docs/user-guide", "docs/developer-guide")
-PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # may contain documents
+PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # these may contain documents
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".sbatch", ".txt", ".cmake", ".in", ".cfg"}
-LONGEST = {"README.md": 130, "docs/benchmarks.md": 200}  # lines
+LONGEST = {"README.md": 130, "docs/benchmarks.md": 200}  # most lines
 LANGUAGES = {"bash", "text", "python", "cpp", "c", "cmake", "ini", "json", "mermaid", "xml", "csv", "diff"}
 NO_FIRST_COMMAND = ("README.md", "option-reference.md", "first-training.md")  # pages that may begin without a command
 SECONDS_PER_BLOCK = 120
 CLASSES = ("airplane", "ship", "truck")
 
-# Code before each block of a page: it restores the directory and the exported variables that the previous block of the
-# page left. A trap writes the line and text of the current command to a file. After the block, `_keep` saves the state.
+# Code before each block of a page. It restores the directory and the exported variables that the block before has left.
+# A trap writes the line number and the text of the current command to a file. After the block, `_keep` saves the
+# directory and the variables.
 PREAMBLE = r"""
 unset BASH_ENV
 if [[ -e $BLOCK_STATE ]]; then source "$BLOCK_STATE"; fi
@@ -71,7 +72,7 @@ def check(context):
     template = context.directory("inputs")
     _write_inputs(context, template)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        # Start with the longest page, so that the other pages fill the other cores meanwhile.
+        # Begin with the longest page. The other pages then use the other cores.
         by_length = sorted(pages, key=lambda page: -page.read_text().count("```bash"))
         results = {page: pool.submit(_Page(context, root, page, template).result) for page in by_length}
         for page in pages:
@@ -102,7 +103,7 @@ def _links(root):
 
 
 def _mentions(root):
-    """Checks that the documents exist that comments and scripts name by their path in the repository."""
+    """If a comment or a script names a document by its path in the repository, the document must exist."""
     paths = [root / part for part in PARTS]
     wrong, count = [], 0
     for path in sorted(file for top in paths for file in ([top] if top.is_file() else top.rglob("*"))):
@@ -157,7 +158,7 @@ def _write_cifar10(folder):
 
 
 def _write_pictures(context, folder):
-    """Writes JPEG files, which tfrecord_convert makes from PNG files, and a few PNG files."""
+    """Writes JPEG files, which tfrecord_convert makes from PNG files, and some PNG files."""
     random = np.random.default_rng(2)
     source, records = context.directory("png"), context.directory("records")
     for number, name in enumerate(CLASSES):
@@ -182,7 +183,7 @@ def _write_pictures(context, folder):
 
 @dataclass
 class _Page:
-    """A page. Its commands run in its own folder."""
+    """A page, whose commands run in a folder for this page."""
 
     context: programs.Context
     root: pathlib.Path
@@ -231,10 +232,10 @@ class _Page:
         return ""
 
     def _make_folder(self):
-        """Makes a folder that looks like a clone with programs, but without sources."""
+        """Makes a folder that looks like a clone after a build, but has no sources."""
         folder = self._folder
         shutil.copytree(self.template, folder)
-        for name in ("jobs", "docs"):  # copies, since commands may write there
+        for name in ("jobs", "docs"):  # copied, because commands may write there
             shutil.copytree(self.root / name, folder / name)
         (folder / "build/bin").mkdir(parents=True)
         (folder / "home/bin").mkdir(parents=True)
@@ -253,8 +254,8 @@ class _Page:
         return folder
 
     def _environment(self, folder, scales):
-        """The environment of the commands: Open MPI's settings as in jobs/mpi_env.sh, but ranks may outnumber cores,
-        and pages share the cores."""
+        """Returns the environment of the commands. Open MPI's settings are those of jobs/mpi_env.sh, except that there
+        may be more ranks than cores, because pages share the cores."""
         self.scales = scales
         policies = {
             "OMPI_MCA_odls_base_sigkill_timeout": "4",
@@ -276,13 +277,13 @@ class _Page:
         }  # fmt: skip
 
     def _scales(self, blocks):
-        """{train directory: [new, old]}. If several runs have the same train directory, the numbers are those of the
-        longest run."""
+        """Returns {train directory: [new, old]} (short_training.py). If several runs have one train directory, the
+        numbers are those of the longest run."""
         scales = {}
         for line in "".join(block.text for block in blocks).replace("\\\n", " ").splitlines():
             try:
                 words = shlex.split(line, comments=True)
-            except ValueError:  # the line is part of a string with several lines
+            except ValueError:  # the line is part of a string of several lines
                 continue
             program = next((word for word in words if word.endswith(("_train", ".sh", ".sbatch"))), "")
             options = short_training.options_of(program, words, {}) if program else {}
@@ -297,8 +298,8 @@ class _Page:
         return scales
 
     def _shortened(self, text):
-        """The commands, changed to use the checkpoints that the short runs write, and local inputs instead of
-        downloads."""
+        """Returns the commands, changed so that they use the checkpoints that the short runs write, and local files in
+        place of downloads."""
 
         def renamed(found):
             scale = self.scales.get(found[1])
@@ -338,11 +339,11 @@ class _Page:
         return self.context.work / "pages" / re.sub(r"\W+", "-", str(self.page.relative_to(self.root)))
 
     def _end_processes(self):
-        """Ends all processes that still run in the page's folder."""
+        """Ends all processes whose current folder is in the page's folder."""
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 place = (entry / "cwd").readlink()
-            except OSError:  # it has ended, or is another user's
+            except OSError:  # the process has ended, or belongs to another user
                 continue
             if place.is_relative_to(self._folder):
                 programs.signal_process(int(entry.name), signal.SIGKILL)

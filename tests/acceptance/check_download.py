@@ -21,7 +21,7 @@ from programs import Result
 IMAGES = "train-images-idx3-ubyte"
 IMAGES_SHA256 = "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
 TEST_SHA256 = "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"
-CUT = 5_000_000  # bytes after which the server ends a connection
+CUT = 5_000_000  # the server ends a connection after so many bytes
 
 
 def check(context):
@@ -61,14 +61,14 @@ def _convert(context, folder, name, is_published, source):
         same = done.code == 0 and all((output / n).read_bytes() == (expected / n).read_bytes() for n in names)
         yield Result(f"download: {name}, equal to a conversion of local files", same, f"{names}" if same else done.explain())
         yield Result(f"download: {name}, cut connections continue", bool(ranges), f"{len(ranges)} ranges, {ranges[-1:]}")
-    again = context.run(*command, expect=None)  # without a server
+    again = context.run(*command, expect=None)  # now without a server
     wrong = "" if again.code == 0 and "downloaded" not in again.output else again.explain()
     yield Result(f"download: {name} is not downloaded again", not wrong, wrong or "only checked")
 
 
 @contextlib.contextmanager
 def _server(folder):
-    """(address, list of the requested ranges) of a server of the folder's files."""
+    """Starts a server of the files in `folder`. Yields (address, list of the ranges that were requested)."""
     ranges = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -89,7 +89,7 @@ def _server(folder):
             self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()[:16]}"')
             self.send_header("Content-Length", str(len(data) - first))
             self.end_headers()
-            self.wfile.write(data[first : first + CUT])  # the connection then ends
+            self.wfile.write(data[first : first + CUT])  # then the connection ends
 
         def log_message(self, *_):
             pass

@@ -32,13 +32,13 @@ def check(context):
 
 
 def _evaluations(train_dir):
-    """[(step, correct, total)] in the order of the log."""
+    """Returns [(step, correct, total)] in the order of the log."""
     lines = programs.metrics(train_dir)
     return [(line["step"], line["eval_correct"], line["eval_total"]) for line in lines if "eval_correct" in line]
 
 
 def _counted(context, program, records, path, *options):
-    """(correct, total) from the output of an evaluation program."""
+    """Runs an evaluation program. Returns (correct, total) from its output."""
     done = context.run(program, "--data", records, "--checkpoint", path, "--device", context.device, *options)
     ((correct, total),) = re.findall(r"^precision @ 1 = \S+ \((\d+)/(\d+)\)$", done.output, re.MULTILINE)
     return int(correct), int(total)
@@ -50,7 +50,7 @@ def _result(title, found, expected):
 
 
 def _steps(context, data):
-    """Steps and weights of the evaluations, also in a run that resumes at 2 ranks."""
+    """Checks the steps of the evaluations, and which weights they use, also in a run that resumes at 2 ranks."""
     records = data / "test-*.tfrecord"
     common = (*SCALED, *QUIET, "--batch-size", 50, "--eval-data", records)
 
@@ -80,7 +80,7 @@ def _steps(context, data):
 
 
 def _pixel_scale(context, data):
-    """With such small pixels, the biases decide the class. Therefore another pixel scale changes the result."""
+    """The pixels are so small that the biases decide the class. So another pixel scale changes the result."""
     run = context.directory("scaled")
     records = data / "test-*.tfrecord"
     context.train(
@@ -107,20 +107,20 @@ def _without_averages(context, data):
 
 
 def _logits(path, images):
-    """The outputs of numpy, [count, 10] float64, with the moving averages of a checkpoint."""
+    """Computes the outputs with numpy, [count, 10] float64, from the moving averages of a checkpoint."""
     arrays = load(path)
     w1, b1, w2, b2 = (arrays[f"moving_averages/{name}"].astype(np.float64) for name in VARIABLES)
     return np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2
 
 
 def _cross_entropy(logits, labels):
-    """The mean cross-entropy of the samples."""
+    """Returns the mean cross-entropy of the samples."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]))
 
 
 def _reports(context, data):
-    """Compares --report as JSON and CSV at 1, 2 and 4 ranks with numpy's counts."""
+    """Compares --report, as JSON and as CSV, at 1, 2 and 4 ranks with numpy's counts."""
     run, records = context.directory("reported"), data / "test-*.tfrecord"
     context.train(
         *SCALED, *QUIET, "--max-steps", 40, "--label-smoothing", 0.3, "--eval-data", records,
@@ -186,7 +186,8 @@ def _reports(context, data):
 
     refused = {"a.txt": 64, "missing/a.json": 74}
     for name, code in refused.items():
-        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # these are never read
+        # Never read: the report is rejected before.
+        done = report(name, "--data", run / "no records", ranks=2, expect=None)
         complaint = done.complaint(code, [f"--report {run / name}: "])
         yield Result(f"evaluation: --report {name} is rejected at once", not complaint, complaint or done.lines[0])
     left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]
@@ -194,7 +195,7 @@ def _reports(context, data):
 
 
 def _class_scores(confusion, logits, labels):
-    """{name: value} of the scores other than accuracy and loss."""
+    """Returns {name: value} of all scores except accuracy and loss."""
     support, predicted, correct = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
     places = (logits > logits[np.arange(len(labels)), labels][:, None]).sum(axis=1)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -210,7 +211,7 @@ def _class_scores(confusion, logits, labels):
 
 
 def _outputs(context, data):
-    """The page, the predictions and the sheet at 1, 2 and 4 ranks."""
+    """Checks the page, the predictions and the sheet of mistakes at 1, 2 and 4 ranks."""
     run, records = context.directory("outputs"), data / "test-*.tfrecord"
     context.train(
         *SCALED, "--log-every", 5, "--summary-every", 0, "--max-steps", 20, "--eval-data", records, "--eval-every", 10, data=data / "train-*.tfrecord",
@@ -287,8 +288,8 @@ def _outputs(context, data):
 
 
 def _stop_at_accuracy(context, data):
-    """A run of 2 ranks ends at the first evaluation that reaches --stop-at-accuracy. Repeating the command does
-    nothing."""
+    """A run of 2 ranks must end at the first evaluation that reaches --stop-at-accuracy. If the command is repeated, it
+    must do nothing."""
     run, reached = context.directory("stopped"), 0.5
 
     def train(*options, **keywords):
@@ -317,7 +318,8 @@ def _stop_at_accuracy(context, data):
 
 
 def _patience(context, data):
-    """--patience ends a run; a run that is killed twice, at other numbers of ranks, ends at the same step."""
+    """--patience must end a run. A run that is killed twice, and resumes with other numbers of ranks, must end at the
+    same step."""
     every, patience = 10, 3
     options = (
         *SCALED, *QUIET, "--global-batch", 48, "--micro-batch", 12, "--max-steps", 5000,
@@ -368,7 +370,8 @@ def _patience(context, data):
 
 
 def _halves(path, count):
-    """Images with a bright left half (label 0) or right half (label 1). A flip turns one class into the other."""
+    """Writes images of which the left half (label 0) or the right half (label 1) is bright. A flip turns one class into
+    the other."""
     random = np.random.default_rng(count)
     images = random.integers(0, 60, (count, 3, 32, 32), np.uint8)
     for number, image in enumerate(images):
@@ -378,7 +381,7 @@ def _halves(path, count):
 
 
 def _undistorted(context):
-    """A training that flips half of its images evaluates a network that distinguishes the halves."""
+    """A training flips half of its images. Its evaluations must not flip any: the network distinguishes the halves."""
     folder = context.directory("halves")
     folder.mkdir()
     train, test = _halves(folder / "train", 96), _halves(folder / "test", 200)

@@ -20,8 +20,8 @@ COMMON = (
 LOSSES = ("loss", "cross_entropy", "learning_rate")
 SCORES = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro_f1", "calibration_error")
 CONV, DENSE = ("conv1", "conv2"), ("local3", "local4", "softmax_linear")
-FLOAT = 1e-5  # relative error of values that are stored in float32
-UPDATE = 2e-3  # relative error of a gradient that is computed from float32 variables
+FLOAT = 1e-5  # relative error of values in float32
+UPDATE = 2e-3  # relative error of a gradient, computed from float32 variables
 
 
 def check(context):
@@ -35,7 +35,7 @@ def _result(title, wrong, detail):
 
 
 def _within(title, errors, limit):
-    """Whether all errors, {name: relative error}, are within the limit."""
+    """Checks that all errors, {name: relative error}, are within the limit."""
     largest = max(errors, key=lambda what: worst([errors[what]]))
     good = worst(errors.values()) <= limit
     return Result(f"events: {title}", good, f"{len(errors)} values, the worst {largest}, {errors[largest]:.1e} off")
@@ -46,7 +46,7 @@ def _relative(found, expected):
 
 
 def _tags(title, shown, expected):
-    """A Result: the tags and their steps equal `expected`, {tag: steps}."""
+    """Checks that the tags and their steps equal `expected`, {tag: steps}."""
     found = {tag: [step for step, _ in items] for tag, items in shown.items()}
     wrong = [tag for tag in sorted(found.keys() | expected) if found.get(tag) != expected.get(tag)]
     wrong = [f"{tag} at {found.get(tag)}" for tag in wrong]
@@ -54,9 +54,9 @@ def _tags(title, shown, expected):
 
 
 def _mnist(context):
-    """mnist_train at 2 ranks, without shuffling, with different periods of logs and summaries."""
+    """Tests mnist_train at 2 ranks, without shuffling. Logs and summaries have different periods."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # like the reference: no summary at step 0, one at the end
+    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference, there is no summary at step 0, and one at the end
 
     def train(*options):
         run = context.directory("mnist")
@@ -115,7 +115,7 @@ def _mnist(context):
 
 
 def _beginning(run):
-    """The error in the first events of the run's only event file; empty if there is none."""
+    """Returns the error in the first events of the run's only event file; empty if there is none."""
     (path,) = events.files(run)
     first, second, *others = events.read_file(path)
     if (first.kind, first.content) != (events.VERSION, b"brain.Event:2"):
@@ -131,8 +131,8 @@ def _gradient(before, after, name, rate):
 
 
 def _apart(what, histogram, array):
-    """{name: relative error} of the numbers of a histogram. The sum's error is relative to the sum of absolute
-    values."""
+    """Returns {name: relative error} of the numbers in a histogram. The error of the sum is relative to the sum of the
+    absolute values."""
     values = array.astype(np.float64).ravel()
     largest, squares = abs(values).max(), (values**2).sum()
     return {
@@ -145,7 +145,7 @@ def _apart(what, histogram, array):
 
 
 def _cifar10(context):
-    """cifar10_train with distortions, without mpirun: summaries of its layers."""
+    """Tests cifar10_train with distortions, without mpirun: the summaries of its layers."""
     data, run = context.small_cifar10_set(2), context.directory("layers")
     context.train(
         *COMMON, "--batch-size", 8, "--max-steps", 6, "--log-every", 3, "--summary-every", 2,
@@ -162,7 +162,7 @@ def _cifar10(context):
     losses, rates, gradients, sparsities = {}, {}, {}, {}
     for at, step in enumerate(steps):
         if step == 0:
-            continue  # the run has no checkpoint of its initial variables
+            continue  # the run has no checkpoint before step 0
         before, after = load(checkpoint(run, step)), load(checkpoint(run, step + 1))
         value = {tag: shown[tag][at][1] for tag in tags}
         rate = RATE * DECAY ** (step // DECAY_STEPS)
@@ -192,7 +192,7 @@ def _cifar10(context):
 
 
 def _zeros(histogram):
-    """The number of values in the bucket from 0 to 1e-12."""
+    """Returns the number of values in the bucket from 0 to 1e-12."""
     return sum(count for limit, count in zip(histogram.limits, histogram.counts) if 0 < limit <= 1e-12)
 
 

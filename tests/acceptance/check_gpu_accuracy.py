@@ -15,7 +15,7 @@ from programs import Result
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs/recipes/mnist_fast.cfg"
 LOGS = ("--log-every", 1000, "--summary-every", 0, "--checkpoint-every", 0)
-PUBLISHED = 0.86  # the tutorial's accuracy after 100000 steps
+PUBLISHED = 0.86  # accuracy of the tutorial after 100000 steps
 
 
 def check(context):
@@ -34,7 +34,7 @@ def check(context):
 
 
 def _precisions(context, name, data, limit, title, *options):
-    """The accuracy in tf32 and bf16 is within `limit` of the accuracy in fp32."""
+    """The accuracies in tf32 and bf16 must be within `limit` of the accuracy in fp32."""
     exact = None
     for precision in ("fp32", "tf32", "bf16"):
         found, seconds = _train(context, name, data, "--precision", precision, *options)
@@ -44,7 +44,7 @@ def _precisions(context, name, data, limit, title, *options):
 
 
 def _train(context, name, data, *options):
-    """(accuracy of the moving averages on 10000 test images, wall seconds)"""
+    """Trains. Returns (accuracy of the moving averages on 10000 test images, wall seconds)."""
     run = context.directory(name)
     started = time.monotonic()
     context.train(

@@ -31,7 +31,7 @@ def _lines(context, data, device, every):
 
 
 def _as_on_the_cpu(context, data, every):
-    """Steps, losses and learning rates are right, and times are plausible."""
+    """Steps, losses and learning rates must be correct, and times must be plausible."""
     found, expected = (_lines(context, data, device, every) for device in ("cuda", "cpu"))
     steps = [line["step"] for line in found]
     yield _result(f"every {every}: one line per step, in order", steps == list(range(0, 60, every)), f"{steps}")
@@ -50,7 +50,7 @@ def _as_on_the_cpu(context, data, every):
 
 
 def _stopped(context, data):
-    """A stopped run has logged all its steps, and a resumed run logs the remaining ones."""
+    """A stopped run must have logged all its steps. A resumed run must log the remaining ones."""
     run = context.directory("stopped")
 
     def command(*options):
@@ -72,7 +72,7 @@ def _stopped(context, data):
 
 
 def _summaries(context, data):
-    """By default, a GPU run writes few summaries."""
+    """By default, a run on a GPU must write few summaries."""
     for options, expected in (((), [29]), (("--summary-every", 10), [10, 20, 29])):
         run = context.directory("summaries")
         context.train(*SMALL, "--max-steps", 30, *options, data=data, train_dir=run, device="cuda")

@@ -17,23 +17,24 @@ from check_cifar_augment import STILL
 from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 
 LIMIT = 1e-3
-# Training on another order of samples gives a distance of 0.16. check_gpu_accuracy.py checks the final accuracy.
+# If a training has another order of samples, its distance is 0.16. check_gpu_accuracy.py checks the final accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
-IMAGES_LIMIT = 1e-4  # relative, for equal images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
-LONG = 210  # steps: several captured blocks and log lines
+# Relative error if the images are equal; another crop changes some losses by 1e-3 (check_cifar_augment.py).
+IMAGES_LIMIT = 1e-4
+LONG = 210  # steps; needs several captured blocks and several log lines
 CUDA = ("--device", "cuda")
 CPU = ("--device", "cpu")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network and how it is trained."""
+    """A network, and how it is trained."""
 
     name: str
     trainer: str
     evaluator: str
     patterns: list  # paths of the training records
-    test: object  # pattern of the paths of the test records
+    test: object  # pattern of the test records
     options: tuple
     global_batch: int
     steps: int
@@ -69,7 +70,7 @@ def _cifar10(context):
     data = context.small_cifar10_set(100)
     paths = sorted(data.glob("train-*.tfrecord"))
     recipe = reference.Recipe(batch_size=check_cifar_parity.GLOBAL_BATCH, **check_cifar_parity.SCHEDULE)
-    direct = check_cifar_parity.METHODS[0]  # cuDNN's convolutions do not use Winograd's method
+    direct = check_cifar_parity.METHODS[0]  # as cuDNN, which does not use Winograd's method here
     seed, initial = check_cifar_parity.comparable(context, reference, recipe, paths, direct)
     settings = [word for word in reference_training.as_options(recipe) if "batch-size" not in word]
     return seed and Case(
@@ -95,7 +96,8 @@ def _train(context, case, *options, ranks=0, steps=None, train_dir=None, log_eve
 
 
 def _distance(found, expected, initial):
-    """The largest distance of a variable or moving average, relative to its change since the initial checkpoint."""
+    """Returns the largest error of a variable or moving average, relative to its change since the initial
+    checkpoint."""
     a, b, start = load(found), load(expected), load(initial)
     names = [name for name in b if name.startswith(("variables/", "moving_averages/"))]
     return programs.worst(
@@ -136,7 +138,7 @@ def _compare(context, case):
 
 
 def _moved(context, case, near):
-    """A run that moves from a GPU to a CPU and back, in one train directory."""
+    """Checks a run in one train directory that moves from a GPU to a CPU and back."""
     train_dir = context.directory("moved")
     for part, device in enumerate((CUDA, CPU, CUDA), start=1):
         _train(context, case, *device, steps=case.steps * part // 3, train_dir=train_dir, log_every=1)
@@ -163,8 +165,8 @@ def _evaluation(context, case, train_dir):
 
 
 def _same_images(context, case):
-    """Compares crop, flip, brightness and contrast. The learning rate is too small to change any variable, so the loss
-    of a step identifies its images."""
+    """Compares crop, flip, brightness and contrast. The learning rate is too small to change a variable, so the loss of
+    a step identifies the images of the step."""
     learnt = context.directory("learnt")
     batch = ("--batch-size", case.global_batch)
     context.train(

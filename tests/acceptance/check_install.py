@@ -42,8 +42,8 @@ def check(context):
 
 @contextlib.contextmanager
 def _own_record(build):
-    """Hides the list of files that the user has installed from this build folder. Otherwise the target uninstall would
-    remove these files."""
+    """Hides the list of the files that the user has installed from this build folder. Otherwise, the target uninstall
+    would remove these files."""
     record, hidden = build / "installed_files.txt", build / "installed_files.hidden"
     if record.exists() and not hidden.exists():
         record.rename(hidden)
@@ -152,8 +152,8 @@ def _knows_no_build(context, prefix):
 
 
 def _modules(context, prefix):
-    """Loads the environment module in both module systems, which jobs/install_deps.sh --tests has unpacked."""
-    local = context.directory("local")  # represents the manuals of the system, which man finds because of PATH
+    """Loads the environment module in both module systems. jobs/install_deps.sh --tests has unpacked them."""
+    local = context.directory("local")  # stands for the system's manuals, which man finds through PATH
     (local / "bin").mkdir(parents=True)
     (local / "share/man/man1").mkdir(parents=True)
     (local / "share/man/man1/of_the_system.1").write_text(".TH of_the_system 1\n")
@@ -201,13 +201,13 @@ def _module(context, prefix, local, name, command, manpath):
     if manpath != "/opt/other/man" and before["other"] != str(local / "share/man/man1/of_the_system.1"):
         wrong.append(f"the system's manual is not visible before: {before}")
     for report in (before, after):
-        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod writes two colons: the same meaning
+        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod writes two colons, which mean the same
     wrong += [f"{key} {after[key]} after unload" for key in before if before[key] != after[key]]
     return Result(title, not wrong, "; ".join(wrong) or loaded["MANPATH"])
 
 
 def _script(context, prefix):
-    """The installed jobs/single_node.sh finds the installed programs."""
+    """The installed jobs/single_node.sh must find the installed programs."""
     data, run = context.small_set(200), context.directory("script")
     command = [prefix / "share/carillon/jobs/single_node.sh", "--data", data / "train-*", "--train-dir", run]
     command += ["--max-steps", 3, "--batch-size", 10, "--device", "cpu"]
@@ -217,7 +217,7 @@ def _script(context, prefix):
 
 
 def _all_headers(context, prefix):
-    """Compiles a source for each installed header, without the sources of Carillon."""
+    """Compiles one source for each installed header. The sources of Carillon are not in the include path."""
     (folder,) = (prefix / "include").iterdir()
     headers = sorted(path.relative_to(folder) for path in folder.rglob("*.h"))
     public = len(list((ROOT / "include").rglob("*.h")))
@@ -235,7 +235,7 @@ def _all_headers(context, prefix):
 
 
 def _own_model(context, prefix):
-    """Builds and runs the installed example docs/user-guide/your-own-model against the installed library."""
+    """Builds the installed example docs/user-guide/your-own-model against the installed library, and runs it."""
     source, build = prefix / "share/doc/carillon/docs/user-guide/your-own-model", context.directory("own")
     _run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     _run("cmake", "--build", build)
@@ -266,7 +266,7 @@ def _own_model(context, prefix):
 
 
 def _grey_png(rows):
-    """A PNG file with 8 bits per pixel."""
+    """Returns a PNG file of grey pixels with 8 bits."""
 
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -277,7 +277,7 @@ def _grey_png(rows):
 
 
 def _own_network_in_our_programs(context, prefix, run, data, expected):
-    """Tests Carillon's programs with a network and record keys that they do not know. The checkpoint describes both."""
+    """Runs Carillon's programs on a network and on record keys that they do not know. The checkpoint describes both."""
     programs_of = prefix / "bin"
     for program in (["mnist_eval"], ["cifar10_eval"], ["carillon", "evaluate"]):
         place = [run] if "evaluate" in program else ["--checkpoint", run]
@@ -292,8 +292,8 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
 
 
 def _own_decoder(context, prefix, build):
-    """A user's program with its own decoder, task and metric. Carillon's programs can export its network, but cannot
-    read its records."""
+    """Runs a user's program that has its own decoder, task and metric. Carillon's programs can export its network, but
+    cannot read its records."""
     data, run = build / "numbers", context.directory("numbers")
     _run(build / "draw_numbers", data)
     _run(build / "numbers_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run, env=context.environment())

@@ -34,7 +34,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _logged(run):
-    """The number of complete lines in metrics.jsonl."""
+    """Returns the number of complete lines in metrics.jsonl."""
     log = run / "metrics.jsonl"
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
@@ -61,20 +61,21 @@ def _two_ranks(context, data):
 
     own = [line["rank_seconds"] for line in lines]
     wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
-    # Compare the sums over all steps: when rank 0 writes a line, the other ranks may still be in the step.
+    # Compare the sums over all steps: when rank 0 writes a line, the other ranks may not have ended the step.
     spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
     wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
     yield _result("each rank's work takes a part of the steps' time", wrong, f"{spent} of {passed}")
 
     printed = CONSOLE.findall(done.output)
     forms = {"step": "{}", "loss": "{:.2f}", "examples_per_second": "{:.1f}", "step_seconds": "{:.3f}"}
-    halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]  # the console divides by the 2 ranks
+    # The console divides the time by 2 ranks.
+    halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]
     expected = [tuple(form.format(line[name]) for name, form in forms.items()) for line in halved]
     yield _result("the console has the same values", "" if printed == expected else f"{printed[:2]}", f"{len(printed)} lines")
 
 
 def _seconds(context, data):
-    """Checks that the seconds of a step contain neither a pause before the previous line nor an evaluation."""
+    """Checks that the seconds of a step contain no pause before the previous line, and no evaluation."""
     run = context.directory("seconds")
     process = _start(
         context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 300, "--log-every", 1, "--summary-every", 0,
@@ -86,7 +87,7 @@ def _seconds(context, data):
     process.send_signal(signal.SIGCONT)
     context.finish(process, TIMEOUT)
 
-    lines = programs.metrics(run)[:-1]  # the last line is an evaluation, and no step follows it
+    lines = programs.metrics(run)[:-1]  # the last line is an evaluation; no step follows
     gaps = [after["time"] - before["time"] for before, after in zip(lines, lines[1:])]
     yield Result("logs: the run was paused among its first steps", max(gaps[:99]) > 0.9 * PAUSE, f"{max(gaps):.2f} s")
     steps = [number for number in range(1, len(lines)) if "loss" in lines[number]]
@@ -100,7 +101,7 @@ def _seconds(context, data):
     usual = [n for n in plain if gaps[n - 1] < PAUSE / 2]
     share = sum(lines[n]["step_seconds"] for n in usual) / sum(gaps[n - 1] for n in usual)
     yield Result("logs: steps take most of the time between lines", share > 0.3, f"{share:.2f} of it")
-    # In the line after an evaluation, step_seconds excludes the evaluation, and nothing else.
+    # In the line after an evaluation, step_seconds must exclude the evaluation, and nothing else.
     behind = [n for n in steps if n not in plain]
     found = {lines[n]["step"]: (lines[n]["step_seconds"], gaps[n - 2], gaps[n - 1]) for n in behind}
     wrong = {step: times for step, times in found.items() if times[0] > times[2] + 0.3 * times[1] + 0.001}
@@ -110,7 +111,7 @@ def _seconds(context, data):
 
 
 def _killed(context, data):
-    """A run that is killed after a checkpoint resumes from it, and no step is logged twice."""
+    """A run that is killed after a checkpoint must resume from it, and log no step twice."""
     run = context.directory("killed")
     options = ("--log-every", 1, "--summary-every", 5, "--checkpoint-every", 20, "--keep-checkpoints", 0)
     process = _start(context, data, run, *SMALL, *options, "--max-steps", 1000000, ranks=2)
@@ -121,7 +122,7 @@ def _killed(context, data):
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if the run was killed before it wrote this checkpoint, so that it must repeat steps
+            path.unlink()  # as if the run had been killed before it wrote this checkpoint: it must then repeat steps
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
     yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
@@ -143,7 +144,7 @@ def _killed(context, data):
 
 
 def _killed_early(context, data):
-    """A run killed before its first checkpoint starts over: TensorBoard shows no step twice."""
+    """A run that is killed before its first checkpoint must begin again. TensorBoard must show no step twice."""
     run = context.directory("early")
     options = ("--log-every", 1, "--summary-every", 5, "--checkpoint-every", 0)
     process = _start(context, data, run, *SMALL, *options, "--max-steps", 1000000, ranks=2)
@@ -152,7 +153,7 @@ def _killed_early(context, data):
     programs.signal_process(rank, signal.SIGKILL)
     context.finish(process, TIMEOUT)
     for path in checkpoints(run):
-        path.unlink()  # as if all ranks were killed at once: otherwise the surviving rank would save its last step
+        path.unlink()  # as if all ranks had been killed at once: otherwise, the other rank saves its last step
     context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
     shown = [step for step, _ in events.shown(run)["loss"]]
     good = len(events.files(run)) == 2 and shown == [*range(5, 40, 5), 39]

@@ -18,7 +18,7 @@ THREE = ("--global-batch", 36, *BATCHES[2:])
 MIXED = ("--mixup", 0.2, "--cutmix", 1)
 BALANCED = ("--sampling", "balanced", "--class-weights", "balanced", "--focal-gamma", 2, "--label-smoothing", 0.1)
 AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
-# For each training: program, options, steps of the quick form, steps of the full form.
+# For each training: (program, options, steps of the quick form, steps of the full form).
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "mnist, balanced": ("mnist_train", (*programs.SCALED, *BALANCED, *MIXED), 20, 100),
@@ -39,7 +39,7 @@ def check(context):
     for model, (program, options, quick_steps, steps) in TRAININGS.items():
         steps = quick_steps if context.quick else steps
         if context.quick and context.device == "cuda" and program != "mnist_train":
-            continue  # on the fake GPU, the convolutions would take minutes
+            continue  # the fake GPU would need minutes for the convolutions
         if steps:
             yield from _one_network(context, model, program, options, steps)
     yield from _resumed(context, 40)
@@ -59,13 +59,13 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
 
 
 def _losses(directory):
-    """The lines of steps in metrics.jsonl, without their times."""
+    """Returns the lines of steps in metrics.jsonl, without their times."""
     names = ("step", "loss", "cross_entropy", "learning_rate", "gradient_norm")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
 
 
 def _described(path):
-    """The attributes of a checkpoint and its options, without --train-dir."""
+    """Returns the attributes of a checkpoint, and its options without --train-dir."""
     with h5py.File(path) as file:
         attributes = {name: str(value) for name, value in file.attrs.items()}
     options = json.loads(attributes.pop("options"))
@@ -74,7 +74,7 @@ def _described(path):
 
 
 def _differs(first, second, step):
-    """The first difference between two runs; empty if there is none."""
+    """Returns the first difference between two runs; empty if there is none."""
     a, b = checkpoint(first, step), checkpoint(second, step)
     differs = same_bits(a, b) or ("" if _described(a) == _described(b) else "attributes differ")
     return differs or ("" if _losses(first) == _losses(second) else "metrics.jsonl has other losses")
@@ -89,7 +89,7 @@ def _one_network(context, model, program, options, steps):
 
 
 def _resumed(context, steps):
-    """Killed at 4 ranks, resumed and stopped at 1 rank, then resumed at 8 ranks."""
+    """Kills a run at 4 ranks, resumes and stops it at 1 rank, then resumes it at 8 ranks."""
     program, options = "mnist_train", (*programs.SCALED, *MIXED)
     whole = _train(context, program, options, 2, steps)
     run, data = context.directory("micro"), context.small_set(1000)
@@ -112,7 +112,7 @@ def _resumed(context, steps):
 
 
 def _diverged(context):
-    """With and without micro-batches, a run reports the same cause of a non-finite loss."""
+    """With and without micro-batches, a run must report the same cause of a non-finite loss."""
     told = []
     for batches in (BATCHES, ("--batch-size", 48)):
         done = context.train(
@@ -125,7 +125,7 @@ def _diverged(context):
 
 
 def _refused(context):
-    """If options are invalid, all ranks end at once, with one line."""
+    """If options are invalid, all ranks must end at once, with one line."""
     for title, options, said in (
         ("batch norm in a network without any", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a network without batch norms to freeze", ("--freeze-batch-norm",), "--freeze-batch-norm"),

@@ -27,7 +27,7 @@ import timm
 import torch
 from PIL import Image
 
-# Each network with the smallest image size at which the network has its usual structure.
+# Each network, with the smallest image size at which it has its usual structure.
 NETWORKS = {
     "alexnet_like": None,
     "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 64,
@@ -64,8 +64,8 @@ def run(*words):
 
 
 def records(programs, work, size):
-    """Makes records of random pictures. Returns their path, and the pictures [batch, 3, size, size] with values from 0
-    to 1 in the order of the records."""
+    """Makes records of random pictures. Returns their path, and the pictures as [batch, 3, size, size] with values from
+    0 to 1, in the order of the records."""
     folder, data = work / f"pictures-{size}", work / f"records-{size}"
     generator = np.random.default_rng(size)
     images = generator.integers(0, 256, (BATCH, size, size, 3), dtype=np.uint8)
@@ -78,7 +78,7 @@ def records(programs, work, size):
             lines.append(f"{path.relative_to(folder)} {i % CLASSES}")
         (folder / "list.txt").write_text("\n".join(lines) + "\n")
         run(programs / "tfrecord_convert", "images", "--input", folder / "list.txt", "--output", data)
-    # The converter shuffles: find each picture in the records by its bytes.
+    # The converter shuffles the pictures. Find each one in the records by its bytes.
     content = (data / "train-00000-of-00001.tfrecord").read_bytes()
     order = sorted(range(BATCH), key=lambda i: content.find((folder / f"{i % CLASSES}" / f"{i}.png").read_bytes()))
     labels = torch.tensor(order)
@@ -89,7 +89,7 @@ def records(programs, work, size):
 
 def export(model, path, size, dynamo):
     sample = torch.randn(2, 3, size, size)
-    model.eval()  # because an export in training mode changes the running statistics
+    model.eval()  # in training mode, an export would change the running statistics
     if dynamo:
         batch = ({0: torch.export.Dim("batch")},)
         torch.onnx.export(model, (sample,), path, dynamo=True, optimize=False, dynamic_shapes=batch)
@@ -106,7 +106,7 @@ def arrays_of(programs, run_folder, path):
 
 
 def gradients_of(model, pixels, labels):
-    model = copy.deepcopy(model).train()  # a copy, because a forward pass changes the running statistics
+    model = copy.deepcopy(model).train()  # a copy: the forward pass changes the running statistics
     torch.nn.functional.cross_entropy(model(pixels), labels).backward()
     return {
         name: (torch.zeros_like(values) if values.grad is None else values.grad).double().numpy()
@@ -115,14 +115,14 @@ def gradients_of(model, pixels, labels):
 
 
 def distance(found, exact):
-    """Distance of the gradients `found` from the gradients `exact`, relative to the norm of `exact`."""
+    """Returns the distance of the gradients `found` from the gradients `exact`, relative to the norm of `exact`."""
     squares = sum(np.square(found[name] - exact[name]).sum() for name in found)
     return np.sqrt(squares / sum(np.square(exact[name]).sum() for name in found))
 
 
 def compare(programs, work, name, size, dynamo):
-    """Tries three sets of weights, and returns the result with the smallest error of gradients: with some weights,
-    rounding changes the sign of a ReLU's input."""
+    """Tries three sets of weights, because with some weights rounding changes the sign of a ReLU's input. Returns the
+    result with the smallest error of the gradients."""
     best = None
     for seed in range(3):
         found = compare_weights(programs, work, name, size, dynamo, seed)
@@ -137,7 +137,7 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     torch.manual_seed(seed)
     extra = {"img_size": size} if size < 224 and name.startswith(("vit", "deit", "xcit")) else {}
     model = timm.create_model(name, num_classes=CLASSES, **extra)
-    for module in model.modules():  # scales and statistics that differ from the initial 1 and 0
+    for module in model.modules():  # set scales and statistics that differ from the initial 1 and 0
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
@@ -164,9 +164,9 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     run(programs / "carillon", "export", before, "--onnx", work / f"{name}-back.onnx")
     session = onnxruntime.InferenceSession(str(work / f"{name}-back.onnx"))
     logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
-    largest = max(np.abs(expected).max(), 1e-6)  # some networks start with logits of 0
-    # With random statistics, some activations grow until float32 has few correct digits. Therefore an error as large as
-    # PyTorch's own is also accepted.
+    largest = max(np.abs(expected).max(), 1e-6)  # the logits of some networks are 0 at first
+    # With random statistics, some activations grow so large that float32 has few correct digits. So an error is also
+    # accepted if it is at most twice PyTorch's own error.
     error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
     exact = gradients_of(model, pixels, labels)
     first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))
@@ -205,7 +205,7 @@ def main():
             is_ours = (options.work / f"{name}.0.onnx").exists()
             exported += is_ours
             rows.append((name, "refused" if is_ours else "not exported", "", "", str(failure).split("cannot be trained: ")[-1][:200]))
-        except Exception as failure:  # an error of PyTorch's exporter, or a network that this version of timm lacks
+        except Exception as failure:  # PyTorch's exporter failed, or this version of timm lacks the network
             rows.append((name, "not exported", "", "", f"{type(failure).__name__}: {failure}".splitlines()[0][:120]))
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(rows[-1], (32, 12, 8, 8, 0))), flush=True)
     equal = sum(row[1] == "equal" for row in rows)

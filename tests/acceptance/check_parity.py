@@ -13,10 +13,10 @@ from reference_mnist import Recipe
 LIMIT = 1e-3
 SCALE = 1.0 / 255.0
 REGIMES = {
-    # With raw pixels, training is chaotic: after about ten steps, every float32 computation differs from float64.
+    # With raw pixels, the training is chaotic: after about ten steps, every float32 computation differs from float64.
     "defaults": (Recipe(batch_size=40, decay_steps=1500), 5),
     "scaled": (Recipe(batch_size=40, pixel_scale=SCALE, learning_rate=0.1), 60),
-    # These settings are strong, so that an error in decay, regularisation or averaging exceeds the limit.
+    # The settings are strong: an error in decay, regularisation or averaging exceeds the limit.
     "schedule": (
         Recipe(
             batch_size=40,

@@ -71,7 +71,7 @@ def _points(run, field):
 
 
 def _panels(picture):
-    """[{run: [(x, y)]}]: a dictionary for each panel of the picture; empty if the picture is not XML."""
+    """Returns [{run: [(x, y)]}], a dictionary for each panel of the picture. Returns [] if the picture is not XML."""
     try:
         groups = xml.etree.ElementTree.parse(picture).iter(f"{SVG}g")
     except xml.etree.ElementTree.ParseError:
@@ -87,8 +87,8 @@ def _panels(picture):
 
 
 def _distance(curves, drawn):
-    """Fits the drawn points as a linear function of the steps and the values (or the logarithms of the values). Returns
-    the largest distance to the fit, in pixels."""
+    """Fits the drawn points by a linear function of the steps and the values (or their logarithms). Returns the largest
+    distance of a point to the fit, in pixels."""
     if [len(curve) for curve in curves] != [len(points) for points in drawn]:
         return np.inf
     steps, values = np.concatenate(curves).T

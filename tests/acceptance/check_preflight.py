@@ -38,8 +38,8 @@ UNITS = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 def _averaging_fault(output, ranks):
-    """Returns what is wrong with the line about averaging. tests/train/preflight_averaging_mpi_test.cpp tests wrong
-    averages."""
+    """Returns what is wrong with the line about averaging; empty if nothing is.
+    tests/train/preflight_averaging_mpi_test.cpp tests wrong means."""
     lines = [line for line in output.splitlines() if line.startswith("averaging")]
     if len(lines) != 1:
         return f"{len(lines)} lines on averaging"
@@ -52,14 +52,14 @@ def _averaging_fault(output, ranks):
         return lines[0]
     milliseconds, rate = float(found[1]), float(found[2]) * UNITS[found[3]]
     gradients = 4 * 397_510  # bytes
-    rounding = 0.005  # rounding of the printed milliseconds
+    rounding = 0.005  # of the printed milliseconds
     slowest = gradients / (milliseconds + rounding) * 1e3
     fastest = gradients / (milliseconds - rounding) * 1e3 if milliseconds > rounding else float("inf")
     return "" if 0.99 * slowest <= rate <= 1.01 * fastest else f"the rate is not bytes by time: {lines[0]}"
 
 
 def _tells(context):
-    """--preflight prints all required lines at 1, 2 and 4 ranks."""
+    """--preflight must print all required lines at 1, 2 and 4 ranks."""
     host = re.escape(socket.gethostname())
     for ranks in (1, 2, 4):
         run = context.directory("looked-at")
@@ -83,7 +83,7 @@ def _tells(context):
 
 
 def _micro_batches(context):
-    """With micro-batches, a sum of gradients is divided by another number than the number of towers."""
+    """With micro-batches, the divisor of a sum of gradients is not the number of towers."""
     run = context.directory("micro")
     done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
     right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
@@ -91,7 +91,7 @@ def _micro_batches(context):
 
 
 def _leaves_directories(context):
-    """--preflight does not change the files of a run in the train directory."""
+    """--preflight must not change the files of a run in the train directory."""
     data, run = context.small_set(200), context.directory("trained")
     context.train(*SCALED, "--max-steps", 2, "--batch-size", 10, data=data / "train-*", train_dir=run)
     def files(folder):
@@ -133,7 +133,7 @@ def _unwritable(context):
 
 
 def _no_data(context):
-    """--preflight needs no records. Only files that an option names must exist."""
+    """--preflight must need no records. But files that an option names must exist."""
     empty = context.directory("empty")
     empty.mkdir()
 
@@ -143,7 +143,7 @@ def _no_data(context):
 
     small = ("--model", "resnet9", "--image-size", 32)
     assumed = "no data: assumes 1000 classes; --data or --classes sets the number\n"
-    cases = {  # program, options, start of the output, size of the gradients
+    cases = {  # program, options, beginning of the output, size of the gradients
         "mnist_train": ("mnist_train", (), "mnist_train (", "1.59 MB of mnist's"),
         "cifar10_train": ("cifar10_train", (), "cifar10_train (", "of cifar10's"),
         "image_train": ("image_train", small, assumed, "28.3 MB of resnet9's"),
@@ -184,7 +184,7 @@ def _gpus(context):
 
 
 def _builds(context):
-    """One rank runs a copy of the program with the name of another commit."""
+    """One rank runs a copy of the program in which the name of the commit is changed."""
     program = context.binaries / "mnist_train"
     version = context.run("mnist_train", "--version").output
     found = re.search(r"(\d+\.\d+\.\d+)(, commit ([0-9a-f]+))?", version)

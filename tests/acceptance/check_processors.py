@@ -12,7 +12,7 @@ from programs import Result, checkpoint, load
 
 STORED = pathlib.Path(__file__).with_name("processor_bits.json")
 PICTURES = ("--image-size", 64, "--batch-size", 4)
-# name: program and options
+# name: (program, options...)
 TRAININGS = {
     "mnist": ("mnist_train", "--max-steps", 30),
     "mnist, adamw": ("mnist_train", "--max-steps", 20, "--optimizer", "adamw", "--learning-rate", 0.001, "--pixel-scale", 0.0039),

@@ -51,7 +51,7 @@ def _ranks(ranks):
 
 
 def _on_terminal(context, command, kind="xterm"):
-    """The output of a successful command on a terminal of this kind."""
+    """Runs a command, which must succeed, on a terminal of the kind `kind`. Returns its output."""
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
         command, env=context.environment() | {"TERM": kind}, stdin=terminal, stdout=terminal, stderr=terminal,
@@ -62,7 +62,7 @@ def _on_terminal(context, command, kind="xterm"):
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # on Linux, this error means that the last program has closed the terminal
+        except OSError:  # on Linux: the last program has closed the terminal
             break
         if not part:
             break

@@ -33,11 +33,11 @@ PARAMETERS = {
     "resnet18": 11181642, "resnet34": 21289802, "resnet50": 23528522, "resnet101": 42520650, "resnet152": 58164298, "resnet18_cifar": 11173962, "resnet9": 6573120, "airbench94": 1971640,
     "airbench96": 9915704,
 }  # fmt: skip
-BASIC, BOTTLENECK = "/conv2/norm/gamma", "/conv3/norm/gamma"  # the last gamma of a block
+BASIC, BOTTLENECK = "/conv2/norm/gamma", "/conv3/norm/gamma"  # names of the last gamma of a block
 IMAGENET = {
     "resnet18": BASIC, "resnet34": BASIC, "resnet50": BOTTLENECK, "resnet101": BOTTLENECK, "resnet152": BOTTLENECK
 }  # fmt: skip
-CUT_DEVIATION = 0.87962566103423978  # standard deviation of a normal distribution truncated at two deviations
+CUT_DEVIATION = 0.87962566103423978  # of a normal distribution that is truncated at two deviations
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Recipe:
     peak: float = 0.05
     sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
     groups: tuple = ()
-    lookahead: dict = field(default_factory=dict)  # every, decay, power; empty: no lookahead
+    lookahead: dict = field(default_factory=dict)  # every, decay, power; empty: none
 
     def rate(self, step):
         return float(np.interp(step, [0, 4, STEPS], [0.2 * self.peak, self.peak, 0.0]))
@@ -65,28 +65,28 @@ class Recipe:
 
 
 def _group_text(group):
-    """The group as a value of the option --group."""
+    """Returns the group as a value of the option --group."""
     settings = {"rate": "rate", "weight_decay": "decay", "frozen_after": "frozen-after"}
     return f"{group['pattern']}: " + ", ".join(f"{settings[n]}={v!r}" for n, v in group.items() if n in settings)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A network, its training program and its data."""
+    """A network, its training program, and its data."""
 
     title: str
     model: str
     train: str
     evaluate: str
-    paths: list  # paths of the records
+    paths: list  # of the records
     options: tuple = ()
     augments: bool = False
 
 
 @dataclass(frozen=True)
 class Towers:
-    """A division of a global batch: the number of ranks, their options, and the number of towers in the reference. Each
-    tower of the reference normalises its own batch."""
+    """A way to divide a global batch: the number of ranks, their options, and the number of towers in the reference.
+    Each tower of the reference normalises by its own batch."""
 
     name: str
     ranks: int
@@ -95,14 +95,15 @@ class Towers:
 
 
 def _global_batch(model):
-    """The global batch of a comparison. Networks with bottlenecks need a larger batch. At 32 x 32, the last
-    convolutions of resnet50 compute one pixel per image, so batch norms over fewer than 4 images return mostly rounding
-    errors."""
+    """Returns the global batch of a comparison. Networks with bottlenecks need a larger batch: at 32 x 32, the last
+    convolutions of resnet50 compute one pixel per image. A batch norm over fewer than 4 images would return mostly
+    rounding errors."""
     return 16 if IMAGENET.get(model) == BOTTLENECK else 8
 
 
 def _ways(global_batch, quick):
-    """All divisions of a batch to compare with the reference, or the first two in the quick form."""
+    """Returns the ways to divide a batch that are compared with the reference: all, or the first two in the quick
+    form."""
     own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
@@ -114,7 +115,7 @@ def _ways(global_batch, quick):
 
 
 def _recipe(model, batch_size):
-    """The parameter groups, constants and lookahead of airbench."""
+    """Returns a Recipe; for airbench with its parameter groups, constants and lookahead."""
     if not model.startswith("airbench"):
         return Recipe(batch_size)
     return Recipe(
@@ -155,7 +156,7 @@ def check(context):
 
 
 def _picture_set(context):
-    """Makes records of 40 pictures of 64 x 64 pixels, with a folder for each label. Returns their directory."""
+    """Makes records of 40 pictures of 64 x 64 pixels, from one folder per label. Returns their directory."""
     records = next(iter(cifar.read_batches(context.cifar10).values()))[:40]
     folder = context.directory("pictures")
     for number, record in enumerate(records):
@@ -168,8 +169,8 @@ def _picture_set(context):
 
 
 def _records_seen(context, reference, subject, initial):
-    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures,
-    carillon_predict writes the images as inputs of the network; other tests check crop and resize."""
+    """Returns (images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures,
+    carillon_predict writes the images that the network gets; other tests check crop and resize."""
     if subject.train == "cifar10_train":
         return reference.read_set(subject.paths)
     keys = ("image/encoded", "image/class/label")
@@ -189,7 +190,7 @@ def _records_seen(context, reference, subject, initial):
 
 
 def _without_dirac(values, wrong, name):
-    """The filters without their first part, which must be the identity (dirac); raises an error if it is not."""
+    """Returns the filters without their first part. Raises an error if this part is not the identity (dirac)."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
@@ -239,7 +240,7 @@ def _faults_of_imagenet_resnet(model, name, values):
 
 
 def _start(reference, initial, names):
-    """The arrays before the first step of a run, computed from the variables and states of a checkpoint."""
+    """Computes the arrays before the first step of a run from the variables and states of a checkpoint."""
     arrays = {}
     for name in names:
         of = name.replace(reference.SLOW, "variables")
@@ -251,8 +252,8 @@ def _start(reference, initial, names):
 
 
 def _error(found, expected, before):
-    """The error of an array, relative to its change in the step. If the step must not change an array, such as a frozen
-    variable, its bits must stay."""
+    """Returns the error of an array, relative to its change in the step. If the step must not change the array, for
+    example a frozen variable, its bits must stay."""
     if np.array_equal(expected, before):
         return 0.0 if np.array_equal(found, before) else np.inf
     return programs.relative_error(found, expected, before)
@@ -270,7 +271,8 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    if towers.reference != towers.ranks:  # only the divisions with one tower per rank check the evaluation
+    # The divisions with one tower per rank check the evaluation, the others do not.
+    if towers.reference != towers.ranks:
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):
         right = reference.count_right(model, checkpoint(run, STEPS), *records, augmented=bool(options))
@@ -284,8 +286,8 @@ def _compare(context, reference, subject, records, initial, towers):
 
 
 def _errors_by_step(reference, model, recipe, towers, run, initial, records):
-    """{group: the largest error of each step}, and the expected losses. Deletes all checkpoints of the run except the
-    last."""
+    """Returns {group: the largest error of each step}, and the expected losses. Deletes all checkpoints of the run
+    except the last one."""
     of_group = {
         "velocities": lambda name: name.startswith(reference.VELOCITIES),
         "variables": lambda name: name.startswith(("variables/", reference.SLOW)),
@@ -309,8 +311,8 @@ def _errors_by_step(reference, model, recipe, towers, run, initial, records):
 
 
 def _judge(title, errors, expected_losses, losses):
-    """Checks all steps. Velocities contain the gradients. Their limit is stricter in the best step, in which every ReLU
-    decides as in the reference."""
+    """Checks all steps. The velocities contain the gradients. Their limit is stricter in the best step: there, every
+    ReLU decides as in the reference."""
     least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
     passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
     yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")

@@ -33,10 +33,10 @@ def _result(title, wrong, detail=""):
 
 
 def _start(context, data, run, *options, **variables):
-    """jobs/single_node.sh with two ranks. The first start uses --fresh."""
+    """Starts jobs/single_node.sh with two ranks. Its first start uses --fresh."""
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--summary-every", 0, "--log-every", 1)
     command = [SCRIPT, context.binaries / "mnist_train", *fixed, "--batch-size", 20, "--fresh", *options]
-    # CUDA_VISIBLE_DEVICES is empty, so that the script ignores the machine's GPUs.
+    # With an empty CUDA_VISIBLE_DEVICES, the script ignores the machine's GPUs.
     here = {"RANKS": "2", "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     return context.start([str(word) for word in command], here | variables)
 
@@ -47,7 +47,7 @@ def _logged(run):
 
 
 def _kill_rank(process, run, rank, steps):
-    """Kills a rank once `steps` steps are logged."""
+    """Kills a rank when `steps` steps are logged."""
     wait_for(process, lambda: _logged(run) >= steps and len(rank_processes(process)) == 2, f"{steps} steps are logged")
     programs.signal_process(rank_processes(process)[rank], signal.SIGKILL)
 

@@ -18,7 +18,7 @@ def check(context):
     """stopping and resuming"""
     steps = 200 if context.quick else 1000
     if context.device == "cuda":
-        steps = 20000  # a GPU is fast, and logs a step up to 64 steps later
+        steps = 20000  # a GPU is fast, and it logs a step up to 64 steps later
     data = context.small_set(1000 if context.quick else 5000) / "train-*.tfrecord"
 
     def train(train_dir, last, *options):
@@ -88,7 +88,7 @@ def _cut(path):
 
 
 def _signal(context, data, train_dir, steps, number, one_rank):
-    """Signals a run once it has logged a step; returns its exit code and the step of its newest checkpoint."""
+    """Sends a signal to a run that has logged a step. Returns its exit code, and the step of its newest checkpoint."""
     command = context.command(
         "mnist_train", "--data", data, "--train-dir", train_dir, "--device", context.device, *SCALED, "--batch-size", 48,
         "--checkpoint-every", steps, "--max-steps", steps, "--log-every", 1, ranks=RANKS,
@@ -101,7 +101,7 @@ def _signal(context, data, train_dir, steps, number, one_rank):
             if time.monotonic() > deadline:
                 raise programs.ProgramFailed(f"no step logged within {TIMEOUT} s")
             time.sleep(0.002)
-        # mpirun forwards USR1 to every rank, and on TERM ends them.
+        # mpirun forwards USR1 to each rank. At TERM, it ends the ranks.
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[-1]) if one_rank else process.pid, number)
         code = process.wait(timeout=TIMEOUT)

@@ -13,10 +13,10 @@ from bad_input import FAILED, IO, STOPPED, USAGE
 from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
-TIMES = 5  # number of USR1 signals
-STACKS = 12  # number of stacks requested with USR2; their text must fit into the 64 KiB of a pipe
+TIMES = 5  # how often USR1 is sent
+STACKS = 12  # how many stacks are requested with USR2; their text must fit into a pipe's 64 KiB
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
-SLOW = 4  # delay of a slow disk in seconds; mpirun kills ranks 1 s after TERM
+SLOW = 4  # seconds; delay of a slow disk; mpirun kills ranks 1 s after TERM
 
 
 def check(context):
@@ -34,8 +34,8 @@ def _result(title, wrong, detail):
 
 
 def _start(context, data, run, *options, ranks=0):
-    """Starts a training in the background and waits until it has logged a step. Returns it, and the process id of its
-    first rank."""
+    """Starts a training in the background and waits until it has logged a step. Returns the training, and the process
+    id of its first rank."""
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     process = context.start(context.command("mnist_train", *fixed, "--log-every", 1, *options, ranks=ranks))
     pid = rank_process(process, 0) if ranks else process.pid
@@ -45,7 +45,8 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _stopped(run, done):
-    """What is wrong with a run that got a stop signal: its exit code or its checkpoints. Empty if nothing is wrong."""
+    """Returns what is wrong with a run after a stop signal: with its exit code or its checkpoints. Empty if nothing is
+    wrong."""
     kept = [path.name for path in checkpoints(run)]
     if done.code != STOPPED:
         return done.explain()
@@ -92,7 +93,7 @@ def _interrupted(context, data):
 
 
 def _first_line(process):
-    """Waits for the first line on stderr and returns it."""
+    """Waits for the first line on stderr, and returns it."""
     text = b""
     while not text.endswith(b"\n") and (more := os.read(process.stderr.fileno(), 1 << 16)):
         text += more
@@ -134,7 +135,7 @@ def _mpirun_kills(context, data):
 
 
 def _blocked(pid):
-    """The signals that each thread of the process blocks, the main thread first."""
+    """Returns the set of signals that each thread of the process blocks. The main thread is first."""
     masks = []
     for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir(), key=lambda path: int(path.name)):
         masks.append(int(re.search(r"SigBlk:\s*(\w+)", (task / "status").read_text())[1], 16))
@@ -142,7 +143,7 @@ def _blocked(pid):
 
 
 def _stacks(errors):
-    """The number of stacks on stderr; each begins with the signal handler."""
+    """Returns the number of stacks on stderr. Each stack begins with the signal handler."""
     frames = [line for line in errors.splitlines() if re.search(r"\[0x[0-9a-f]+\]$", line)]
     return frames.count(frames[0]) if frames else 0
 
@@ -152,7 +153,7 @@ def _computation(context, data):
     if context.device != "cpu":
         return
     # In oneDNN's matrix products for AVX2, the stack pointer may point into the heap. The frame of a signal handler
-    # would then damage the heap: such a run failed 6 times out of 10.
+    # then damages the heap: before this was avoided, such a run failed 6 times out of 10.
     narrow = ("--isa", "avx2") if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text() else ()
     options = ("--batch-size", 100, "--threads", 2, *narrow)
     run, expected = (context.directory("computation") for _ in range(2))
@@ -178,7 +179,8 @@ def _computation(context, data):
 
 
 def _script(context, data, command, environment, title, stop, options=()):
-    """A job script on a slow disk. `stop` sends a signal; the run saves and ends with 75."""
+    """Runs a job script on a slow disk. `stop` sends a signal. The run must save its state, and the script must end
+    with 75."""
     run = context.directory("script")
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000, *options]
@@ -195,7 +197,7 @@ def _script(context, data, command, environment, title, stop, options=()):
 
 def _scripts(context, data):
     """job scripts and --ranks that get stop signals, on a slow disk"""
-    # CUDA_VISIBLE_DEVICES is empty, so that the scripts ignore the machine's GPUs.
+    # With an empty CUDA_VISIBLE_DEVICES, the scripts ignore the machine's GPUs.
     here = {"RANKS": "2", "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     single = [JOBS / "single_node.sh"]
     title = "single_node.sh on a slow disk:"
@@ -231,7 +233,8 @@ def _pending(pid, number):
 def _signalled_again(context, data):
     """USR1 several times within a step"""
     run = context.directory("again")
-    process, pid = _start(context, data, run, *SCALED, "--batch-size", 10000, "--max-steps", 1000)  # slow steps
+    # So that steps are slow.
+    process, pid = _start(context, data, run, *SCALED, "--batch-size", 10000, "--max-steps", 1000)
     taken = 0
     for _ in range(TIMES):
         if process.poll() is not None:
@@ -324,7 +327,7 @@ def _full_disk(context, data):
             context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
             ranks=ranks,
         )  # fmt: skip
-        # From now on, rank 0 can write at most 1 MiB per file: enough for the log, but not for a checkpoint.
+        # From now on, rank 0 cannot write files larger than 1 MiB: enough for the log, but not for a checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)
         left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]

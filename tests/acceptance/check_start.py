@@ -49,14 +49,14 @@ def _train(context, data, run, *options, common=SMALL, **keywords):
 
 
 def _trained(context, data, steps, *options):
-    """A train directory with checkpoints of steps/2 and `steps`."""
+    """Trains. Returns a train directory with checkpoints of step steps/2 and step `steps`."""
     run = context.directory("trained")
     _train(context, data, run, "--max-steps", steps, "--checkpoint-every", steps // 2, *options)
     return run
 
 
 def _initial_variables(context, data):
-    """--init-from reads the variables, also as initial values of the moving averages."""
+    """--init-from must read the variables, also as the initial values of the moving averages."""
     source = load(checkpoint(_trained(context, data, 20), 20))
     apart = all(
         array.tobytes() != source[name.replace("variables", "moving_averages")].tobytes()
@@ -77,7 +77,7 @@ def _initial_variables(context, data):
 
 
 def _other_model(context, data):
-    """If the checkpoint belongs to another model, every program reports this."""
+    """If the checkpoint belongs to another model, every program must report this."""
     run = _trained(context, data, 2, "--model", "lenet")
     before = content(run)
     done = _train(context, data, run, "--max-steps", 4, expect=None)
@@ -105,7 +105,7 @@ def _other_model(context, data):
 
 
 def _other_data(context, data):
-    """Ranks with files of equal names and sizes, but different records."""
+    """Ranks have files with equal names and sizes, but with different records."""
     folders = [context.directory("rank"), context.directory("rank")]
     (source,) = data.glob("train-*")
     samples = [parse_example(record, ("image_raw", "label")) for record in read_records(source)]
@@ -123,7 +123,8 @@ def _other_data(context, data):
 
 
 def _changed_options(context, data):
-    """A resumed run warns about changed options, records and numbers of ranks, and about nothing else."""
+    """A resumed run must warn if options, records or the number of ranks have changed, and must warn about nothing
+    else."""
     run = _trained(context, data, 4)
     done = _train(context, data, run, "--max-steps", 6, "--log-every", 3, "--keep-checkpoints", 2)
     yield _result("resuming with the same options warns of nothing", " | ".join(done.lines), "no line on stderr")
@@ -140,7 +141,8 @@ def _changed_options(context, data):
 
 
 def _changed_arithmetic(context, data):
-    """A checkpoint records the values that `auto` selected. A run that resumes with other values warns in one line."""
+    """A checkpoint must record the values that `auto` selected. If a run resumes with other values, it must warn in one
+    line."""
     run = context.directory("arithmetic")
 
     def train(last, *options):
@@ -166,17 +168,18 @@ def _changed_arithmetic(context, data):
 
 
 def _unreadable_checkpoint(context, data):
-    """If reading the newest checkpoint fails, the run ends. Only damaged content makes it use an older checkpoint."""
+    """If the newest checkpoint cannot be read, the run must end. Only if its content is damaged may the run use an
+    older checkpoint."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
-    checkpoint(run, 4).symlink_to("/proc/self/mem")  # a link to a file that can be opened but not read
+    checkpoint(run, 4).symlink_to("/proc/self/mem")  # this file can be opened, but not read
     done = _train(context, data, run, "--max-steps", 6, expect=None)
     left = "" if not checkpoint(run, 6).exists() else "it did not end"
     yield _refused("the newest checkpoint cannot be read", done, IO, ["model.ckpt-4.h5"], left)
 
 
 def _stale_temporaries(context, data):
-    """A run removes temporary files of killed writers and keeps files of others."""
+    """A run must remove temporary files of killed writers, and must keep files of others."""
     run = context.directory("stale")
     run.mkdir()
     stale = ["model.ckpt-7.h5.12345.tmp", "metrics.jsonl.678.tmp"]
@@ -191,7 +194,7 @@ def _stale_temporaries(context, data):
 
 
 def _fresh(context, data):
-    """--fresh removes logs of both kinds and later checkpoints."""
+    """--fresh must remove both kinds of logs, and later checkpoints."""
     run = _trained(context, data, 20)
     (run / "events.txt").write_text("mine")
     old = set(content(run)) - {"events.txt", "metrics.jsonl"}
@@ -216,13 +219,14 @@ def _never(context, data):
 
 
 def _config(context, data):
-    """CARILLON_CONFIG names an option file. The command line and --config override it; it overrides CARILLON_<OPTION>."""
+    """CARILLON_CONFIG names an option file. The command line and --config override its options. Its options override
+    CARILLON_<OPTION>."""
     recipe, other = context.directory("recipe"), context.directory("recipe")
     recipe.write_text("max-steps = 3\nbatch-size = 30  # not 20\n")
     other.write_text("max-steps = 4\n")
 
     def steps(*options, **environment):
-        """The step of the checkpoint that a run in this environment writes."""
+        """Runs in this environment. Returns the step of the checkpoint that the run writes."""
         run = context.directory("configured")
         fixed = ("--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--summary-every", 0)
         given = [f"CARILLON_{name}={value}" for name, value in environment.items()]
@@ -245,8 +249,8 @@ def _config(context, data):
 
 
 def _not_utf8(context, data):
-    """Paths that are not valid UTF-8: training, resuming with another number of ranks, evaluation."""
-    folder = context.directory("latin1-\udce9")  # one byte, e9
+    """Uses paths that are not valid UTF-8: to train, to resume with another number of ranks, and to evaluate."""
+    folder = context.directory("latin1-\udce9")  # \\udce9: the single byte e9
     shutil.copytree(data, folder)
     run = folder / "run"
     _train(context, folder, run, "--max-steps", 2)

@@ -7,11 +7,12 @@ import numpy as np
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST = "test_batch.bin"
-SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # 2 images per file
+SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # has 2 images per file
 
 
 def read_batches(path):
-    """{file name: [count, 3073] uint8: label, planes R, G, B of row-major 32 x 32}."""
+    """Returns {file name: array}. An array is [count, 3073] uint8: the label, then the planes R, G, B of 32 x 32
+    pixels, row-major."""
     path = pathlib.Path(path)
     if path.is_dir():
         folder = path if (path / TEST).exists() else path / "cifar-10-batches-bin"
@@ -24,7 +25,7 @@ def read_batches(path):
 
 
 def read_cifar10(path, split):
-    """(images [count, 3, 32, 32] uint8, labels [count] uint8) of 'train' or 'test'."""
+    """Returns (images [count, 3, 32, 32] uint8, labels [count] uint8). `split`: 'train' or 'test'."""
     batches = read_batches(path)
     records = np.concatenate([batches[name] for name in (TRAIN if split == "train" else (TEST,))])
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]

@@ -30,16 +30,16 @@ class Histogram:
 class Event:
     kind: int
     step: int
-    content: object  # values of a summary: [(tag, float, Histogram, text or bytes of an image)]
+    content: object  # of a summary: [(tag, float, Histogram, text or bytes of an image)]
 
 
 def files(train_dir):
-    """The event files, in the order in which TensorBoard reads them."""
+    """Returns the event files in the order in which TensorBoard reads them."""
     return sorted(train_dir.glob("events.out.tfevents.*"))
 
 
 def read_file(path):
-    """The Events of a file."""
+    """Returns the Events of a file."""
     events = []
     for record in read_records(path):
         parts = dict(fields(record))
@@ -55,8 +55,8 @@ def is_start(event):
 
 
 def shown(train_dir):
-    """{tag: [(step, value)]} as TensorBoard shows them: a START discards the values of earlier files from its step
-    on."""
+    """Returns {tag: [(step, value)]} as TensorBoard shows them. A START discards the values of earlier files from its
+    own step on."""
     values = {}
     for path in files(train_dir):
         for event in read_file(path):

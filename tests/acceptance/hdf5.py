@@ -17,7 +17,7 @@ _SHAPE = re.compile(r"DATASPACE\s+SIMPLE \{ \( ([\d, ]+) \)")
 
 
 def load(path):
-    """{'variables/layer1/weights': array, ...} with every array of the file."""
+    """Returns {'variables/layer1/weights': array, ...} with every array of the file."""
     return _by_h5py(path) if h5py else by_h5dump(path)
 
 
@@ -29,7 +29,7 @@ def _by_h5py(path):
 
 
 def by_h5dump(path):
-    """Reads float32 arrays with at least one dimension. Trainings write no other arrays."""
+    """Reads the float32 arrays that have at least one dimension. Trainings write no other arrays."""
     return {name: _dump(path, name) for name in _DATASET.findall(_h5dump("-n", path))}
 
 

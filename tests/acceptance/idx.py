@@ -6,7 +6,7 @@ import numpy as np
 
 
 def read_idx(directory, split):
-    """(images [count, 784] uint8, labels [count] uint8) of 'train' or 't10k', plain or gzip."""
+    """Returns (images [count, 784] uint8, labels [count] uint8) of the files 'train' or 't10k', plain or gzip."""
 
     def content(name):
         plain = directory / name

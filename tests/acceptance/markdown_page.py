@@ -19,21 +19,21 @@ _TARGETS = (
 class Block:
     """A fenced block."""
 
-    line: int  # number, from 1, of the first line inside the fence
+    line: int  # number of the first line inside the fence, from 1
     language: str
     text: str
-    not_run: str = ""  # the reason in `<!-- not run: REASON -->`, on the line before the block
+    not_run: str = ""  # REASON in `<!-- not run: REASON -->` on the line before the block
 
 
 @dataclass
 class Link:
     line: int
-    path: str  # empty: the page itself
+    path: str  # empty: this page
     anchor: str
 
 
 def _split(text):
-    """(blocks, prose): prose is a list of (line number, line) outside of fenced blocks."""
+    """Returns (blocks, prose). Prose is a list of (line number, line) outside of fenced blocks."""
     blocks, prose, fence, reason = [], [], None, ""
     for number, line in enumerate(text.splitlines(), 1):
         if fence:
@@ -62,7 +62,7 @@ def blocks_of(text):
 
 
 def anchors_of(text):
-    """The anchors of the headings, as GitHub makes them, and the anchors of elements <a id=...>."""
+    """Returns the anchors of the headings, as GitHub makes them, and the anchors of elements <a id=...>."""
     anchors = set(re.findall(r"<a (?:id|name)=[\"']([^\"']+)", text))
     for _, line in _split(text)[1]:
         if not (found := _HEADING.match(line)):
@@ -78,7 +78,7 @@ def anchors_of(text):
 
 
 def links_of(text):
-    """All links and images with a relative target."""
+    """Returns all links and images whose target is relative."""
     links = []
     for number, line in _split(text)[1]:
         plain = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", line)

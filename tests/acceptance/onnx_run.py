@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-# The folders into which jobs/install_deps.sh --tests installs.
+# jobs/install_deps.sh --tests installs onnxruntime into these folders.
 for share in ("/usr/local/share", os.path.expanduser("~/.local/share")):
     sys.path.append(os.path.join(share, "carillon-tests", "onnxruntime"))
 

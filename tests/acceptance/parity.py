@@ -14,20 +14,20 @@ CONSOLE = re.compile(
     r"\((\S+) examples/sec; (\S+) sec/batch\)$",
     re.MULTILINE,
 )
-# Standard deviation of a standard normal distribution that is truncated at two deviations.
+# The standard deviation of a standard normal distribution after truncation at two deviations.
 CUT_DEVIATION = 0.8796
 
 
 def is_truncated_normal(values, stddev):
-    """Whether all values are within two deviations, and the deviation of the sample differs by at most 6 standard
-    errors."""
-    error = 0.55 / np.sqrt(values.size)  # relative error of the standard deviation, truncated normal distribution
+    """Whether all values are within two deviations, and the sample's deviation is within 6 standard errors of the
+    expected one."""
+    error = 0.55 / np.sqrt(values.size)  # relative standard error of the deviation
     return abs(values).max() <= 2 * stddev * (1 + 1e-6) and abs(values.std() / (CUT_DEVIATION * stddev) - 1) < 6 * error
 
 
 def compare(context, title, program, reference, recipe, steps, ranks, paths, initial, limit, options=()):
-    """Trains with the program and with `train` of the reference. Yields Results for variables, averages, logs and
-    console."""
+    """Trains with the program, and with `train` of the reference. Yields Results for the variables, the averages, the
+    log and the console."""
     run = context.directory("parity")
     done = context.train(
         "--init-from", initial, "--shuffle=false", "--log-every=1", f"--max-steps={steps}", *options,
@@ -44,7 +44,7 @@ def compare(context, title, program, reference, recipe, steps, ranks, paths, ini
         yield Result(f"{title}, {group}", programs.worst(errors.values()) <= limit, detail)
 
     lines = programs.metrics(run)
-    # One line per step, in order.
+    # The log has one line per step, in order.
     loss_error = _worst([line["loss"] for line in lines], expected.losses)
     rate_error = _worst([line["learning_rate"] for line in lines], expected.learning_rates)
     passed = loss_error <= LOSS_LIMIT and rate_error <= 1e-6

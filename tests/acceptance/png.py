@@ -5,7 +5,7 @@ import zlib
 
 
 def png(pixels):
-    """The file of an array [height, width, 3] of uint8."""
+    """Returns the PNG file of an array [height, width, 3] of uint8."""
 
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

@@ -11,8 +11,8 @@ from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
-    """Waits until `condition` returns a true value, and returns it. If the process ends first, or if the wait takes too
-    long, kills the process and raises an error."""
+    """Waits until `condition` returns a true value, and returns this value. If the process ends before, or if the wait
+    takes too long, kills the process and raises an error."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -23,14 +23,14 @@ def wait_for(process, condition, what):
 
 
 def runs_program(pid, endings):
-    """Whether the process runs Carillon under a name with one of these endings. Raises OSError if the process has
+    """Whether the process runs Carillon under a name that ends with one of `endings`. Raises OSError if the process has
     ended."""
     name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
     return os.readlink(f"/proc/{pid}/exe").endswith("/carillon") and name.endswith(endings)
 
 
 def rank_processes(process):
-    """{rank: process id} of mpirun's ranks that currently run a training program."""
+    """Returns {rank: process id} of those ranks of mpirun that now run a training program."""
     found = {}
     for pid in programs.descendants(process.pid):
         try:
@@ -43,12 +43,12 @@ def rank_processes(process):
 
 
 def rank_process(process, rank):
-    """Waits until mpirun's rank runs one of the programs; returns its process id."""
+    """Waits until mpirun's rank `rank` runs a program. Returns its process id."""
     return wait_for(process, lambda: rank_processes(process).get(rank), f"rank {rank} runs")
 
 
 def has_ended(pid):
-    """Whether the main thread of a process has ended; a zombie counts as ended."""
+    """Whether the main thread of a process has ended. A zombie counts as ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
     except OSError:
@@ -88,7 +88,7 @@ def _replace_in_memory(pid, old, new):
                 continue
             try:
                 content = os.pread(memory.fileno(), size, start)
-            except (OSError, OverflowError):  # [vvar], [vsyscall]
+            except (OSError, OverflowError):  # such as [vvar] and [vsyscall]
                 continue
             place = content.find(old)
             while place >= 0:
@@ -99,8 +99,8 @@ def _replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """An environment that makes `call` slow or faulty on files that match the pattern `path`.
-    tests/support/faulty_calls.cpp explains the parameters nth, times, seconds, errno, action and log."""
+    """Returns an environment that makes `call` slow or faulty on files that match the pattern `path`.
+    tests/support/faulty_calls.cpp explains the settings nth, times, seconds, errno, action and log."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:
@@ -110,22 +110,23 @@ def faulty(context, call, path, **settings):
 
 
 def two(context, first, second):
-    """The command line of one mpirun with one rank per command."""
+    """Runs one mpirun with two ranks, each with its own command."""
     return context.run_command(programs.one_rank_each(first, second), TIMEOUT)
 
 
 def each_in(context, folders, program, *options):
-    """The command line of one mpirun with two ranks that run the same command, each in its own folder."""
+    """Runs one mpirun with two ranks that run the same command, each in its own folder."""
     command = (context.binaries / program, *options)
     return two(context, *(["bash", "-c", f'cd {folder} && exec "$0" "$@"', *command] for folder in folders))
 
 
 def content(directory):
-    """{name: bytes} of a train directory's files."""
+    """Returns {name: bytes} of the files in a train directory."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != ".lock"}
 
 
 def changes(directory, before):
-    """The names of files that differ from the earlier `content`; empty if no file differs."""
+    """Returns the names of the files that differ from `before`, an earlier result of `content`; empty if none
+    differs."""
     after = content(directory)
     return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))

@@ -21,32 +21,33 @@ import cifar
 from hdf5 import load
 from idx import read_idx
 
-TIMEOUT = 600  # seconds; even on a loaded machine, only a program that hangs takes longer
+TIMEOUT = 600  # seconds; only a program that hangs takes longer, even on a loaded machine
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
-# Lines that Open MPI prints on stderr when a rank aborts or ends with an exit code.
+# Lines that Open MPI prints on stderr if a rank aborts, or ends with an exit code other than 0.
 _BANNER = re.compile(
     r"^-{20,}$|^[\s\0]*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^mpirun: Forwarding signal"
-    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child process has already called setpgid
+    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child has already called setpgid
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
-    r"|ORTE_ERROR_LOG: .*show_help"  # printed if two ranks abort at once
-    # Open MPI 5: its launcher is prterun. It warns if ranks have no TCP connection, which they do not need.
+    r"|ORTE_ERROR_LOG: .*show_help"  # printed if two ranks abort at the same time
+    # Open MPI 5: its launcher is prterun. It also warns if ranks have no TCP connection, which they do not need.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
     r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # the rank has already ended
     r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
 )
 
 
-# Progress lines of a long run, and two warnings: fewer GPUs than ranks, and a rank that another program slows down.
+# The progress lines of a long run, and two warnings: there are fewer GPUs than ranks, or another program slows a rank
+# down.
 _ASIDE = re.compile(
     r"^(step|batch) \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
 
-# Lines that follow the reason of a crash.
+# Lines after the reason of a crash.
 _STACK = re.compile(r"\[0x[0-9a-f]+\]$|^\[[^]]+:\d+\] (\*\*\* |Signal code:)")
 
 
@@ -58,13 +59,13 @@ class Result:
 
 
 def own_lines(text):
-    """The lines of the program itself, without the lines that match _BANNER or _ASIDE."""
+    """Returns the lines of the program itself: those that match neither _BANNER nor _ASIDE."""
     return [line for line in text.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
 
 @dataclass
 class Finished:
-    """A program that has ended, its exit code and its output. `lines` are its own lines on stderr."""
+    """A program that has ended, its exit code and its output. `lines`: its own lines on stderr."""
 
     command: list
     code: int
@@ -76,8 +77,8 @@ class Finished:
         return own_lines(self.errors)
 
     def complaint(self, code, names=()):
-        """What is wrong. Empty if the program ended with `code` and, unless `code` is 0, printed one line with all
-        `names`."""
+        """Returns what is wrong; empty if the program ended with `code` and, unless `code` is 0, printed one line with
+        all `names`."""
         lines = self.lines
         if self.code != code:
             return f"expected exit code {code}; {self.explain()}"
@@ -96,8 +97,8 @@ class ProgramFailed(Exception):
 
 
 def one_rank_each(*commands):
-    """The command that starts a run with one rank for each of the commands. A shell selects the command by its rank,
-    because mpirun's own syntax (`:` between commands) makes Open MPI 5.0.7 crash."""
+    """Returns a command that starts a run with one rank for each of the commands. A shell selects the command by the
+    number of its rank: mpirun's own syntax (`:` between commands) makes Open MPI 5.0.7 crash."""
     choices = " ".join(f"{rank}) exec {shlex.join(map(str, command))} ;;" for rank, command in enumerate(commands))
     launcher = ["mpirun", "-np", str(len(commands)), "--oversubscribe", "--bind-to", "none"]
     return [*launcher, "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {choices} esac"]
@@ -105,7 +106,7 @@ def one_rank_each(*commands):
 
 @contextlib.contextmanager
 def programs_of_load(count):
-    """Runs `count` processes that only compute, during the `with` block."""
+    """During the `with` block, runs `count` processes that only compute."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -116,7 +117,7 @@ def programs_of_load(count):
 
 
 class Context:
-    """The locations of programs, data and working files."""
+    """The places of programs, data and working files."""
 
     def __init__(self, binaries, images, cifar10, work, quick, device="cpu", options=None):
         self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
@@ -124,12 +125,12 @@ class Context:
         self._count = 0
 
     def directory(self, label="run"):
-        """A new path in the working directory; it does not exist yet."""
+        """Returns a new path in the working directory, which does not exist yet."""
         self._count += 1
         return self.work / f"{label}-{self._count:03}"
 
     def command(self, program, *options, ranks=0):
-        """The command line of a program, with mpirun unless ranks is 0."""
+        """Returns the command line of a program. Begins with mpirun unless ranks is 0."""
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
         return [*launcher, str(self.binaries / program), *map(str, options)]
 
@@ -140,14 +141,14 @@ class Context:
         return environment
 
     def start(self, command, environment=()):
-        """Starts the command with additional environment variables; `finish` waits for its end."""
+        """Starts the command with additional environment variables. Call `finish` to wait for its end."""
         variables = self.environment() | dict(environment)
         return subprocess.Popen(
             command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
         )
 
     def finish(self, process, timeout=TIMEOUT):
-        """Waits for a process of `start`. If it hangs, kills it with all its ranks."""
+        """Waits for a process of `start` to end. If it hangs, kills it with all its ranks."""
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as hang:
@@ -166,13 +167,13 @@ class Context:
         return done
 
     def train(self, *options, data, train_dir, program="mnist_train", ranks=0, device=None, **keywords):
-        """data: a pattern, a path, or a list of them."""
+        """Trains. data: a pattern, a path, or a list of these."""
         patterns = data if isinstance(data, list) else [data]
         fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", device or self.device]
         return self.run(program, *fixed, *options, ranks=ranks, **keywords)
 
     def small_set(self, train_count, test_count=100):
-        """A directory with TFRecords of the data set's first records, written by tfrecord_convert."""
+        """Returns a directory with TFRecords of the dataset's first records, written by tfrecord_convert."""
         target = self.work / f"set-{train_count}-{test_count}"
         if not target.exists():
             source = self.work / f"idx-{train_count}-{test_count}"
@@ -187,7 +188,8 @@ class Context:
         return target
 
     def small_cifar10_set(self, count):
-        """A directory with TFRecords of the first `count` images (or all) of each source file, written by tfrecord_convert."""
+        """Returns a directory with TFRecords, written by tfrecord_convert, of the first `count` images (or all) in each
+        source file."""
         target = self.work / f"cifar10-{count}"
         if not target.exists():
             source = self.work / f"cifar10-source-{count}"
@@ -199,7 +201,7 @@ class Context:
 
 
 def descendants(pid):
-    """The descendants of the process `pid`, its children first."""
+    """Returns the descendants of the process `pid`, its children first."""
     try:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -216,7 +218,7 @@ def signal_process(pid, number):
 
 
 def kill(process):
-    """Ends a process that Context.start started, and its descendants."""
+    """Ends a process that Context.start has started, and its descendants."""
     for pid in [*descendants(process.pid), process.pid]:
         signal_process(pid, signal.SIGKILL)
     process.communicate()
@@ -235,25 +237,25 @@ def metrics(train_dir):
 
 
 def losses(train_dir):
-    """{step: loss} of the training steps in metrics.jsonl."""
+    """Returns {step: loss} of the training steps in metrics.jsonl."""
     return {line["step"]: line["loss"] for line in metrics(train_dir) if "loss" in line}
 
 
 def relative_error(found, expected, initial):
-    """norm(found - expected) / norm(expected - initial)."""
+    """Returns norm(found - expected) / norm(expected - initial)."""
     moved = np.linalg.norm(np.asarray(expected, np.float64) - initial)
     return float(np.linalg.norm(np.asarray(found, np.float64) - expected) / moved)
 
 
 def worst(errors):
-    """The largest error, or infinity if an error is not finite. max() alone would ignore a NaN that is not the first
+    """Returns the largest error, or infinity if an error is not finite. max() alone would ignore a NaN after the first
     value."""
     values = np.array(list(errors), np.float64)
     return float(values.max()) if np.isfinite(values).all() else float("inf")
 
 
 def same_bits(first, second):
-    """The difference between two checkpoints' arrays; empty if there is none."""
+    """Returns the difference between the arrays of two checkpoints; empty if there is none."""
     a, b = load(first), load(second)
     if a.keys() != b.keys():
         return f"arrays differ: {sorted(a.keys() ^ b.keys())}"

@@ -46,32 +46,32 @@ class Recipe:
 
 
 def read_set(paths):
-    """(images [count, 3, 32, 32] uint8, labels [count] int64) in the order of the files."""
+    """Returns (images [count, 3, 32, 32] uint8, labels [count] int64) in the order of the files."""
     examples = [parse_example(data, ("image", "label")) for path in paths for data in read_records(path)]
     images = np.stack([np.frombuffer(item["image"], np.uint8) for item in examples])
     return images.reshape(-1, 3, 32, 32), np.array([item["label"][0] for item in examples])
 
 
 def undistorted(images):
-    """[count, 3, 24, 24] float64: the standardised centre of each image."""
+    """Returns [count, 3, 24, 24] float64: the centre of each image, standardised."""
     centre = images[:, :, 4:28, 4:28].astype(np.float64)
     axes = {"axis": (1, 2, 3), "keepdims": True}
     return (centre - centre.mean(**axes)) / np.maximum(centre.std(**axes), 1 / np.sqrt(centre[0].size))
 
 
 def conv(x, layer, variables):
-    """[n, in, h, w] -> [n, out, h, w]: convolution with SAME padding and stride 1, then ReLU."""
+    """Maps [n, in, h, w] to [n, out, h, w]: convolution with SAME padding and stride 1, then ReLU."""
     kernel = variables[f"{layer}/weights"].permute(3, 2, 0, 1)
     return F.relu(F.conv2d(x, kernel, variables[f"{layer}/biases"], padding=2))
 
 
 def pool(x):
-    """Max pooling, 3 x 3 with stride 2 and SAME padding: an even side is padded by one element at its end."""
+    """Max pooling, 3 x 3 with stride 2 and SAME padding: one element is added at the end of an even side."""
     return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), kernel_size=3, stride=2)
 
 
 def lrn(x):
-    """x / (1 + 0.001/9 * sum of x^2 over the channel and 4 on each side)^0.75."""
+    """Returns x / (1 + 0.001/9 * the sum of x^2 over the channel and the 4 channels on each side)^0.75."""
     channels = x.shape[1]
     squares = F.pad(x * x, (0, 0, 0, 0, 4, 4))
     window = sum(squares[:, i : i + channels] for i in range(9))
@@ -83,21 +83,22 @@ def dense(x, layer, variables):
 
 
 def second_norm(variables, x):
-    """[n, 3, 24, 24] -> norm2 [n, 64, 12, 12]"""
+    """Maps [n, 3, 24, 24] to the output of norm2, [n, 64, 12, 12]."""
     x = lrn(pool(conv(x, "conv1", variables)))
     return lrn(conv(x, "conv2", variables))
 
 
 def logits(variables, norm2):
-    """[n, 64, 12, 12] -> [n, 10]"""
-    x = pool(norm2).permute(0, 2, 3, 1).flatten(1)  # in the order (h, w, c)
+    """Maps the output of norm2, [n, 64, 12, 12], to the logits, [n, 10]."""
+    x = pool(norm2).permute(0, 2, 3, 1).flatten(1)  # the order is (h, w, c)
     x = F.relu(dense(x, "local3", variables))
     x = F.relu(dense(x, "local4", variables))
     return dense(x, "softmax_linear", variables)
 
 
 def smallest_gap(x):
-    """The smallest value of (largest - second) / largest over all windows of pool(x) with distinct positive values."""
+    """Returns the smallest (largest - second) / largest over all windows of pool(x) in which these two values are
+    positive and differ."""
     windows = F.pad(x, (0, 1, 0, 1), value=-torch.inf).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4)
     first, second = windows.topk(2, dim=-1).values.unbind(-1)
     gaps = ((first - second) / first)[(first > 0) & (first > second)]
@@ -108,7 +109,7 @@ class Tower:
     """Computes (loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
 
     def __init__(self):
-        self.closest_call = float("inf")  # the smallest relative difference in pool2, over all batches
+        self.closest_call = float("inf")  # smallest gap in pool2 over all batches
 
     def __call__(self, variables, inputs, labels, recipe):
         leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
@@ -121,7 +122,7 @@ class Tower:
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains from the variables of a checkpoint of step 0."""
+    """Trains. Begins with the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     tower = Tower()
@@ -130,7 +131,7 @@ def train(paths, initial_checkpoint, recipe, towers, steps):
 
 
 def count_right(variables, images, labels):
-    """The number of images [count, 3, 32, 32] uint8 that the network classifies correctly."""
+    """Returns how many of the images [count, 3, 32, 32] uint8 the network classifies correctly."""
     tensors = {name: torch.from_numpy(value) for name, value in variables.items()}
     with torch.no_grad():
         found = logits(tensors, second_norm(tensors, torch.from_numpy(undistorted(images)))).argmax(dim=1).numpy()

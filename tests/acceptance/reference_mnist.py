@@ -28,14 +28,14 @@ class Recipe:
 
 
 def read_set(paths):
-    """(images [count, 784] uint8, labels [count] int64) in the order of the files."""
+    """Returns (images [count, 784] uint8, labels [count] int64) in the order of the files."""
     examples = [parse_example(data, ("image_raw", "label")) for path in paths for data in read_records(path)]
     images = np.stack([np.frombuffer(item["image_raw"], np.uint8) for item in examples])
     return images, np.array([item["label"][0] for item in examples])
 
 
 def tower(variables, images, labels, recipe):
-    """(loss, {variable: gradient}) of one tower's batch: images [batch, 784] float64, labels [batch]."""
+    """Returns (loss, {variable: gradient}) of one tower's batch: images [batch, 784] float64, labels [batch]."""
     w1, b1, w2, b2 = (variables[name] for name in VARIABLES)
     count = len(labels)
     hidden = np.maximum(images @ w1 + b1, 0.0)  # [batch, 500]
@@ -59,7 +59,7 @@ def tower(variables, images, labels, recipe):
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains from the variables of a checkpoint of step 0."""
+    """Trains. Begins with the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     return reference_training.train(tower, images * recipe.pixel_scale, labels, initial, recipe, towers, steps)

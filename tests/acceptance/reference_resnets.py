@@ -19,13 +19,13 @@ VELOCITIES, SLOW = "optimizer/nesterov_momentum", "optimizer/lookahead"
 
 
 def _parts(arrays, group):
-    """The arrays of a checkpoint's group, as float64 tensors."""
+    """Returns the arrays in a group of a checkpoint, as float64 tensors."""
     prefix = f"{group}/"
     return {n[len(prefix) :]: torch.from_numpy(a.astype(np.float64)) for n, a in arrays.items() if n.startswith(prefix)}
 
 
 class _Layers:
-    """One forward pass over a batch; it changes `states` in training."""
+    """One forward pass over a batch. In training, it changes `states`."""
 
     def __init__(self, variables, states, training):
         self.variables, self.states, self.training = variables, states, training
@@ -55,7 +55,7 @@ class _Layers:
 
 
 def _residual_stages(layers, x, counts, bottlenecks):
-    """The stages and the logits. As in ResNet v1.5, the 3x3 convolution of a bottleneck has the stride."""
+    """Computes the stages and the logits. As in ResNet v1.5, the 3x3 convolution of a bottleneck has the stride."""
     for stage, blocks in enumerate(counts, start=1):
         for block in range(1, blocks + 1):
             name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
@@ -122,7 +122,7 @@ class Model:
     forward: object
     deviations: tuple
     means: tuple = MEANS
-    frozen: tuple = ()  # variables that do not train
+    frozen: tuple = ()  # variables that are not trained
 
 
 MODELS = {
@@ -144,17 +144,19 @@ def inputs_of(model, images):
 
 
 def whitening_filters(images):
-    """airbench's whitening filters [row, column, channel, filter] for 2x2 patches of the inputs [n, 3, height, width]."""
+    """Returns airbench's whitening filters [row, column, channel, filter] for 2x2 patches of the inputs [n, 3, height,
+    width]."""
     patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
     eigenvalues, vectors = np.linalg.eigh((patches.T @ patches / len(patches)).numpy())
     filters = (vectors / np.sqrt(eigenvalues + 5e-4))[:, ::-1]
-    for column in filters.T:  # make the first component with at least half of the largest magnitude positive
+    for column in filters.T:  # make positive the first component that is at least half as large as the largest one
         column *= np.sign(column[np.abs(column) >= np.abs(column).max() / 2][0])
     return np.concatenate([filters, -filters], axis=1).reshape(2, 2, 3, 24)
 
 
 def _optimizer(variables, recipe):
-    """torch.optim.SGD with a parameter group for each group of the recipe, and one for the rest. Each has its `rate`."""
+    """Returns a torch.optim.SGD with one parameter group for each group of the recipe, and one for the other variables.
+    Each group has its `rate`."""
     groups = [dict(group, params=[]) for group in (*recipe.groups, {"pattern": "*"})]
     for name, variable in variables.items():
         if variable.requires_grad:
@@ -163,7 +165,7 @@ def _optimizer(variables, recipe):
 
 
 def _begin_step(optimizer, recipe, step):
-    """Sets rates and requires_grad. Frozen parameters have no gradient, so SGD skips them."""
+    """Sets the rates and requires_grad. Frozen parameters have no gradient, so SGD skips them."""
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate(step) * group.get("rate", 1.0)
         for variable in group["params"]:
@@ -172,8 +174,8 @@ def _begin_step(optimizer, recipe, step):
 
 
 def _look_ahead(values, slow, done, steps, settings):
-    """The values and their slow copies after `done` steps, and after lookahead if it is due. Works as LookaheadState in
-    airbench94.py. settings: every, decay, power."""
+    """Returns the values and their slow copies after `done` steps, and after lookahead if it is due. Computes as
+    LookaheadState in airbench94.py. settings: every, decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}
@@ -184,8 +186,8 @@ def _look_ahead(values, slow, done, steps, settings):
 
 @torch.no_grad()
 def _follow(optimizer, variables, velocities, found):
-    """Variables after a step of SGD, computed from the velocities that the program found: w - rate (u + momentum v), u
-    = v - momentum v0."""
+    """Returns the variables after a step of SGD, computed from the velocities v that the program found: w - rate (u +
+    momentum v), u = v - momentum v0."""
     names = {variable: name for name, variable in variables.items()}
     for group in optimizer.param_groups:
         for variable in group["params"]:
@@ -194,12 +196,12 @@ def _follow(optimizer, variables, velocities, found):
 
 
 def step_from(name, before, found, records, recipe, towers, step, steps):
-    """The checkpoint's arrays after step `step` of `steps`, computed from the arrays `before` the step, and the loss. The
-    variables are computed from the velocities that the program `found`.
+    """Returns the checkpoint's arrays after step `step` of `steps`, computed from the arrays `before` the step, and the
+    loss. The variables are computed from the velocities that the program `found`.
 
     recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`. Each group
     has a pattern. It also has rate, weight_decay and frozen_after if they differ from the default. `lookahead`
-    (optional): _look_ahead's settings. records: images and labels."""
+    (optional): the settings of _look_ahead. records: images and labels."""
     model, (images, labels) = MODELS[name], records
     variables = {n: v.requires_grad_(n not in model.frozen) for n, v in _parts(before, "variables").items()}
     states = [_parts(before, "state") for _ in range(towers)]
@@ -207,7 +209,7 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
     optimizer = _optimizer(variables, recipe)
     for n, variable in variables.items():
         if variable.requires_grad:
-            optimizer.state[variable]["momentum_buffer"] = velocities[n]  # changed in place
+            optimizer.state[variable]["momentum_buffer"] = velocities[n]  # SGD changes it in place
     _begin_step(optimizer, recipe, step)
     total, batch = 0.0, recipe.batch_size
     for tower in range(towers):
@@ -229,8 +231,8 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
 
 
 def first_gradients(name, initial, images, labels, autocast=False):
-    """The gradients {variable: array} of one batch at a checkpoint's variables, and the loss: in float64, or in float32
-    with PyTorch's autocast to bfloat16."""
+    """Returns the gradients {variable: array} of one batch at the variables of a checkpoint, and the loss. Computes in
+    float64, or in float32 with PyTorch's autocast to bfloat16."""
     model, number = MODELS[name], torch.float32 if autocast else torch.float64
     variables = {n: v.to(number).requires_grad_(n not in model.frozen) for n, v in _parts(initial, "variables").items()}
     states = {n: v.to(number) for n, v in _parts(initial, "state").items()}
@@ -243,7 +245,8 @@ def first_gradients(name, initial, images, labels, autocast=False):
 
 @torch.no_grad()
 def logits(name, arrays, images, autocast=False):
-    """The logits [image, class] of a trained network: in float64, or in float32 with PyTorch's autocast to bfloat16."""
+    """Returns the logits [image, class] of a trained network. Computes in float64, or in float32 with PyTorch's
+    autocast to bfloat16."""
     model, number = MODELS[name], torch.float32 if autocast else torch.float64
     groups = ({n: v.to(number) for n, v in _parts(arrays, group).items()} for group in ("variables", "state"))
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
@@ -251,7 +254,7 @@ def logits(name, arrays, images, autocast=False):
 
 
 def count_right(name, checkpoint, images, labels, augmented=False):
-    """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits
+    """Returns how many images the network of a checkpoint classifies correctly. augmented: uses the mean of the logits
     over mirrored and shifted views, as level 2 of airbench does."""
     arrays = load(checkpoint)
     layers = _Layers(_parts(arrays, "variables"), _parts(arrays, "state"), False)

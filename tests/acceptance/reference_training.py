@@ -21,24 +21,25 @@ class Trained:
     initial: dict  # {variable: array}
     variables: dict
     averages: dict
-    losses: list  # [steps], mean over towers
+    losses: list  # [steps]; mean over the towers
     learning_rates: list  # [steps]
-    closest_call: float = float("inf")  # smallest distance to a tie that rounding could change, if computed
+    closest_call: float = float("inf")  # if computed: smallest distance to a tie that rounding could change
 
 
 def as_options(recipe):
-    """The fields of a recipe as options of a training program."""
+    """Returns the fields of a recipe as options of a training program."""
     return [f"--{name.replace('_', '-')}={value!r}" for name, value in vars(recipe).items()]
 
 
 def read_variables(checkpoint, names, group="variables"):
-    """{variable: float64 array}"""
+    """Returns {variable: float64 array}."""
     arrays = load(checkpoint)
     return {name: arrays[f"{group}/{name}"].astype(np.float64) for name in names}
 
 
 def train(tower, inputs, labels, initial, recipe, towers, steps):
-    """tower: function from (variables, inputs, labels, recipe) to (loss, {variable: gradient}) of one tower's batch."""
+    """Trains. tower: function from (variables, inputs, labels, recipe) to (loss, {variable: gradient}) of one tower's
+    batch."""
     variables = {name: value.copy() for name, value in initial.items()}
     averages = {name: value.copy() for name, value in initial.items()}
     batch, global_batch = recipe.batch_size, recipe.batch_size * towers

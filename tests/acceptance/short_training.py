@@ -17,18 +17,18 @@ import re
 import sys
 
 STEPS = 20
-STEPS_OF_LARGE = 4  # steps of networks that need more than some milliseconds per image
+STEPS_OF_LARGE = 4  # for networks that need more than some milliseconds per image
 LARGE = re.compile(r"resnet|airbench|vgg")
 BATCHES = ("batch-size", "global-batch", "micro-batch")
-DEFAULTS = {"max-steps": "10000"}  # if there is no --max-steps; larger than STEPS, so the run is shortened to STEPS
-DEFAULTS_OF_IMAGES = {"model": "resnet50", "batch-size": "32"}  # for image_train
-KEPT = ("decay-steps", "muon-steps")  # these options end in -steps, but do not count steps of the run
+DEFAULTS = {"max-steps": "10000"}  # without --max-steps; larger than STEPS, so that the run is shortened to STEPS
+DEFAULTS_OF_IMAGES = {"model": "resnet50", "batch-size": "32"}  # of image_train
+KEPT = ("decay-steps", "muon-steps")  # these options end in -steps, but count no steps of the run
 
 _NOT_A_RUN = ("--help", "-h", "--version", "--document", "--preflight")
 
 
 def read_config(path):
-    """{option: value} of a --config file; empty if there is no such file."""
+    """Returns {option: value} of a --config file; empty if there is no such file."""
     try:
         lines = pathlib.Path(path).read_text().splitlines()
     except OSError:
@@ -38,7 +38,8 @@ def read_config(path):
 
 
 def command_line(words):
-    """{option: value} of the words. The first value of an option is used; options without a value are omitted."""
+    """Returns {option: value} of the words. If an option occurs more than once, its first value counts. Options without
+    a value are omitted."""
     given = {}
     for i, word in enumerate(words):
         if not word.startswith("--"):
@@ -52,8 +53,8 @@ def command_line(words):
 
 
 def options_of(program, words, environment):
-    """The options that apply to the program, {option: value}, from the command line, the configuration file, the
-    environment and the defaults."""
+    """Returns {option: value}: the options that apply to the program, from the command line, the configuration file,
+    the environment and the defaults."""
     given = command_line(words)
     variables = {
         name.removeprefix("CARILLON_").lower().replace("_", "-"): value
@@ -70,7 +71,7 @@ def is_large(options):
 
 
 def cap(options):
-    """[new, old]: the numbers of steps of a run with these options are multiplied by new / old."""
+    """Returns [new, old]. The numbers of steps of a run with these options are multiplied by new / old."""
     steps = int(options["max-steps"])
     largest = STEPS_OF_LARGE if is_large(options) else STEPS
     return [min(steps, largest), steps]
@@ -82,8 +83,8 @@ def shortened(steps, scale):
 
 
 def smaller_batches(options):
-    """The batch sizes, all divided by the same power of two (at most 8). The number of micro-batches stays, and each
-    keeps at least two samples."""
+    """Returns the batch sizes, all divided by one power of two (at most 8). The number of micro-batches stays the same,
+    and each keeps at least two samples."""
     sizes = {name: int(options.get(name, 0)) for name in BATCHES}
     if sizes["global-batch"]:
         del sizes["batch-size"]
@@ -95,7 +96,7 @@ def smaller_batches(options):
 
 
 def replaced(words, options, scale):
-    """The words of the command, with smaller numbers of steps and smaller batches."""
+    """Returns the words of the command with smaller numbers of steps and smaller batches."""
     changes = {
         name: str(shortened(int(value), scale))
         for name, value in options.items()
@@ -114,7 +115,7 @@ def replaced(words, options, scale):
 
 
 def of_carillon(words):
-    """The words of the command. `carillon train` gets a small time budget. Other commands do not change."""
+    """Returns the words of the command. `carillon train` gets a small time budget. Other commands stay as they are."""
     if words[:1] != ["train"]:
         return words
     kept, skip = [], False

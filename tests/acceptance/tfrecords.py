@@ -44,7 +44,7 @@ def write_records(path, records, compress=False):
 
 
 def read_records(path):
-    """The data of each record. Ignores checksums and a truncated last record."""
+    """Returns the data of each record. Ignores checksums, and a last record that is truncated."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         content = gzip.decompress(content)
@@ -73,7 +73,7 @@ def _length_delimited(field, data):
 
 
 def feature(value, packed=True):
-    """A Feature: bytes -> bytes_list, list of float -> float_list, list of int -> int64_list."""
+    """Encodes a Feature: bytes as a bytes_list, a list of float as a float_list, a list of int as an int64_list."""
     if isinstance(value, bytes):
         return _length_delimited(1, _length_delimited(1, value))
     if value and isinstance(value[0], float):
@@ -84,7 +84,7 @@ def feature(value, packed=True):
 
 
 def example(features, packed=True):
-    """An Example with the features of a dict, in the dict's order."""
+    """Encodes an Example with the features of a dict, in the order of the dict."""
     entries = (
         _length_delimited(1, key.encode()) + _length_delimited(2, feature(value, packed))
         for key, value in features.items()
@@ -104,7 +104,7 @@ def _read_varint(data, position):
 
 
 def fields(data):
-    """(field number, value) of a message; values are ints for varints, bytes for the rest."""
+    """Yields (field number, value) for each field of a message. Values are ints for varints, otherwise bytes."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)
@@ -134,7 +134,7 @@ def _int64s(data):
 
 
 def parse_example(data, keys):
-    """{key: bytes or list of int} of the features named in `keys`."""
+    """Returns {key: bytes or list of int} of the features with the names in `keys`."""
     found = {}
     for _, features in fields(data):
         for _, entry in fields(features):

@@ -1,11 +1,11 @@
-// averaging_benchmark: time in microseconds to average gradients between the ranks of one host, with and without the
-// update, compared with MPI_Allreduce.
+// averaging_benchmark: measures, in microseconds, how long the ranks of one host take to average gradients, with and
+// without the update. Compares this with MPI_Allreduce.
 //
 //   mpirun -np 2 averaging_benchmark [ITERATIONS]        200
 //
-// Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation every rank reads
-// its variables and writes its gradients, as the backward pass does, and waits in a barrier. An operation ends when the
-// last rank has finished. Each iteration runs all operations in turn. Prints the fastest and the median time.
+// Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation, every rank reads
+// its variables and writes its gradients, as the backward pass does, and then waits in a barrier. An operation ends
+// when the last rank has finished. Each iteration runs all operations in turn. Prints the fastest and the median time.
 #include <mpi.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace carillon {
 namespace {
 
-/// The gradients of one network on this rank, and the variables that they update.
+/// The gradients of a network on this rank, and the variables that they update.
 class Gradients {
  public:
   Gradients(const Mpi& mpi, std::int64_t count)
@@ -43,14 +43,14 @@ class Gradients {
     inputs_.scalars = step_scalars(settings_, 0);
   }
 
-  /// Fills the caches as a backward pass does.
+  /// Reads and writes the arrays that a backward pass reads and writes, so that the caches hold them.
   void compute() {
     static_cast<void>(l2_loss(update_.parameters()));
     std::ranges::fill(update_.parameters().gradients_and_sums(), 1e-3f);
   }
   void average() { average(MeanGradients::readable); }
   void average_and_update() { average(MeanGradients::update_only); }
-  /// Every rank updates all parameters, as in runs on several hosts.
+  /// Updates all parameters on every rank, as in runs on several hosts.
   void update() { private_optimizer_->apply({private_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
     const std::span<float> values = update_.parameters().gradients_and_sums();

@@ -24,7 +24,7 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def measured(command, environment):
-    """(size, operation, milliseconds) for each line of a program's output."""
+    """Runs the command. Yields (size, operation, milliseconds) for each line of its output."""
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")

@@ -22,9 +22,9 @@ import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINE = re.compile(r"^(\S.*?)\s+([\d.]+) MB\s+([\d.]+) us\s+\(median ([\d.]+)\)", re.MULTILINE)
-COUNTS = (397510, 1068298)  # floats
+COUNTS = (397510, 1068298)  # numbers of floats
 GLOO = "gloo all_reduce (PyTorch)"
-PAIRS = (  # pairs of operations that do the same work
+PAIRS = (  # both operations of a pair do the same work
     ("MPI_Allreduce", "averaging"),
     (GLOO, "averaging"),
     ("MPI_Allreduce, then update", "averaging and update"),
@@ -33,7 +33,7 @@ PAIRS = (  # pairs of operations that do the same work
 
 
 def ours(program, ranks, iterations):
-    """{(operation, "1.59"): microseconds}"""
+    """Returns {(operation, "1.59"): microseconds}."""
     output, _ = measure.run([*measure.mpirun(ranks), program, iterations])
     found = {(name, size): float(median) for name, size, _, median in LINE.findall(output)}
     return found or sys.exit(f"{program}: no times in its output:\n{output}")
@@ -56,7 +56,7 @@ def theirs(ranks, iterations):
 
 
 def table(found):
-    """Markdown lines. found: {(operation, size): microseconds of each round}"""
+    """Yields Markdown lines. found: {(operation, size): microseconds of each round}"""
     sizes = sorted({size for _, size in found}, key=float)
     medians = {key: statistics.median(rounds) for key, rounds in found.items()}
     yield "| operation | " + " | ".join(f"{size} MB, us (lowest to highest)" for size in sizes) + " |"

@@ -21,7 +21,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def write(records, count, folder):
-    """records: [N, 3073] uint8. Writes the first count / 10 of each class; exits if there are fewer."""
+    """Writes the first count / 10 images of each class. Exits if there are fewer. records: [N, 3073] uint8"""
     labels, images = records[:, 0], records[:, 1:].reshape(-1, 3, 32, 32)
     each = count // len(CLASSES)
     for index, name in enumerate(CLASSES):

@@ -12,9 +12,9 @@ On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": bf16 is em
 import versus
 
 PLAIN = ("--summary-every", 0, "--log-every", 10)
-# glibc keeps freed activations instead of returning their pages to the system in every step.
+# glibc keeps freed activations. Otherwise it would return their pages to the system in every step.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 32)}
-HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as our program does
+HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as Carillon does
 FAST = ("--optimizer", "fused")
 
 

@@ -19,11 +19,11 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECIPE = HERE.parents[1] / "jobs" / "recipes" / "cifar10_resnet18.cfg"
-EPOCH = 391  # steps of the recipe
+EPOCH = 391  # steps of one epoch in the recipe
 
 
 def ours(options, records, seed, train_dir):
-    """(accuracy after each epoch, seconds of training)."""
+    """Trains. Returns (accuracy after each epoch, seconds of training)."""
     command = [
         options.bin / "cifar10_train", "--config", RECIPE, "--batch-size", 128, "--device", "cpu", "--seed", seed,
         "--max-steps", EPOCH * options.epochs, "--schedule-steps", 78125, "--checkpoint-every", 0,

@@ -28,14 +28,14 @@ import tempfile
 import numpy as np
 from PIL import Image
 
-HASH_SIDE = 16  # pixels: an average hash has 256 bits
-LEAST_DISTANCE = 13  # bits: a picture with fewer bits different from an earlier one is a near-duplicate
-LARGEST_CLASS = 600  # pictures: the largest class is several times the smallest, not a hundred times
+HASH_SIDE = 16  # pixels; an average hash has 256 bits
+LEAST_DISTANCE = 13  # bits; if two hashes differ in fewer bits, the later picture is a near-duplicate
+LARGEST_CLASS = 600  # pictures; so the largest class is several times the smallest one, not a hundred times
 LEAST_SIDE = 22  # pixels
-MOST_PIXELS = 50_000_000  # limits of Carillon and Pillow are near 100 million; neither may skip a held-out picture
-Image.MAX_IMAGE_PIXELS = None  # no warning: MOST_PIXELS is the limit
+MOST_PIXELS = 50_000_000  # Carillon and Pillow have limits near 100 million; neither may skip a held-out picture
+Image.MAX_IMAGE_PIXELS = None  # suppresses a warning: MOST_PIXELS is the limit
 
-# For each icon theme, the folder of the variant to read.
+# The folder of the variant to read, for each icon theme.
 THEMES = {
     "oxygen-icon-theme": "usr/share/icons/oxygen/base",
     "gnome-icon-theme": "usr/share/icons/gnome",
@@ -50,7 +50,7 @@ STAMPS = "usr/share/tuxpaint/stamps"
 
 
 def themed(context):
-    """Rules for one context (a folder's name, as a pattern) of all icon themes."""
+    """Returns rules for one context (a folder's name, as a pattern) in all icon themes."""
     return [(package, f"{folder}/(.*/)?{context}/.*") for package, folder in THEMES.items()]
 
 
@@ -59,7 +59,7 @@ def clip_art(openclipart, tuxpaint=None):
     return rules + ([("tuxpaint-stamps-default", f"{STAMPS}/({tuxpaint})/.*")] if tuxpaint else [])
 
 
-# For each class, pairs (package, pattern of the whole path). If several classes match a picture, the first one has it.
+# Pairs (package, pattern of the whole path) for each class. If several classes match a picture, the first one gets it.
 RULES = {
     "wallpapers": [
         ("lomiri-wallpapers-16.04", "usr/share/backgrounds/.*"),
@@ -87,7 +87,7 @@ RULES = {
 
 
 def fetch(packages, folder):
-    """Downloads packages that the folder lacks. Returns {package: path of its archive}."""
+    """Downloads the packages that the folder lacks. Returns {package: path of its archive}."""
     folder.mkdir(parents=True, exist_ok=True)
     archives = {}
     for package in packages:
@@ -101,7 +101,8 @@ def fetch(packages, folder):
 
 
 def grey_on_white(path):
-    """(pixels, [HASH_SIDE, HASH_SIDE] float grey values), or None if the file is unreadable, too small or too large."""
+    """Returns (pixels, [HASH_SIDE, HASH_SIDE] float grey values). Returns None if the file is unreadable, too small or
+    too large."""
     try:
         with Image.open(path) as image:
             pixels = image.width * image.height
@@ -118,19 +119,21 @@ def grey_on_white(path):
 
 
 def name_of(path, folder):
-    """A file's name without its suffix, or its folder's for names that are only a size (1920x1080.png)."""
+    """Returns a file's name without its suffix. If the name is only a size (1920x1080.png), returns the name of the
+    picture's folder."""
     if re.fullmatch(r"\d+x\d+", path.stem):
         path = path.relative_to(folder).parents[2]
     return re.sub(r"[^\w.+-]", "_", path.stem.lower())
 
 
 def family(name):
-    """The name without its trailing number. Pictures with the same family are held out together."""
+    """Returns the name without a number at its end. Pictures of one family are held out together."""
     return re.sub(r"[-_ .]?\d+(px|x\d+)?$", "", name)
 
 
 def candidates(folders):
-    """Yields (class, name, package, path, grey values), sorted: the largest file per class, package and name."""
+    """Yields (class, name, package, path, grey values), sorted. Of each class, package and name, only the largest
+    file."""
     for label, rules in RULES.items():
         found = {}
         for package, pattern in rules:
@@ -149,7 +152,8 @@ def candidates(folders):
 
 
 def select(pictures):
-    """The pictures that are neither blank, nor equal or close to an earlier one: [(class, name, package, path)]."""
+    """Returns the pictures that are neither blank, nor equal or similar to an earlier one: [(class, name, package,
+    path)]."""
     selected, digests, skipped = [], set(), {"blank": 0, "equal": 0, "near-duplicate": 0}
     hashes = np.zeros((0, HASH_SIDE * HASH_SIDE), bool)
     for label, name, package, path, grey in pictures:
@@ -173,7 +177,8 @@ def order(name):
 
 
 def split(pictures, percent):
-    """(train, test): whole families, in the order of their names' hash, until `percent` of the class is held out."""
+    """Returns (train, test). Holds out whole families, in the order of the hash of their names, until `percent` of the
+    class are held out."""
     pictures = sorted(pictures, key=lambda picture: (order(picture[1]), picture))
     count = round(len(pictures) * percent / 100)
     while 0 < count < len(pictures) and family(pictures[count - 1][1]) == family(pictures[count][1]):

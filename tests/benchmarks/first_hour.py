@@ -26,11 +26,12 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 WORKER = pathlib.Path(__file__).resolve().parent / "torch_pictures_worker.py"
 OURS = "Carillon"
 PRECISION = re.compile(r"precision @ 1 = ([0-9.]+)")
-# The peers of each set, with the worker's options: torchvision's resnet18, and small networks.
+# The peers, with the options of the worker: torchvision's resnet18, and small networks.
 PEERS = {
     "resnet18, 64 px": ("--network", "resnet18", "--size", 64),
     "resnet18, 128 px": ("--network", "resnet18", "--size", 128),
-    "mobilenet_v3_small, 64 px": ("--network", "mobilenet_v3_small", "--size", 64, "--fp32"),  # faster than bf16
+    # In float32, which is faster than bf16 here.
+    "mobilenet_v3_small, 64 px": ("--network", "mobilenet_v3_small", "--size", 64, "--fp32"),
     "ResNet-9, 32 px": ("--network", "resnet9", "--size", 32),
     "ResNet-9 of half width, 32 px": ("--network", "resnet9_half", "--size", 32),
     "ResNet-9 of half width, 64 px": ("--network", "resnet9_half", "--size", 64),
@@ -45,13 +46,13 @@ PEERS = {
 
 
 def processor_seconds():
-    """Processor time of all finished child processes and of their finished children."""
+    """Returns the processor time of all child processes that have ended, and of their children that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def run_ours(options, folder, timeout):
-    """{accuracy, cpu_seconds, wall_seconds} of one run from nothing."""
+    """Runs Carillon once, from nothing. Returns {accuracy, cpu_seconds, wall_seconds}."""
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         command = [
             options.carillon, "train", folder, "--minutes", options.minutes, "--train-dir", f"{work}/run",
@@ -79,7 +80,7 @@ def run_peer(options, folder, flags, seed, budget, timeout):
 
 
 def rows(name, found):
-    """Markdown lines of one set. found: {program: [result per round]}."""
+    """Yields Markdown lines of one dataset. found: {program: [result per round]}."""
     for program, results in found.items():
         if not results:
             yield f"| {name} | {program} | failed | - | - | - | - |"
@@ -93,7 +94,7 @@ def rows(name, found):
 
 
 def verdict(name, found):
-    """Differences to resnet18's best size and to the best of the other peers."""
+    """Yields the differences to the best size of resnet18, and to the best of the other peers."""
     medians = {
         program: statistics.median(result["accuracy"] for result in results)
         for program, results in found.items()
@@ -110,7 +111,8 @@ def verdict(name, found):
 
 
 def attempt(program, run):
-    """The result of a run, or None after a message: one failure must not lose the other results."""
+    """Returns the result of a run. If the run fails, prints a message and returns None: a failure must not lose the
+    other results."""
     try:
         result = run()
     except SystemExit as error:
@@ -121,7 +123,7 @@ def attempt(program, run):
 
 
 def compare(options, name, folder):
-    """{program: [result per round]}."""
+    """Returns {program: [result per round]}."""
     found = {OURS: []} if options.carillon else {}
     found |= {peer: [] for peer in options.peers}
     for index in range(options.rounds):

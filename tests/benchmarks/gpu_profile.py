@@ -19,7 +19,7 @@ TIME, READ, WRITE = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__byt
 
 
 def read(path):
-    """[(kernel, {metric: microseconds or megabytes})], in the order of the launches."""
+    """Returns [(kernel, {metric: microseconds or megabytes})] in the order of the launches."""
     with open(path, newline="") as file:
         lines = [line for line in file if line.startswith('"')]  # ncu's own lines begin with ==
     launches = {}
@@ -27,13 +27,13 @@ def read(path):
         _, metrics = launches.setdefault(int(row["ID"]), (row["Kernel Name"], {}))
         try:
             metrics[row["Metric Name"]] = float(row["Metric Value"].replace(",", "")) * SCALE[row["Metric Unit"]]
-        except (ValueError, KeyError):  # this GPU does not count the metric
+        except (ValueError, KeyError):  # the GPU does not count this metric
             continue
     return [launches[index] for index in sorted(launches)]
 
 
 def one_step(launches):
-    """The launches of the first complete period; [] if the log does not contain more than one."""
+    """Returns the launches of the first complete period. Returns [] if the log does not contain more than one."""
     names = [name for name, _ in launches]
     for period in range(1, len(names) - len(names) // 20):
         if names[period:] == names[:-period]:
@@ -42,7 +42,8 @@ def one_step(launches):
 
 
 def _short(name):
-    """The name of a kernel: the functor of a kernel of Carillon, or the last 60 characters of a library's kernel."""
+    """Returns a short name of a kernel: the functor of a kernel of Carillon, or the last 60 characters of a library's
+    kernel."""
     plain = re.sub(r"carillon::|\((?:int|bool|long)\)", "", name)
     own = re.search(r"block_kernel<(.*)>\s*\(", plain)
     if own:
@@ -51,7 +52,7 @@ def _short(name):
 
 
 def table(launches, steps=1):
-    """Markdown lines, the slowest kernel first."""
+    """Yields Markdown lines, the slowest kernel first."""
     bytes_known = any(READ in metrics for _, metrics in launches)
     yield "| kernel | launches per step | us per step |" + (" MB read | MB written | TB/s |" if bytes_known else "")
     yield "|---|---|---|" + ("---|---|---|" if bytes_known else "")

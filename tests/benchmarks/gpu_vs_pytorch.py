@@ -28,7 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BATCHES = {"mnist": (100, 1000, 8192), "cifar10": (128, 1024)}
 WORKERS = {"mnist": "torch_gpu_mnist_worker.py", "cifar10": "torch_gpu_cifar_worker.py"}
 SAME_WORK = {"mnist": ("--pixel-scale", 1 / 255, "--learning-rate", 0.1), "cifar10": ()}
-NETWORKS = {  # on noise: image size, batch size, options of PyTorch's process
+NETWORKS = {  # on noise: (image size, batch size, options of PyTorch's process)
     "airbench94": (32, 1024, ()),
     "resnet18_cifar": (32, 128, ()),
     "resnet50": (224, 256, ()),
@@ -39,7 +39,7 @@ PLAIN = ("--distort=false", "--regularization", 0, "--moving-average-decay", 0)
 NESTEROV = ("--optimizer", "nesterov", "--momentum", 0.9, "--learning-rate", 0.01, *PLAIN)
 ADAMW = ("--optimizer", "adamw", "--learning-rate", 0.0001, *PLAIN)
 PRECISIONS = ("fp32", "tf32", "bf16")
-FORMS = (  # form, captured steps, precisions; compiled forms are last, because compiling takes long
+FORMS = (  # (form, captured steps, precisions); compiled forms come last: compiling takes long
     ("eager", 1, PRECISIONS),
     ("graph", 1, PRECISIONS),
     ("graph", 10, PRECISIONS),
@@ -51,7 +51,7 @@ CALIBRATION_STEPS = 2000
 
 
 def our_program(name, folder, pattern):
-    """The first words of the command that trains the network on `pattern`, or on noise."""
+    """Returns the first words of the command that trains the network on `pattern`, or on noise."""
     if name not in NETWORKS:
         return [folder / f"{name}_train", "--data", pattern, *SAME_WORK[name]]
     size, _, peer = NETWORKS[name]
@@ -81,7 +81,7 @@ class Ours:
         try:
             if not self.steps:
                 rate, _ = self._train(self.options.calibration_steps)
-                # Excludes the start-up and the first tenth of the steps.
+                # The rate excludes the start-up and the first tenth of the steps.
                 self.steps = max(20, int(rate / self.batch * self.options.seconds / 0.8))
             return self._train(self.steps)
         except SystemExit as failure:
@@ -89,7 +89,7 @@ class Ours:
 
 
 class Peer:
-    """PyTorch's process. launcher: words before its command; more: its further options; errors: file of its messages."""
+    """PyTorch's process. launcher: words before its command; more: its other options; errors: file of its messages."""
 
     def __init__(self, options, batch, launcher=(), more=(), errors=None):
         self.options = options
@@ -121,7 +121,7 @@ class Peer:
 
 
 def compare(options, batch, pattern, work, until):
-    """Markdown lines of one batch size."""
+    """Yields Markdown lines of one batch size."""
     peer = Peer(options, batch)
     mine = {
         f"Carillon, {precision}": Ours(options, batch, precision, pattern, work) for precision in options.precisions

@@ -1,6 +1,6 @@
-// hosts_benchmark: time in milliseconds to average gradients between the ranks of several hosts. Compares averaging in
-// two levels (as trainings do, with float32 or bfloat16 between hosts), messages between all ranks, and Open MPI's
-// all-reduce.
+// hosts_benchmark: measures, in milliseconds, how long the ranks of several hosts take to average gradients. Compares
+// averaging in two levels (as trainings do, with float32 or bfloat16 between hosts), messages between all ranks, and
+// Open MPI's all-reduce.
 //
 //   mpirun -np 4 --host n1:2,n2:2 hosts_benchmark [ITERATIONS]        15
 //

@@ -14,14 +14,14 @@ namespace carillon {
 struct Operation {
   std::string name;
   std::function<void()> run;
-  std::vector<double> seconds = {};  ///< per round: time until the last rank has finished
+  std::vector<double> seconds = {};  ///< of each round, until the last rank has finished
 
   double fastest() const { return seconds.front(); }
   double median() const { return seconds[seconds.size() / 2]; }
 };
 
-/// Fills in `seconds` in ascending order. Before each operation every rank runs `before` and waits for the others.
-/// Collective.
+/// Fills in `seconds`, in ascending order. Before each operation, every rank runs `before` and waits for the other
+/// ranks. Collective.
 inline void measure_in_turn(
     std::vector<Operation>& operations, int warm_up, int rounds, const std::function<void()>& before = [] {}) {
   for (int round = -warm_up; round < rounds; ++round) {

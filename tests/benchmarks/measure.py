@@ -11,12 +11,12 @@ import tempfile
 import time
 
 
-# Processor flags that determine the speed of matrix products.
+# The processor flags on which the speed of matrix products depends.
 FLAGS = {"AVX512": "avx512f", "AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}
 
 
 def environment(more):
-    """The environment of this process, with additional variables."""
+    """Returns the environment of this process with additional variables."""
     return os.environ | dict(more)
 
 
@@ -73,7 +73,7 @@ def median(results):
 
 
 def table(found, unit):
-    """Markdown lines, one per configuration."""
+    """Yields Markdown lines, one per configuration."""
     yield f"| configuration | {unit}/s (median) | lowest to highest | peak memory of a process |"
     yield "|---|---|---|---|"
     for name, results in found.items():
@@ -83,7 +83,7 @@ def table(found, unit):
 
 
 def comparison(found, ours, theirs, unit):
-    """Markdown: the table, then the ratio of the best configurations."""
+    """Yields Markdown lines: the table, then the ratio of the best configurations."""
     yield from table(found, unit)
     best = {side: max(names, key=lambda name: median(found[name])) for side, names in (("a", ours), ("b", theirs))}
     ratio = median(found[best["a"]]) / median(found[best["b"]])
@@ -92,7 +92,7 @@ def comparison(found, ours, theirs, unit):
 
 
 def conditions(rounds, **versions):
-    """Markdown lines: machine, load and versions."""
+    """Yields Markdown lines: the machine, its load, and versions."""
     lines = (line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     facts = {key.strip(): value.strip() for key, value in lines}
     processor = facts.get("model name", platform.processor() or "unknown")

@@ -23,11 +23,11 @@ PLAIN = ("--summary-every", 0, "--log-every", 100)
 
 
 DEFAULT_REGIME = ("--pixel-scale", 1, "--learning-rate", 0.001)
-WARM_UP = 1000  # steps
+WARM_UP = 1000  # steps before the measurement
 
 
 def write_random_images(folder):
-    """IDX files with the counts of MNIST. No pixel is zero."""
+    """Writes IDX files with as many images as MNIST. No pixel is zero."""
     folder.mkdir()
     source = random.Random(1)
     nonzero = bytes(1 + value % 255 for value in range(256))

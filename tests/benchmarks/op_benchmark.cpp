@@ -1,4 +1,5 @@
-// op_benchmark: time in milliseconds of each op's forward and backward pass on the CPU, at the shapes of our networks.
+// op_benchmark: measures, in milliseconds, each op's forward and backward pass on the CPU, at the shapes of Carillon's
+// networks.
 //
 //   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
 //     THREADS: default 1; BATCH: default 128; TEXT: only ops with this text in their names; METHOD: of convolutions in
@@ -41,12 +42,13 @@ namespace {
 
 struct Case {
   std::string name;
-  std::function<void(Graph&)> add;  ///< adds the inputs and then the op, which is the last node
-  bool input_gradient = true;       ///< false: the op is the first one of its network
-  double input_density = 1.0;       ///< share of non-zero values in its inputs
+  std::function<void(Graph&)> add;  ///< adds the inputs, then the op as the last node
+  bool input_gradient = true;       ///< false: the op is the first one of its network, so its input needs no gradient
+  double input_density = 1.0;       ///< share of the input's values that are not zero
 };
 
-/// An input of the op. `extents`: shape of one sample. The producer computes nothing, because only the memory matters.
+/// Adds an input of the op. `extents`: shape of one sample. The op that makes it computes nothing: only the memory
+/// matters.
 Value input(Graph& graph, std::vector<std::int64_t> extents) {
   struct Source final : OpDefinition {
     std::string_view type() const override { return "source"; }
@@ -64,8 +66,8 @@ Value mnist_layer1(Graph& graph, float expected_density) {
   return dense(graph, "layer1", input(graph, 28, 28, 1), {.units = 500, .input_density = expected_density});
 }
 
-/// Clears each image [height, width, channels] except a stroke like that of a written digit: in each of the middle
-/// rows, one run of values remains. Its position changes a little from row to row.
+/// Sets each image [height, width, channels] to zero, except a stroke like that of a handwritten digit: one run of
+/// values in each of the middle rows. Its position changes a little from row to row.
 void leave_stroke(const Tensor& images, double density) {
   const std::int64_t height = images.shape[1], width = images.shape[2] * images.shape[3], margin = height / 7;
   const double run = density * static_cast<double>(height * width) / static_cast<double>(height - 2 * margin);
@@ -85,7 +87,7 @@ void leave_stroke(const Tensor& images, double density) {
   }
 }
 
-/// The preprocessing of TensorFlow's CIFAR-10 tutorial.
+/// Returns the preprocessing of TensorFlow's CIFAR-10 tutorial.
 ImageInputParams standardized(bool distort) {
   ImageInputParams params = tutorial_input;
   params.distort = distort;
@@ -185,7 +187,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// One op with its tensors and a batch of images, without a network.
+/// One op with its tensors and a batch of images. There is no network.
 class OpUnderTest {
  public:
   OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device, Arithmetic arithmetic) : device_(device) {
@@ -211,7 +213,7 @@ class OpUnderTest {
 
   void forward() { op_->forward(device_.stream()); }
   void backward() { op_->backward(device_.stream()); }
-  /// Needed before each backward pass: an op may use its output gradients as scratch.
+  /// Call it before each backward pass: an op may overwrite its output gradients.
   void refill_output_gradients() {
     for (const Tensor& gradient : tensors_.output_gradients) fill(gradient);
   }

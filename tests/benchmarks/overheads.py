@@ -18,7 +18,7 @@ import tempfile
 import measure
 
 PLAIN = {"--checkpoint-every": 0, "--summary-every": 0, "--check-replicas": 0}
-USUAL = 100  # usual period in steps
+USUAL = 100  # usual period of each feature, in steps
 KINDS = {
     "nothing": None,
     "a checkpoint": "--checkpoint-every",

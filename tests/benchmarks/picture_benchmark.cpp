@@ -1,4 +1,5 @@
-// picture_benchmark: pictures per second that are turned into training images (decoding, random crop, resize, flip).
+// picture_benchmark: measures how many pictures per second become training images (decoding, random crop, resize,
+// flip).
 //
 //   picture_benchmark THREADS SECONDS SIZE WINDOW RECORDS_FILE...        files of `tfrecord_convert images`
 //

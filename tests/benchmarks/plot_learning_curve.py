@@ -13,7 +13,7 @@ import sys
 
 
 def read(path):
-    """(lines of training, lines of evaluation) of a metrics.jsonl."""
+    """Returns (lines of training, lines of evaluation) of a metrics.jsonl."""
     training, evaluations = [], []
     for number, text in enumerate(path.read_text().splitlines(), start=1):
         try:
@@ -30,7 +30,7 @@ def read(path):
 
 
 def binned(lines, field, bins):
-    """([step], [mean of the field]) over equal parts of the lines, without null values."""
+    """Divides the lines into equal parts. Returns ([step], [mean of the field]) of the parts. Omits null values."""
     values = [(line["step"], line[field]) for line in lines if line.get(field) is not None]
     size = max(1, -(-len(values) // bins))
     parts = [values[start : start + size] for start in range(0, len(values), size)]
@@ -41,7 +41,7 @@ def binned(lines, field, bins):
 
 
 def table(training, evaluations):
-    """Markdown: each evaluation, with the mean cross-entropy of the steps since the previous one."""
+    """Yields Markdown lines: each evaluation, with the mean cross-entropy of the steps since the evaluation before."""
     yield "| step | precision @ 1 | right | cross-entropy | hours |"
     yield "|---|---|---|---|---|"
     started = min(line["time"] for line in training + evaluations)
@@ -57,7 +57,7 @@ def table(training, evaluations):
 
 
 def table_of_several(runs):
-    """Markdown: the accuracy of each run at each step with an evaluation."""
+    """Yields Markdown lines: the accuracy of each run at each step with an evaluation."""
     found = {name: {line["step"]: line for line in evaluations} for name, (_, evaluations) in runs.items()}
     yield "| step | " + " | ".join(f"{name}, precision @ 1" for name in found) + " |"
     yield "|---" * (len(found) + 1) + "|"

@@ -37,7 +37,7 @@ def together(options, ranks):
 
 
 def separately(options, ranks):
-    """The sum of their rates."""
+    """Runs `ranks` independent runs of one rank at the same time. Returns the sum of their rates."""
     with tempfile.TemporaryDirectory() as work:
         folders = [f"{work}/{index}" for index in range(ranks)]
         runs = [

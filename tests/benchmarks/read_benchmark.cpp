@@ -1,10 +1,10 @@
-// read_benchmark: rate at which one thread reads records from the page cache, for each of Carillon's readers.
+// read_benchmark: measures how fast one thread reads records from the page cache, with each of Carillon's readers.
 //
 //   tfrecord_convert mnist --input DIR --output data && read_benchmark data/train-00000-of-00001.tfrecord
 //   read_benchmark                              makes its own records in a temporary directory: 600000 like MNIST's
 //                                               (1.8 kB), plain and GZIP, and 50000 like CIFAR-10's (3.1 kB)
-// "decoded" is the work that training does once per record: check both checksums, parse the Example, copy the image.
-// "start-up" is the time from opening the cached set to the first shuffled batch.
+// "decoded" is the work that a training does once per record: check both checksums, parse the Example, copy the image.
+// "start-up" is the time from opening the cached dataset to the first shuffled batch.
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -27,7 +27,7 @@
 namespace carillon {
 namespace {
 
-/// Records of one kind.
+/// How records of one kind are decoded.
 struct Form {
   std::shared_ptr<const RecordDecoder> decoder;
   ExampleKeys keys;
@@ -41,7 +41,7 @@ const Form cifar10_form{planar_records({.keys = cifar10_keys, .image_shape = {32
 constexpr int trial_count = 7;
 constexpr std::size_t batch_size = 100;
 
-/// The form of the first record of a file.
+/// Finds the form of the first record in a file.
 const Form& form_of(const std::string& path) {
   RecordReader reader(path);
   Record record;
@@ -56,7 +56,7 @@ const Form& form_of(const std::string& path) {
   }
 }
 
-/// Images of random pixels. Like in MNIST, 81 % are 0 and 10 % are 128 or more.
+/// Returns images of random pixels. As in MNIST, 81 % of the pixels are 0, and 10 % are 128 or more.
 ImageSplit synthetic_split(std::size_t count, const Form& form) {
   ImageSplit split{.name = "train", .image_bytes = form.decoder->image_shape().bytes(), .images = {}, .labels = {}};
   std::mt19937 random(1);
@@ -80,8 +80,8 @@ std::string compress(const std::string& plain_path) {
   return path;
 }
 
-/// Runs `pass` several times and prints the best and the median rate. `pass` returns its number of records. If
-/// file_bytes is given, `pass` reads a whole file of this size, and the rate is also printed in bytes.
+/// Runs `pass` several times, and prints the best and the median rate. `pass` returns how many records it has read. If
+/// `file_bytes` is not 0, `pass` reads a whole file of this size, and the rate is also printed in bytes.
 template <typename Pass>
 void measure(const std::string& what, std::uintmax_t file_bytes, const Pass& pass) {
   std::vector<double> seconds;

@@ -23,9 +23,9 @@ import versus
 from cifar10_vs_pytorch import KEEP_MEMORY
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "recipes" / "cifar10_94.cfg"
-BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # the recipe's
+BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # of the recipe
 STAGES = {"with biases": (STEPS_WITH_BIASES, ()), "frozen": (STEPS - STEPS_WITH_BIASES, ("--frozen",))}
-# Configurations of PyTorch, with the worker's flags.
+# PyTorch's configurations, with the flags of the worker.
 THEIRS = {
     "channels_last": ("--layout", "channels_last"),
     "contiguous": ("--layout", "contiguous"),
@@ -35,7 +35,7 @@ THEIRS = {
 
 
 def train_ours(comparison, records, seed):
-    """(accuracy, seconds of the process, seconds of training)."""
+    """Trains. Returns (accuracy, seconds of the process, seconds of training)."""
     train_dir = comparison.work / f"seed{seed}"
     command = [
         comparison.options.bin / "cifar10_train", "--config", RECIPE, "--seed", seed, "--device", "cpu",
@@ -50,7 +50,7 @@ def train_ours(comparison, records, seed):
 
 
 def seconds_of_ours(comparison, records):
-    """The seconds that the recipe's images would take, computed from the speed of a few steps of each stage."""
+    """Returns how many seconds the recipe's images would take, computed from the speed of a few steps of each stage."""
     seconds = 0.0
     for steps, flags in STAGES.values():
         stage = comparison.work / "stage.cfg"
@@ -68,7 +68,7 @@ def seconds_of_ours(comparison, records):
 
 
 def seconds_of_theirs(comparison):
-    """[configuration]: seconds for the recipe's images."""
+    """Returns, for each configuration, how many seconds the recipe's images would take."""
     seconds = []
     for configuration in THEIRS.values():
         seconds.append(0.0)

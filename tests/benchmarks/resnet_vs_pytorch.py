@@ -13,7 +13,7 @@ import versus
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
 NETWORKS = ("resnet9", "resnet18_cifar", "resnet50", "airbench94", "airbench96")
-BATCH = 128  # samples a rank
+BATCH = 128  # samples per rank
 OPTIONS = (
     "--summary-every", 0, "--log-every", 1, "--optimizer", "nesterov", "--momentum", 0.9, "--weight-decay", 5e-4,
     "--regularization", 0, "--moving-average-decay", 0, "--schedule", "constant", "--learning-rate", 0.01,

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 GBIT = 1e9 / 8
 MB = 1e6
-SERVED = 0.35  # share of a link's rate that is used by parameter servers over gRPC
+SERVED = 0.35  # share of a link's rate that parameter servers use over gRPC
 
 
 @dataclass(frozen=True)
 class Network:
-    """The stages of the backward pass in order. Each is (share of its time, bytes of the gradients that the stage
+    """The stages of the backward pass, in order. A stage is (its share of the time, bytes of the gradients that it
     completes)."""
 
     name: str
@@ -29,8 +29,8 @@ class Network:
         return sum(size for _, size in self.stages)
 
 
-# The shares of time follow from multiplications, the bytes from float32 variables; both are from the papers' tables.
-# The last layer is first.
+# The shares of the time follow from the numbers of multiplications; the bytes follow from float32 variables. Both
+# numbers are in tables of the papers. The last layer is first.
 RESNET50 = Network("ResNet-50", ((0.01, 8.2 * MB), (0.20, 59.8 * MB), (0.37, 28.4 * MB), (0.26, 4.9 * MB), (0.16, 0.9 * MB)))
 RESNET101 = Network(
     "ResNet-101", ((0.01, 8.2 * MB), (0.10, 59.8 * MB), (0.66, 104.4 * MB), (0.13, 4.9 * MB), (0.10, 0.9 * MB))
@@ -47,14 +47,14 @@ VGG16 = Network(
 class Cluster:
     hosts: int
     towers: int  # per host
-    step: float  # seconds of one tower's step alone
-    wire: float  # bytes per second that a host sends and receives in averaging: the usable part of the link's rate
+    step: float  # seconds that a tower alone takes for a step
+    wire: float  # bytes per second that a host sends and receives: the part of the link's rate that averaging can use
     inner: float  # bytes per second between the towers of a host
-    latency: float = 20e-6  # latency of a message between hosts
+    latency: float = 20e-6  # of a message between hosts
     way: str = "two levels"  # or "ring" (one ring of all towers), or "servers" (parameter servers on the hosts)
     bucket: float = 4 * 2**20
-    jitter: float = 0.01  # standard deviation of the time of a tower's step, relative to its mean
-    alone: float = 1.0  # published efficiency of one host's towers, including their stragglers; 1: none is published
+    jitter: float = 0.01  # standard deviation of the time of a tower's step, relative to the mean time
+    alone: float = 1.0  # published efficiency of the towers of one host, with their stragglers; 1: none is published
 
     @property
     def count(self):
@@ -62,8 +62,8 @@ class Cluster:
 
 
 def buckets(network, size):
-    """For each bucket: (share of backward's time at which it is complete, bytes). Within a stage, gradients complete
-    evenly."""
+    """Yields, for each bucket, (share of the backward pass's time after which it is complete, bytes). Within a stage,
+    gradients become complete evenly."""
     done, time, filled = [], 0.0, 0.0
     for share, amount in network.stages:
         left, begin = amount, time
@@ -79,11 +79,12 @@ def buckets(network, size):
 
 
 def all_reduce(size, cluster):
-    """Seconds of one bucket."""
+    """Returns how many seconds the all-reduce of one bucket takes."""
     n, hosts, towers = cluster.count, cluster.hosts, cluster.towers
     if n == 1:
         return 0.0
-    if cluster.way == "ring" and hosts > 1:  # each link transfers every byte twice; 2 (n - 1) consecutive messages
+    # Each link transfers every byte twice, in 2 (n - 1) messages one after the other.
+    if cluster.way == "ring" and hosts > 1:
         return 2 * (n - 1) * cluster.latency + 2 * (n - 1) / n * size / cluster.wire
     within = 2 * (towers - 1) / towers * size / cluster.inner
     if hosts == 1:
@@ -93,26 +94,26 @@ def all_reduce(size, cluster):
 
 
 def spread(count):
-    """The expected distance of the slowest tower from the mean, in standard deviations."""
+    """Returns the expected distance of the slowest tower from the mean, in standard deviations."""
     return math.sqrt(2 * math.log(count))
 
 
 def step_time(network, cluster):
-    """(seconds of a step, seconds of it that averaging adds)."""
+    """Returns (seconds of a step, seconds of it that averaging adds)."""
     forward, backward = cluster.step / 3, cluster.step * 2 / 3
     end = 0.0
     for ready, size in buckets(network, cluster.bucket):
         start = max(end, forward + ready * backward)
         end = start + all_reduce(size, cluster)
     waits = max(0.0, end - cluster.step)
-    if cluster.way == "servers" and cluster.hosts > 1:  # a step begins when it has received the new variables
+    if cluster.way == "servers" and cluster.hosts > 1:  # a step begins when the tower has the new variables
         waits += (cluster.hosts - 1) / cluster.hosts * network.gradients / cluster.wire
     slowest = cluster.jitter * cluster.step * (spread(cluster.count) - (spread(cluster.towers) if cluster.alone < 1 else 0))
     return (cluster.step + slowest + waits) / cluster.alone, waits
 
 
 def efficiency(network, cluster, base=1):
-    """The efficiency of all towers relative to `base` towers."""
+    """Returns the efficiency of all towers, relative to `base` towers."""
     time, _ = step_time(network, cluster)
     if base == 1:
         return cluster.step / time
@@ -121,10 +122,10 @@ def efficiency(network, cluster, base=1):
 
 
 def published():
-    """(what, network, cluster, base, published efficiency)."""
+    """Yields (what, network, cluster, base, published efficiency)."""
     # Images/s of one P100 and of K80s: TensorFlow's benchmarks of May 2017
-    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). They lack ResNet-101. Its time is interpolated
-    # between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s) by the numbers of multiplications (3.8, 7.6 and
+    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). These lack ResNet-101. Its time is interpolated
+    # between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s), by the numbers of multiplications (3.8, 7.6 and
     # 11.3 billion, He et al. 2015, table 1).
     resnet101 = 1 / (1 / 219 + (7.6 - 3.8) / (11.3 - 3.8) * (1 / 91.8 - 1 / 219))
     # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64. Averaging uses 92 % of
@@ -177,8 +178,8 @@ def main():
     rows = []
     for size, rate, milliseconds in measured():
         cluster = Cluster(hosts=2, towers=2, step=0.0, wire=rate * GBIT * 0.94, inner=4e9, latency=100e-6)
-        # All buckets are ready at the same time: first the sums within each host, then the sums and the means between
-        # hosts.
+        # All buckets are ready at the same time. First the sums within each host are computed, then the sums and means
+        # between the hosts.
         model = 1e3 * all_reduce(size, cluster)
         rows.append((f"{size / MB:.2f} MB", f"{rate} Gbit/s", f"{milliseconds:.1f}", f"{model:.1f}", f"{milliseconds / model:.2f}"))
     table(("gradients", "link", "measured, ms", "model, ms", "measured / model"), rows)
@@ -188,7 +189,8 @@ def main():
         for hosts in (1, 8, 64, 512):
             for name, wire in (("100 Gbit/s", 100 * GBIT), ("400 Gbit/s", 400 * GBIT)):
                 base = Cluster(hosts=hosts, towers=8, step=step, wire=0.8 * wire, inner=200e9, latency=10e-6)
-                ring = replace(base, way="ring", bucket=64 * 2**20)  # small buckets would be dominated by the messages' latency
+                # With small buckets, the latency of the messages would dominate.
+                ring = replace(base, way="ring", bucket=64 * 2**20)
                 found = [efficiency(network, one) for one in (base, ring)]
                 rows.append((network.name, 8 * hosts, name, *(f"{100 * one:.0f} %" for one in found)))
     table(("network", "towers", "link of a host of 8", "two levels", "ring of all"), rows)

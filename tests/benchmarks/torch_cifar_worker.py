@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_loop
-from cifar import read_cifar10  # torch_loop makes this import possible
+from cifar import read_cifar10  # torch_loop adds its folder to the import path
 
 CROP = 24
 ALPHA, BETA, RADIUS = 0.001 / 9, 0.75, 4
 
 
 def band(channels=64):
-    """[channels, channels, 1, 1]: alpha where two channels are in one window."""
+    """Returns [channels, channels, 1, 1]: alpha where one channel is in the window of the other."""
     index = torch.arange(channels)
     return (ALPHA * ((index[:, None] - index[None, :]).abs() <= RADIUS))[:, :, None, None].float()
 
@@ -30,7 +30,7 @@ class BandLrn(torch.autograd.Function):
 
     @staticmethod
     def forward(context, x, window):
-        with torch.autocast(x.device.type, enabled=False):  # autocast would compute rsqrt, and so y, in float32
+        with torch.autocast(x.device.type, enabled=False):  # autocast would compute rsqrt in float32, and y with it
             s = F.conv2d(x * x, window).add_(1.0)
             root = s.rsqrt()
             factor = root.sqrt().mul_(root)  # s^-0.75
@@ -56,7 +56,7 @@ def lrn_by_torch(x, _):
 
 
 def lrn_by_slices(x, _):
-    """LRN as sums of shifted slices, which a compiler can fuse into one pass."""
+    """Computes LRN as sums of shifted slices, which a compiler can fuse into one pass."""
     squares = F.pad(x * x, (0, 0, 0, 0, RADIUS, RADIUS))
     s = 1.0 + ALPHA * sum(squares[:, i : i + x.shape[1]] for i in range(2 * RADIUS + 1))
     root = s.rsqrt()
@@ -75,7 +75,7 @@ class Network(nn.Module):
     def __init__(self, lrn):
         super().__init__()
         self.lrn = LRNS[lrn]
-        self.window = band()  # not registered as a buffer, so that ranks do not exchange it
+        self.window = band()  # not registered as a buffer: ranks need not exchange it
         self.conv1, self.conv2 = nn.Conv2d(3, 64, 5, padding=2), nn.Conv2d(64, 64, 5, padding=2)
         self.local3, self.local4 = nn.Linear(2304, 384), nn.Linear(384, 192)
         self.softmax_linear = nn.Linear(192, 10)
@@ -100,7 +100,8 @@ class Network(nn.Module):
 
 
 def distort(crops, brightness, contrast):
-    """[batch, 24, 24, 3] uint8 -> [batch, 3, 24, 24] float32, channels last; brightness, contrast: [batch, 1, 1, 1]."""
+    """Maps [batch, 24, 24, 3] uint8 to [batch, 3, 24, 24] float32, channels last. brightness, contrast: [batch, 1, 1,
+    1]."""
     x = crops.float()
     mean = x.mean(dim=(1, 2), keepdim=True)
     x = (x - mean) * contrast + (mean + brightness)

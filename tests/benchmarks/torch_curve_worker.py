@@ -12,9 +12,9 @@ import torch
 
 import torch_loop
 import torch_resnet_worker
-from cifar import read_cifar10  # torch_loop makes this import possible
+from cifar import read_cifar10  # torch_loop adds its folder to the import path
 
-RATE, STEPS = 0.1, 78125  # the recipe's
+RATE, STEPS = 0.1, 78125  # of the recipe
 
 
 def precision(network, images, labels):

@@ -28,7 +28,7 @@ import time
 import torch
 
 
-DECAY = 0.99999  # factor of the learning rate per step
+DECAY = 0.99999  # the learning rate is multiplied by this in each step
 
 
 def arguments(description):
@@ -52,7 +52,7 @@ class GpuLock:
         fcntl.flock(self.file, fcntl.LOCK_UN)
 
     def backend(self, module, inputs):
-        """torch.compile's default backend. The process holds the lock except during the compilation of a graph."""
+        """torch.compile's default backend. The process holds the lock, except while it compiles a graph."""
         from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
         def inner(*arguments, **options):
@@ -66,7 +66,7 @@ class GpuLock:
 
 
 class Training:
-    """task: a torch_loop.Task with tensors on the device."""
+    """A training on request. task: a torch_loop.Task with tensors on the device."""
 
     def __init__(self, task, device, batch, quick_compile, lock, form, steps, precision):
         self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
@@ -99,13 +99,14 @@ class Training:
             self._capture()
 
     def set_precision(self):
-        """Sets this training's precision for the process. Captured and compiled steps keep it; eager steps read it again."""
+        """Sets the precision of this training for the process. Captured and compiled steps keep their precision; eager
+        steps read it each time."""
         torch.set_float32_matmul_precision("highest" if self.precision == "fp32" else "high")
         torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
         torch.backends.cudnn.benchmark = True
 
     def next_indices(self, steps):
-        """[steps, batch] of the shuffled stream."""
+        """Returns [steps, batch] indices of the shuffled stream."""
         count = steps * self.batch_size
         if self.position + count > self.task.count:
             epochs = -(-count // self.task.count)
@@ -162,7 +163,7 @@ class Training:
         return rate
 
     def _time(self, count):
-        """The time in seconds of `count` calls of advance."""
+        """Returns how many seconds `count` calls of advance take."""
         self._synchronize()
         started = time.perf_counter()
         for _ in range(count):
@@ -176,9 +177,9 @@ class Training:
 
 
 def serve(make_task, options):
-    """make_task: a function from (options, form) to a torch_loop.Task on options.device."""
+    """Answers requests. make_task: a function from (options, form) to a torch_loop.Task on options.device."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # the compiler prints
+    os.dup2(2, 1)  # the compiler prints to stdout
     torch.manual_seed(0)
     trainings = {}
     lock = options.lock and GpuLock(options.lock)
@@ -196,7 +197,7 @@ def serve(make_task, options):
             rate = trainings[key].examples_per_second(seconds)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             answer = {"examples_per_second": rate, "peak_bytes": peak}
-        except Exception as error:  # if one form fails, the other forms are still measured
+        except Exception as error:  # the other forms must still be measured
             answer = {"error": f"{type(error).__name__}: {error}"}
         if lock:
             trainings.clear()

@@ -6,7 +6,7 @@ import torch
 import torch_gpu_loop
 import torch_loop
 import torch_worker
-from idx import read_idx  # torch_loop makes this import possible
+from idx import read_idx  # torch_loop adds its folder to the import path
 
 
 def task(options, _):

@@ -23,11 +23,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "acceptance
 class Task:
     """A training: its data, its network and its optimizer."""
 
-    count: int  # samples
+    count: int  # number of samples
     network: nn.Module
-    batch: Callable  # from indices [batch] to the arguments of `loss`
-    loss: Callable  # from (network, *tensors) to the loss
-    groups: list  # parameter groups of the optimizer
+    batch: Callable  # function from indices [batch] to the arguments of `loss`
+    loss: Callable  # function from (network, *tensors) to the loss
+    groups: list  # of the optimizer
     learning_rate: float
     averages_decay: float  # None: no moving averages
     optimizer: Callable = torch.optim.SGD
@@ -70,7 +70,7 @@ class Training:
         self.order = torch.empty(0, dtype=torch.int64)
 
     def next_indices(self):
-        """This rank's slice of the next global batch of the shuffled stream."""
+        """Returns this rank's slice of the next global batch in the shuffled stream."""
         count = self.batch_size * self.ranks
         if len(self.order) < count:
             self.order = torch.cat([self.order, torch.randperm(self.task.count)])
@@ -93,7 +93,7 @@ def measure(make_task, options):
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     if options.flush_denormals:
-        torch.set_flush_denormal(True)  # must precede the creation of threads, which inherit the mode
+        torch.set_flush_denormal(True)  # before threads are created: they inherit the mode
     if options.ranks > 1:
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks
@@ -101,7 +101,7 @@ def measure(make_task, options):
     training = Training(make_task(options), options)
     for _ in range(options.warm_up):
         training.step()
-    # All ranks run the same number of steps, computed from the speed of the first steps.
+    # All ranks run the same number of steps. It is computed from the speed of the first steps.
     started = time.perf_counter()
     for _ in range(options.warm_up):
         training.step()

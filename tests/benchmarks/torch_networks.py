@@ -62,7 +62,7 @@ def resnet18_cifar():
 
 
 class Bottleneck(nn.Module):
-    """v1.5: the 3x3 convolution has the stride."""
+    """A bottleneck of ResNet v1.5: the 3x3 convolution has the stride."""
 
     def __init__(self, filters_in, filters, stride):
         super().__init__()
@@ -98,7 +98,7 @@ def shifting_norm(filters, momentum):
 
 
 class ResidualGroup(nn.Module):
-    """The residual group of airbench96."""
+    """A residual group of airbench96."""
 
     def __init__(self, filters_in, filters):
         super().__init__()
@@ -116,7 +116,8 @@ class ResidualGroup(nn.Module):
 
 
 def airbench(*groups):
-    """`groups`: the modules after the first layer, whose weights are frozen and which has 24 output channels."""
+    """Returns an airbench network. `groups`: the modules after the first layer. The first layer has 24 output channels,
+    and its weights are frozen."""
     whiten = nn.Conv2d(3, 24, 2)
     whiten.weight.requires_grad_(False)
     channels = [value.shape[0] for value in groups[-1].parameters()][-1]
@@ -140,7 +141,7 @@ def airbench96():
 
 @dataclass
 class Network:
-    make: object  # a function without arguments
+    make: object  # function without arguments
     padding: int = 4
     padding_mode: str = "reflect"
     cutout: int = 0
@@ -157,7 +158,8 @@ NETWORKS = {
 
 
 def make_network(name, classes):
-    """A network of NETWORKS or, by its name, of timm. Networks that do not end in a linear layer keep their 10 classes."""
+    """Returns a network of NETWORKS, or of timm by its name. A network that does not end with a linear layer keeps its
+    10 classes."""
     if name not in NETWORKS:
         import timm
 
@@ -169,5 +171,5 @@ def make_network(name, classes):
 
 
 def class_count(name, classes):
-    """The number of classes that make_network(name, classes) knows."""
+    """Returns how many classes make_network(name, classes) distinguishes."""
     return classes if name not in NETWORKS or isinstance(NETWORKS[name].make()[-1], nn.Linear) else 10

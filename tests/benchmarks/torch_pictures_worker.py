@@ -28,7 +28,7 @@ LITE = torch.full((3,), 127 / 255), torch.full((3,), 128 / 255)
 
 
 def resnet9(classes, width=64):
-    """ResNet-9 for any image size: the last pooling is global."""
+    """Returns a ResNet-9 for any image size: its last pooling is global."""
     w = width
     return nn.Sequential(
         conv_norm_relu(3, w), conv_norm_relu(w, 2 * w), nn.MaxPool2d(2), Residual(2 * w),
@@ -38,7 +38,7 @@ def resnet9(classes, width=64):
 
 
 def plain(classes):
-    """Six convolutions, three poolings: the network that a user writes first."""
+    """Returns six convolutions with three poolings: a network that a user might write first."""
     layers, wide = [], 3
     for filters in (32, 64, 128):
         layers += [conv_norm_relu(wide, filters), conv_norm_relu(filters, filters), nn.MaxPool2d(2)]
@@ -48,7 +48,7 @@ def plain(classes):
 
 
 def airbench94(classes):
-    """airbench94 for any image size. whiten() sets its first layer."""
+    """Returns airbench94 for any image size. whiten() must set its first layer."""
     network = torch_networks.airbench94()
     channels = network[-2].in_features
     return nn.Sequential(
@@ -57,8 +57,8 @@ def airbench94(classes):
 
 
 def whiten(layer, images):
-    """Sets airbench94's first filters, which whiten the 2x2 patches of normalized images. The second half is the
-    negated first half."""
+    """Sets airbench94's first filters. The first half whitens the 2x2 patches of normalised images. The second half is
+    the negative of the first."""
     patches = F.unfold(images, 2).transpose(1, 2).reshape(-1, 12)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values + 5e-4).sqrt()).T.flip(0).reshape(12, 3, 2, 2)
@@ -95,9 +95,9 @@ PRETRAINED = ("efficientnet_lite0",)
 
 
 def decode(path, side):
-    """[3, side, side] uint8: the whole picture, squeezed into a square, on white."""
+    """Returns [3, side, side] uint8: the whole picture, squeezed into a square, on white."""
     with Image.open(path) as image:
-        image.draft("RGB", (side, side))  # JPEG only: decodes at a reduced size
+        image.draft("RGB", (side, side))  # for JPEG only: decodes at a reduced size
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
             image = image.convert("RGBA")
             white = Image.new("RGBA", image.size, "white")
@@ -108,7 +108,7 @@ def decode(path, side):
 
 
 def read(folder, classes, side, threads):
-    """([N, 3, side, side] uint8, channels_last; [N] labels)."""
+    """Reads a folder. Returns ([N, 3, side, side] uint8 in channels_last layout, [N] labels)."""
     files = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).iterdir())]
     files = [(path, label) for path, label in files if path.suffix.lower() in SUFFIXES]
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -127,7 +127,7 @@ def mirrored(images):
 
 
 def padded_crop(images, size):
-    """Mirrored at random, padded by an eighth of the size, and cropped at a random place per image."""
+    """Mirrors each image at random, pads it by an eighth of the size, and crops it at a random place."""
     pad, count = size // 8, len(images)
     images = F.pad(mirrored(images), (pad,) * 4, mode="reflect")
     rows = torch.randint(2 * pad + 1, (count, 1)) + torch.arange(size)
@@ -136,7 +136,7 @@ def padded_crop(images, size):
 
 
 def resized_crop(images, size, least_area):
-    """torchvision's RandomResizedCrop and mirror for a whole batch."""
+    """Applies torchvision's RandomResizedCrop, and mirrors at random, for a whole batch."""
     count = len(images)
     area = torch.empty(count).uniform_(least_area, 1)
     ratio = torch.empty(count).uniform_(math.log(3 / 4), math.log(4 / 3)).exp()
@@ -150,7 +150,7 @@ def resized_crop(images, size, least_area):
 
 
 def rate_factor(progress):
-    """One cycle: linear rise over the first fifth, then a cosine to 0."""
+    """Returns one cycle: it rises linearly over the first fifth, then falls as a cosine to 0."""
     rise = 0.2
     if progress < rise:
         return 0.05 + 0.95 * progress / rise

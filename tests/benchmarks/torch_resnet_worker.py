@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 
 import torch_loop
-from cifar import read_cifar10  # torch_loop makes this import possible
+from cifar import read_cifar10  # torch_loop adds its folder to the import path
 from torch_networks import NETWORKS
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
 def normalised(images):
-    """Normalised inputs of the networks from uint8 [..., 3]."""
+    """Returns the normalised inputs of the networks, from uint8 [..., 3]."""
     scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
     return torch.addcmul(-torch.tensor(MEAN) / torch.tensor(DEVIATION), images.float(), scale)
 

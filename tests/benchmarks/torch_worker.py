@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_loop
-from idx import read_idx  # torch_loop makes this import possible
+from idx import read_idx  # torch_loop adds its folder to the import path
 
 def model():
     network = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 10))

@@ -15,7 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Versus:
-    """program: ours; worker: PyTorch's; batch: samples per rank; options: of the command line; work: a scratch directory."""
+    """A comparison. program: Carillon's; worker: PyTorch's; batch: samples per rank; options: of the command line;
+    work: a scratch directory."""
 
     def __init__(self, program, worker, batch, options, work):
         self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
@@ -23,14 +24,14 @@ class Versus:
         self.peers = ["torch"]  # Python packages, whose versions the report names
 
     def convert(self, data_set):
-        """Writes the records that our program reads."""
+        """Writes the records that Carillon's program reads."""
         records = self.work / "records"
         command = [self.options.bin / "tfrecord_convert", data_set, "--input", self.options.data, "--output", records]
         measure.run(command)
         return records / "train-*.tfrecord"
 
     def add_ours(self, name, pattern, ranks, *options, after=None):
-        """after: the first step of the measurement; default: a tenth of all steps."""
+        """Adds runs of Carillon. after: the first step that is measured; default: a tenth of all steps."""
 
         def run(folder=self.options.bin):
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
@@ -62,7 +63,7 @@ class Versus:
         self.others[name] = run
 
     def add_theirs_distributed(self, name, ranks, *options, environment=()):
-        """gloo DistributedDataParallel, one thread per rank."""
+        """Adds runs of PyTorch's DistributedDataParallel with gloo, with one thread per rank."""
 
         def run():
             with tempfile.TemporaryDirectory(dir=self.work) as folder:
@@ -107,7 +108,7 @@ def arguments(description, data_help, steps, seconds):
 
 
 def main(parser, program, worker, batch, configure):
-    """configure: a function that adds the configurations to a Versus."""
+    """Runs a comparison. configure: a function that adds the configurations to a Versus."""
     options = parser.parse_args()
     if not options.data.exists():
         parser.error(f"--data: {options.data} does not exist")

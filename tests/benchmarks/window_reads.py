@@ -20,13 +20,13 @@ SECTOR = 512
 
 
 def disk_reads(disk):
-    """(requests, bytes) read from the disk so far."""
+    """Returns (requests, bytes) that were read from the disk so far."""
     requests, _, sectors, *_ = map(int, pathlib.Path(f"/sys/block/{disk}/stat").read_text().split())
     return requests, sectors * SECTOR
 
 
 def cold_run(options, window, files, seconds):
-    """(images a second, images, requests, bytes)"""
+    """Runs with an empty page cache. Returns (images per second, images, requests, bytes)."""
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
     requests, size = disk_reads(options.disk)
     program = options.bin / "picture_benchmark"
@@ -37,7 +37,7 @@ def cold_run(options, window, files, seconds):
 
 
 def reading(options, window, files):
-    """(images a second, requests a 1,000 images, bytes a request, bytes an image)"""
+    """Returns (images per second, requests per 1,000 images, bytes per request, bytes per image)."""
     _, _, requests_to_open, size_to_open = cold_run(options, window, files, 0)
     rate, count, requests, size = cold_run(options, window, files, options.seconds)
     requests, size = max(requests - requests_to_open, 1), size - size_to_open

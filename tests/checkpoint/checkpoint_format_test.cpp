@@ -1,4 +1,4 @@
-// Checkpoints at the bounds that both the reader and the writer check.
+// Tests of checkpoints at the bounds that the reader and the writer check.
 
 #include <gmock/gmock.h>
 
@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 using testing::small_state;
 using testing::TemporaryDirectory;
 
-/// For each bound of CheckpointBounds, a state that meets it exactly or, if `beyond`, exceeds it by one.
+/// Returns a state for each bound of CheckpointBounds. The state meets the bound exactly or, if `beyond`, exceeds it by
+/// one.
 std::map<std::string, CheckpointState> states_at_bounds(bool beyond) {
   const std::size_t more = beyond ? 1 : 0;
   std::map<std::string, CheckpointState> states;

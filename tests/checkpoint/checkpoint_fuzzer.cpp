@@ -1,9 +1,9 @@
-// libFuzzer target: for any input the checkpoint loader must neither crash nor hang, and it must accept only the file
-// that was written.
+// libFuzzer target: for any input, the checkpoint loader must neither crash nor hang. It must accept only the file that
+// was written.
 //
 // Inputs start from a valid checkpoint. Half of the mutations get a correct header checksum, so that the header's
-// fields are fuzzed, too. Images with a forged CRC32C are omitted, because they would test HDF5: the loader rejects a
-// damaged checkpoint before HDF5 reads a byte.
+// fields are fuzzed too. The loader rejects an image with a wrong CRC32C before HDF5 reads a byte. If an input has
+// another image with a correct CRC32C, the target ignores it: it would fuzz HDF5.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +32,7 @@ void load(std::span<const std::byte> file) {
   try {
     const auto image = verified_image(file, "checkpoint");
     const auto valid = std::span(valid_checkpoint()).subspan(checkpoint_header_bytes);
-    if (!std::ranges::equal(image, valid)) return;  // a file with a forged checksum
+    if (!std::ranges::equal(image, valid)) return;  // the checksum was forged
     if (parse_hdf5_image(image, "checkpoint").global_step != 7) std::abort();
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) std::abort();

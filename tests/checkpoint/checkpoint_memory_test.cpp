@@ -1,4 +1,4 @@
-// Tests how much memory writing a checkpoint needs. Each case is measured in a separate process.
+// Tests how much memory the writing of a checkpoint needs. Each case runs in a separate process.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,13 +19,14 @@ namespace carillon::testing {
 namespace {
 
 constexpr double mebibytes_of_state = 96.0;
-/// The file in memory needs as much as the state. An array of the state is freed once it is in the file.
+/// Bound of the growth while a checkpoint is built. The file in memory needs as much as the state, but each array of
+/// the state is freed when it is in the file.
 constexpr double most_mebibytes = 1.4 * mebibytes_of_state;
 
-/// A state of many arrays, each of which is small compared with the whole.
+/// Returns a state of many arrays. Each array is small compared with the whole state.
 CheckpointState large_state() {
   CheckpointState state = small_state();
-  constexpr std::int64_t arrays = 48, values = std::int64_t{1} << 19;  // 2 MiB
+  constexpr std::int64_t arrays = 48, values = std::int64_t{1} << 19;  // each array has 2 MiB
   state.variables.clear();
   for (std::int64_t i = 0; i < arrays; ++i) {
     state.variables.push_back({"array" + std::to_string(100 + i), {values}, std::vector<float>(values, 1.0f)});
@@ -35,7 +36,7 @@ CheckpointState large_state() {
   return state;
 }
 
-/// The value in MiB of a line of /proc/self/status. VmRSS: resident memory; VmHWM: its maximum.
+/// Returns the value, in MiB, of a line of /proc/self/status. VmRSS: resident memory; VmHWM: its maximum.
 double mebibytes(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -44,7 +45,7 @@ double mebibytes(std::string_view name) {
   return 1e9;
 }
 
-/// Ends the process with code 0 if `used` is at most `most`, otherwise with code 1.
+/// Ends the process: with code 0 if `used` is at most `most` (both in MiB), otherwise with code 1.
 [[noreturn]] void end(double used, double most) {
   std::fprintf(stderr, "%.0f MiB, of at most %.0f\n", used, most);
   _exit(used <= most ? 0 : 1);
@@ -74,8 +75,8 @@ void write_once(const std::filesystem::path& directory) {
   end(mebibytes("VmRSS") - before, 0.25 * mebibytes_of_state);
 }
 
-/// Builds a checkpoint in a process with only `bytes` more address space. Ends with code 0, or with code 7 if memory is
-/// exhausted. Exit handlers run in both cases.
+/// Builds a checkpoint in a process that can get only `bytes` more address space. Ends the process with code 0, or with
+/// code 7 if memory is exhausted. Exit handlers run in both cases.
 [[noreturn]] void encode_within(std::uint64_t bytes) {
   CheckpointState state = large_state();
   static_cast<void>(checkpoint_library());
@@ -92,7 +93,8 @@ void write_once(const std::filesystem::path& directory) {
   std::exit(0);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory, and limits of the address space end it
+// AddressSanitizer does not release freed memory, and a limit of the address space ends it.
+#ifndef __SANITIZE_ADDRESS__
 
 TEST(CheckpointMemory, ThatIsExhaustedEndsWithTheCodeOfAFailure) {
   const auto is_as_expected = [](int status) {

@@ -37,12 +37,12 @@ NamedArray ramp(const std::string& name, std::vector<std::int64_t> shape) {
   return array;
 }
 
-/// Parses `bytes` like the content of a whole file, as read_checkpoint does.
+/// Parses `bytes`, the content of a whole file, as read_checkpoint does.
 CheckpointState decode(std::span<const std::byte> bytes) {
   return parse_hdf5_image(verified_image(bytes, "checkpoint x"), "checkpoint x");
 }
 
-/// `file` with a header that matches its changed image, so that only the parser can find the damage.
+/// Returns `file` with a header that matches its changed image. So only the parser can find the damage.
 std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   const auto put = [&](std::size_t at, auto value) { std::memcpy(file.data() + at, &value, sizeof value); };
   put(12, crc32c(std::span(file).subspan(512)));
@@ -51,8 +51,8 @@ std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   return file;
 }
 
-/// Writes the small state, lets `change` modify the HDF5 image as a user's tool could, and returns the error of loading
-/// it.
+/// Writes the small state, and lets `change` modify the HDF5 image, as a user's tool could. Returns the error of
+/// loading it.
 template <typename Change>
 Error error_after(Change change) {
   const TemporaryDirectory directory;
@@ -98,8 +98,8 @@ TEST(Checkpoint, KeepsShapesThatChunksDoNotDivide) {
   expect_equal(read_checkpoint(path), state);
 }
 
-/// HDF5 stores the members of a group in different ways, depending on their number: up to 8, one node, one more level,
-/// two more levels.
+/// HDF5 stores the members of a group in different ways: up to 8 members, in one node, with one more level, with two
+/// more levels.
 TEST(Checkpoint, KeepsAnyNumberOfArraysInOneGroup) {
   for (const int count : {8, 9, 45, 46, 400, 1500}) {
     auto state = small_state();
@@ -128,10 +128,10 @@ TEST(Checkpoint, KeepsNanAndInfinity) {
 TEST(Checkpoint, OfOneStateIsAlwaysTheSameBytes) {
   auto state = small_state();
   state.variables.push_back(ramp("z", {7, 100003}));
-  mallopt(M_PERTURB, 0x55);  // unset memory would differ between the two files
+  mallopt(M_PERTURB, 0x55);  // memory that is not set would differ between the two files
   const auto first = encode_checkpoint(state);
   mallopt(M_PERTURB, 0xaa);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // stored times would differ, too
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times in the file would differ too
   const auto second = encode_checkpoint(state);
   mallopt(M_PERTURB, 0);
   EXPECT_TRUE(first == second);
@@ -192,7 +192,8 @@ TEST(Checkpoint, BeyondTheSizeAskedForIsRefusedBeforeMemoryIsTaken) {
   const auto path = checkpoint_path(directory.path(), 7);
   write_checkpoint(path, small_state());
   EXPECT_NO_THROW(read_checkpoint(path, std::filesystem::file_size(path)));
-  auto header = read_text(path).substr(0, 512);  // the file is sparse: small on the disk, but 256 GiB in memory
+  // The file is sparse: it is small on the disk, but its image has 256 GiB.
+  auto header = read_text(path).substr(0, 512);
   const std::uint64_t length = std::uint64_t{1} << 38;
   std::memcpy(header.data() + 16, &length, sizeof length);
   const auto crc = crc32c(std::as_bytes(std::span(header)).first(508));
@@ -270,7 +271,7 @@ TEST(Checkpoint, WithAnArrayOfAnotherTypeIsRefused) {
 }
 
 TEST(Checkpoint, WithAnArrayLargerThanTheFileIsRefused) {
-  const auto error = error_after([](hid_t file) {  // HDF5 stores no values of an array that was never written
+  const auto error = error_after([](hid_t file) {  // HDF5 stores no values of an array that nobody wrote
     const std::array<hsize_t, 2> extents = {hsize_t{1} << 30, hsize_t{1} << 30};
     const auto space = H5Screate_simple(2, extents.data(), nullptr);
     H5Dclose(H5Dcreate2(file, "variables/extra", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));

@@ -1,4 +1,4 @@
-// checkpoint_tool and its parts: comparison and averaging of arrays, writing and reading of numpy files.
+// Tests of checkpoint_tool and its parts: comparing and averaging arrays, and writing and reading numpy files.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -126,7 +126,7 @@ TEST(CheckpointMean, RefusesWhatHasNoneByTheFilesName) {
 class Npz : public ::testing::Test {
  protected:
   std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
-  /// The output of Python for `code`; numpy is imported as np.
+  /// Runs Python with `code`, in which np is numpy. Returns its output.
   static std::string python(const std::string& code) {
     FILE* pipe = ::popen(("/usr/bin/python3 -c 'import numpy as np\n" + code + "' 2>&1").c_str(), "r");
     std::string output;
@@ -199,8 +199,8 @@ TEST_F(Npz, OfOtherThingsIsRefusedByTheArraysName) {
   EXPECT_THAT(error_of_reading("n.npz", 3000).what(), HasSubstr("'x.npy': has more data than the checkpoint's arrays"));
 }
 
-/// The headers state 2 values, but more or fewer bytes follow. The checksums are correct, so only the check of the size
-/// can reject the files.
+/// The headers declare 2 values, but more or fewer bytes follow. The checksums are correct, so only the check of the
+/// size can reject the files.
 TEST_F(Npz, IsRefusedIfTheBytesOfAnArrayDoNotMatchItsShape) {
   python(
       "import io, zipfile\n"
@@ -234,7 +234,8 @@ TEST_F(Npz, DamagedAnywhereGivesItsArraysOrAnError) {
   write_npz(path("a.npz"), list_arrays(state));
   const std::string whole = read_text(path("a.npz"));
   const auto write = [&](const std::string& name, const std::string& bytes) {
-    std::filesystem::remove(path(name));  // ext4 would flush a file that is truncated and rewritten to the disk
+    // If a file is truncated and rewritten, ext4 flushes it to the disk, which is slow.
+    std::filesystem::remove(path(name));
     write_text(path(name), bytes);
   };
   for (std::size_t at = 0; at < whole.size(); ++at) {

@@ -14,7 +14,7 @@
 
 namespace {
 
-enum class Locks { all, none, of_files } locks = Locks::all;  // locks that the file system supports
+enum class Locks { all, none, of_files } locks = Locks::all;  // which locks the simulated file system supports
 
 bool is_directory(int descriptor) {
   struct stat status {};
@@ -103,7 +103,7 @@ TEST_F(DirectoryLockTest, WithoutLocksWarnsAndIsKnownByItsHeartbeat) {
   const DirectoryLock lock(directory, [&](const std::string& line) { warnings.push_back(line); });
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("has no locks")));
   expect_in_use_by(me());
-  locks = Locks::all;  // as another host sees the directory
+  locks = Locks::all;  // another host, whose file system supports locks
   expect_in_use_by(me());
 }
 
@@ -124,7 +124,7 @@ TEST_F(DirectoryLockTest, AQueryReturnsWhetherItIsHeldFreeOrMissing) {
     EXPECT_EQ(look_at_lock(directory), LockState::held);
   }
   EXPECT_EQ(look_at_lock(directory), LockState::free);
-  const DirectoryLock again(directory);  // succeeds, because look_at_lock keeps no lock
+  const DirectoryLock again(directory);  // succeeds: look_at_lock keeps no lock
   locks = Locks::none;
   EXPECT_EQ(look_at_lock(directory), LockState::none);
 }
@@ -138,8 +138,8 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  // With until_a_beat, Heartbeat::holder waits for a beat, even a late one. With in_vain, it gives up, because no beat
-  // comes.
+  // Heartbeat::holder waits for a beat. With until_a_beat, it waits long enough even for a late beat. With in_vain, it
+  // soon gives up; used where no beat comes.
   const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
   const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
   EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");
@@ -147,7 +147,7 @@ TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
     const Heartbeat heartbeat(path, "host a, process 1", until_a_beat);
     EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "host a, process 1");
   }
-  write_text(path, "host a, process 1\nbeat 9\n");  // a file that a killed process left
+  write_text(path, "host a, process 1\nbeat 9\n");  // as left by a killed process
   EXPECT_EQ(Heartbeat::holder(path, in_vain), "");
 }
 
@@ -172,7 +172,7 @@ TEST(HeartbeatTest, IsNotWrittenThroughALink) {
   const Heartbeat heartbeat(path, "host a, process 1", {.interval = milliseconds(10)});
   const auto link = directory.path() / "link";
   std::filesystem::create_symlink(directory.path() / "precious", link);
-  std::filesystem::rename(link, path);  // one call, so that no beat creates the file again in between
+  std::filesystem::rename(link, path);  // by one call, so that no beat creates the file in between
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(read_text(directory.path() / "precious"), "kept");
 }
@@ -183,7 +183,7 @@ TEST_F(DirectoryLockTest, IsFreeOnceTheHolderIsGone) {
   if (child == 0) {
     std::optional<DirectoryLock> lock;
     lock.emplace(directory);
-    _exit(0);  // the child process ends while it holds the lock
+    _exit(0);  // the child ends while it holds the lock
   }
   int status = 0;
   waitpid(child, &status, 0);

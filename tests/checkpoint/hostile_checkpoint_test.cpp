@@ -1,4 +1,5 @@
-// Malicious checkpoints with correct checksums: the loader rejects them with one line and reads no other file.
+// Tests with malicious checkpoints that have correct checksums: the loader must reject them with one line, and must
+// read no other file.
 #include <gmock/gmock.h>
 #include <hdf5.h>
 
@@ -20,7 +21,8 @@ using testing::write_text;
 
 class HostileCheckpoint : public ::testing::Test {
  protected:
-  /// Applies `change` to a checkpoint of the small state and writes a matching header.
+  /// Applies `change` to a checkpoint of the small state, and writes a header that matches the result. Returns the
+  /// path.
   template <typename Change>
   std::filesystem::path forged(Change change) const {
     const auto path = directory_.path() / "c.h5";
@@ -49,7 +51,7 @@ class HostileCheckpoint : public ::testing::Test {
     EXPECT_THAT(error.what(), HasSubstr(reason));
   }
 
-  /// Adds a data set of two floats. `properties` determine how it is stored.
+  /// Adds a dataset of `extent` floats. `properties` determine how HDF5 stores it.
   static void add_array(hid_t file, const char* name, hid_t properties, hsize_t extent = 2) {
     const hid_t space = H5Screate_simple(1, &extent, nullptr);
     const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);

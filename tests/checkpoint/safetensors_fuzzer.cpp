@@ -1,5 +1,5 @@
-// libFuzzer target: for any file the reader of safetensors must neither crash nor read beyond the data. If it fails, it
-// must report one line and exit code 65. In half of the mutations the length of the header is correct.
+// libFuzzer target: for any file, the reader of safetensors must neither crash nor read beyond the data. If it rejects
+// the file, it must report one line and exit code 65. In half of the mutations, the length of the header is corrected.
 #include <cstring>
 
 #include "src/checkpoint/array_files.h"
@@ -40,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
-  const void* const end = size > 8 ? std::memchr(data + 8, '\n', size - 8) : nullptr;  // ends the header in all seeds
+  // In all seeds, the header ends with this byte.
+  const void* const end = size > 8 ? std::memchr(data + 8, '\n', size - 8) : nullptr;
   if (end == nullptr || seed % 2 == 0) return size;
   const std::uint64_t header = static_cast<const std::uint8_t*>(end) + 1 - (data + 8);
   std::memcpy(data, &header, sizeof header);

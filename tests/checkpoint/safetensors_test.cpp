@@ -23,7 +23,7 @@ NamedArray array_of(const SafetensorsFile& file, const std::string& name) {
   return file.read(*entry);
 }
 
-/// A file with this header and `bytes` bytes of data.
+/// Returns a file with this header and `data_bytes` bytes of data.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   std::string file(reinterpret_cast<const char*>(&length), sizeof length);

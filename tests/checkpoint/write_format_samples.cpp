@@ -1,4 +1,4 @@
-// Writes one file of each of Carillon's output formats: write_format_samples DIRECTORY. check_formats.py opens them
+// Writes one file in each format that Carillon writes: write_format_samples DIRECTORY. check_formats.py opens the files
 // with other readers and checks their contents.
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ void write_samples(const std::filesystem::path& directory) {
     events.histogram("layer1/weights", first_step, histogram_of(std::vector<float>{-2, 0, 0, 1e-3f, 5}));
   };
   log(0, 10, 0);
-  log(6, 8, 0.5);  // as if the first run had been killed, and a second run had resumed from step 6
+  log(6, 8, 0.5);  // as by a second run that resumes at step 6, after the first one was killed
 }
 
 }  // namespace

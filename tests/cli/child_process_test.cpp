@@ -29,7 +29,7 @@ fs::path scratch(const std::string& name) {
   return folder;
 }
 
-/// Waits for a file that a child writes when it is ready.
+/// Waits until `file` exists. A child writes it when it is ready.
 void await(const fs::path& file) {
   for (int i = 0; i < 1000 && !fs::exists(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(fs::exists(file)) << file;
@@ -83,7 +83,7 @@ TEST(RunChild, WritesTheOutputToAFileAndSetsTheEnvironment) {
 
 TEST(RunChild, TheStandardInputIsEmpty) { EXPECT_EQ(run_child({"sh", "-c", "! read line"}, usual).exit_code, 0); }
 
-/// Unblocks all signals at the end of a test.
+/// Unblocks all signals when the test ends.
 struct UsualSignals {
   UsualSignals() = default;
   UsualSignals(const UsualSignals&) = delete;
@@ -95,7 +95,7 @@ struct UsualSignals {
   }
 };
 
-/// A child process must not inherit the block of stop signals.
+/// The child must not inherit that stop signals are blocked.
 TEST(RunChild, TheChildReceivesSignals) {
   const UsualSignals usual_signals;
   hold_stop_signals();
@@ -130,7 +130,7 @@ TEST(StopRequested, TakesAHeldSignal) {
   EXPECT_FALSE(stop_requested());
 }
 
-/// If `carillon` is killed, mpirun must get a signal, so that its ranks save and end.
+/// If `carillon` is killed, mpirun must get a signal, so that its ranks save their state and end.
 TEST(RunChild, TheChildReceivesTheDeathSignalOfAKilledParent) {
   const fs::path folder = scratch("death");
   const pid_t parent = fork();

@@ -1,4 +1,4 @@
-// Tests of evaluations and predictions. They run image_eval and carillon_predict like a user.
+// Tests of evaluations and predictions. They run image_eval and carillon_predict as a user does.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -69,8 +69,8 @@ TEST_F(ImageProgramsTest, PagesEscapeTheNamesOfClasses) {
   EXPECT_THAT(page.text, HasSubstr("true " + name));
 }
 
-/// The conversion and carillon_predict show a picture in the same way: on the background that the checkpoint stores,
-/// and rotated according to EXIF.
+/// The conversion and carillon_predict must show a picture in the same way: on the background that the checkpoint
+/// stores, and rotated as its EXIF block says.
 TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
   const auto sample = [](const std::string& name) { return sample_path("../pictures/" + name); };
   for (const char* name : {"a", "b"}) {
@@ -85,18 +85,18 @@ TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
   fs::copy(sample(CARILLON_HAS_PICTURE_FORMATS != 0 ? "colour.tif" : "oriented_1.jpg"), root_ / "shown/2.tif");
   fs::copy(sample("oriented_6.jpg"), root_ / "shown/3.jpg");
   fs::copy(sample("oriented_1.jpg"), root_ / "shown/4.jpg");
-  fs::copy(sample("transparent.png"), root_ / "shown/1.jpg");  // a PNG file with the wrong ending
+  fs::copy(sample("transparent.png"), root_ / "shown/1.jpg");  // a PNG file whose name ends with .jpg
   expect_done("carillon_predict --checkpoint " + at("blue") + " --images " + at("shown.npz") + " " + at("shown"));
   const NamedArray seen = read_npz(at("shown.npz"), 1 << 20).at(0);
   ASSERT_EQ(seen.shape, (std::vector<std::int64_t>{4, 3, 16, 16}));
   const auto value = [&](std::size_t picture, std::size_t channel, std::size_t row, std::size_t column) {
     return seen.values[((picture * 3 + channel) * 16 + row) * 16 + column];
   };
-  EXPECT_LT(value(0, 0, 0, 0), 60);  // a nearly transparent pixel shows the blue background
+  EXPECT_LT(value(0, 0, 0, 0), 60);  // a nearly transparent pixel, so the blue background shows
   EXPECT_GT(value(0, 2, 0, 0), 200);
   for (const std::size_t i : {std::size_t{0}, std::size_t{7}, std::size_t{15}}) {
-    EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // the same picture as TIFF and as JPEG
-    EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // this picture is stored rotated by 90 degrees
+    EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // one picture as TIFF and as JPEG
+    EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // stored rotated by 90 degrees
   }
   expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("shown.npz"), ExitCode::data,
                  "neither a JPEG nor a PNG");

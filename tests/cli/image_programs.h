@@ -1,4 +1,4 @@
-// The fixture of the tests that run image_train, image_eval and carillon_predict like a user.
+// Fixture of the tests that run image_train, image_eval and carillon_predict as a user does.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace carillon {
 
 namespace fs = std::filesystem;
 
-/// Two classes, red and blue, that a network learns in a few steps. The fixture converts them once.
+/// Has records of two classes, red and blue, which a network learns in a few steps. The pictures are converted once.
 class ImageProgramsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -28,7 +28,7 @@ class ImageProgramsTest : public ::testing::Test {
 
   static std::string at(const std::string& name) { return (root_ / name).string(); }
 
-  /// A picture of stripes with a unique size.
+  /// Writes a picture of stripes. Each i has another picture size.
   static void put(const std::string& name, int i) {
     Picture picture{.height = 20 + i % 7, .width = 30 - i % 5, .channels = 3, .pixels = {}};
     for (std::int64_t p = 0; p < picture.height * picture.width; ++p) {
@@ -58,14 +58,14 @@ class ImageProgramsTest : public ::testing::Test {
   static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
     expect_one_line(run(command), code, text);
   }
-  /// Expects that variables differ between two train directories. Options such as the seed and the names of directories
+  /// Expects that the variables in two train directories differ. Options such as the seed and the names of directories
   /// always differ.
   static void expect_other_variables(const std::string& a, const std::string& b) {
     const Outcome outcome = run("checkpoint_tool diff " + at(a) + " " + at(b));
     EXPECT_EQ(outcome.code, 1) << outcome.output;
     EXPECT_THAT(outcome.output, ::testing::HasSubstr("variables/"));
   }
-  /// Whether two train directories end with the same arrays.
+  /// Expects that the last checkpoints of two train directories have the same arrays.
   static void expect_same_arrays(const std::string& a, const std::string& b) {
     const Outcome outcome = run("checkpoint_tool diff --arrays " + at(a) + " " + at(b));
     EXPECT_EQ(outcome.code, 0) << outcome.output;

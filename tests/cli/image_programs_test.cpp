@@ -1,4 +1,4 @@
-// Tests of trainings from a folder of pictures. They run image_train like a user.
+// Tests of trainings on a folder of pictures. They run image_train as a user does.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -42,7 +42,7 @@ TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   }
 }
 
-/// 0.6 epochs of 32 records in batches of 8 are 2.4 steps, rounded up to 3.
+/// 0.6 epochs of 32 records in batches of 8 are 2.4 steps; the program rounds them up to 3.
 TEST_F(ImageProgramsTest, TrainForEpochs) {
   const Outcome outcome = run(train("epochs", "--epochs 0.6"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
@@ -60,8 +60,8 @@ TEST_F(ImageProgramsTest, TrainForEpochs) {
   EXPECT_FALSE(fs::exists(at("none")));
 }
 
-/// resnet18_cifar was called resnet18 in earlier versions. A network of a checkpoint need not be in the list of
-/// networks, because the checkpoint contains its description.
+/// A checkpoint contains the description of its network, so the program need not know the network's name. An example is
+/// resnet18_cifar, which was called resnet18 in earlier versions.
 TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
   const std::string small = "--image-size 16 --batch-size 2 --data '" + at("set/train-*") + "' --train-dir ";
   expect_done("image_train --model resnet18_cifar " + small + at("known") + " --max-steps 1");
@@ -78,7 +78,7 @@ TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
                  "is of model 'foreign', this run trains 'resnet18_cifar'");
 }
 
-/// 3 steps are one and a half epochs.
+/// 32 records in batches of 16: 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
     return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --shuffle-window 16 --data "
@@ -133,7 +133,7 @@ TEST_F(ImageProgramsTest, ChooseThePrecisionThatSuitsTheNetworkAndTheProcessor) 
   };
   const std::string found = predictions("auto");
   EXPECT_EQ(found, predictions(bf16 ? "bf16" : "fp32"));
-  if (bf16) {  // otherwise bf16 would be emulated, which takes long
+  if (bf16) {  // without these instructions, bf16 is emulated, which takes long
     EXPECT_NE(found, predictions("fp32"));
   }
 }
@@ -165,8 +165,8 @@ TEST_F(ImageProgramsTest, StartATransformerFromACheckpointOfAnotherImageSize) {
   expect_failure(command("12", at("small")), ExitCode::data, "tokens/positions");
 }
 
-/// Training, image_eval and carillon_predict evaluate images of the same size. The size of the training images does not
-/// change.
+/// Training, image_eval and carillon_predict must evaluate images of the same size. The size of the training images
+/// must not change.
 TEST_F(ImageProgramsTest, EvaluateImagesOfAnotherSize) {
   const std::string eval_data = "'" + at("set/validation-*") + "'";
   const Outcome trained = run(train("larger", "--max-steps 4 --eval-image-size 24 --eval-data " + eval_data));
@@ -213,7 +213,7 @@ TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
   expect_other_variables("seed1", "seed2");
 }
 
-/// onnxruntime runs the exported model and computes the probabilities that carillon_predict prints.
+/// onnxruntime runs the exported model. It must compute the probabilities that carillon_predict prints.
 TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   expect_done(train("exported", "--max-steps 2"));
   expect_done("checkpoint_tool export --onnx " + at("model.onnx") + " " + at("exported"));
@@ -245,12 +245,13 @@ TEST_F(ImageProgramsTest, ExportTheirNetworks) {
   }
 }
 
-/// Pictures of 30 x 20 pixels are scaled to a width of 16; then two rows of padding are above and three are below them.
+/// Pictures of 30 x 20 pixels are scaled to a width of 16 pixels. Then two rows of padding are added above and three
+/// below.
 TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
   expect_done(train("padded", "--max-steps 1 --fit pad"));
   predictions("--checkpoint " + at("padded") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg"));
   const NamedArray image = read_npz(at("seen.npz"), 1 << 20).at(0);
-  const std::array mean{124.0f, 116.0f, 104.0f};  // mean of ImageNet in torchvision's preprocessing
+  const std::array mean{124.0f, 116.0f, 104.0f};  // ImageNet's mean in torchvision's preprocessing
   for (std::size_t channel = 0; channel < 3; ++channel) {
     const auto row = [&](std::size_t y) {
       const auto first = image.values.begin() + static_cast<std::ptrdiff_t>((channel * 16 + y) * 16);
@@ -265,7 +266,7 @@ TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
               HasSubstr("warning: --fit was \"pad\" up to the checkpoint and is \"squash\" from here"));
 }
 
-/// The schedule ends at the step at which the time ends. Both ranks end at this step.
+/// The schedule must end at the step at which the time ends. Both ranks must end at this step.
 TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   const std::string command =
       train("budget", "--max-steps 200000 --time-budget 1.5 --check-replicas 1 --log-every 1 --threads 1");
@@ -277,7 +278,7 @@ TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   ASSERT_TRUE(pace);
   EXPECT_EQ(pace->last_step, saved.front());
   std::istringstream lines(testing::read_text(root_ / "budget/metrics.jsonl"));
-  double step = 0.0, position = 0.0, left = 0.0;  // values of the last plan
+  double step = 0.0, position = 0.0, left = 0.0;  // of the last plan in the log
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json json = nlohmann::json::parse(line);
     if (json.contains("planned_steps")) {
@@ -338,7 +339,7 @@ TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
   expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "names 2 classes, expected 3");
 }
 
-/// The records have labels from 1, a CMYK JPEG, and a PNG that is labelled as JPEG.
+/// The labels begin at 1. One record is a CMYK JPEG, and one is a PNG that is labelled as JPEG.
 TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
   const std::string data = " --data " + sample_path("imagenet.tfrecord"), size = "--model resnet9 --image-size 16 ";
   for (const char* form : {"torchvision", "tensorflow"}) {
@@ -346,7 +347,7 @@ TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
                 " --preprocessing " + form);
     expect_done("image_eval --checkpoint " + at(form) + data + " --report " + at("report.json"));
     const nlohmann::json report = nlohmann::json::parse(read_bytes(at("report.json")));
-    std::map<int, int> counts;  // number of records by class
+    std::map<int, int> counts;  // records of each class
     for (const nlohmann::json& each : report["classes"]) {
       if (each["support"] != 0) counts[each["class"].get<int>()] = each["support"];
     }

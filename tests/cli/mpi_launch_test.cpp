@@ -9,8 +9,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A command that begins with mpirun. Root must allow Open MPI explicitly to run as root; other users cannot pass this
-/// option.
+/// Returns a command that begins with mpirun. Root must explicitly allow that Open MPI runs as root; for other users,
+/// this option must not be there.
 std::vector<std::string> of_mpirun(const std::string& ranks, const std::vector<std::string>& more) {
   std::vector<std::string> words{"mpirun", "-np", ranks};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
@@ -26,7 +26,7 @@ TEST(Launch, BindsRanksToTheirShareOfTheCores) {
   EXPECT_THAT((Launch{.ranks = 1, .cores = 2}.command("/own/train", {})), ElementsAre("/own/train"));
 }
 
-/// Renames the running program during its lifetime.
+/// While the object exists, the running program has another name.
 class CalledAs {
  public:
   explicit CalledAs(std::string name) : name_(std::move(name)) { program_invocation_name = name_.data(); }

@@ -1,4 +1,4 @@
-// --ranks: a training program that starts itself under mpirun.
+// Tests --ranks, with which a training program starts itself under mpirun.
 #include "src/cli/launch/ranks.h"
 
 #include <gmock/gmock.h>
@@ -18,12 +18,12 @@ using ::testing::Not;
 
 class OwnRanks : public ProgramFixture {
  protected:
-  /// A training of 3 steps.
+  /// Returns the command of a training of `steps` steps in the directory `run`.
   std::string train(const std::string& run, const std::string& more, int steps = 3) const {
     return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
            " --train-dir " + path(run) + " " + more;
   }
-  /// The first lines of a script that replaces mpirun.
+  /// First lines of a script that replaces mpirun.
   static constexpr const char* stub =
       "#!/bin/sh\nif [ \"$1\" = --version ]; then PATH=${PATH#*:}; exec mpirun --version; fi\n";
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
@@ -51,7 +51,7 @@ TEST_F(OwnRanks, TrainAsUnderMpirun) {
   EXPECT_THAT(compared.output, HasSubstr("train_dir"));
   EXPECT_THAT(compared.output, Not(HasSubstr("ranks")));
   EXPECT_EQ(run("checkpoint_tool diff --arrays " + path("own") + " " + path("by-hand")).code, 0);
-  // The same command resumes with another number of ranks.
+  // The same command with another number of ranks resumes.
   const Outcome resumed = run(train("own", "--ranks 1", 5));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("at step 3"));
@@ -69,7 +69,7 @@ TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
   EXPECT_THAT(overridden.output, HasSubstr("; 1 rank on"));
 }
 
-/// The Slurm allocation has one task on this host, so mpirun would find only one slot for two ranks.
+/// The Slurm allocation has one task on this host. So mpirun would find only one slot for the two ranks.
 TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   const std::string allocation =
       "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_TASKS_PER_NODE=1 SLURM_NNODES=1 ";
@@ -78,7 +78,8 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
 }
 
-/// srun without PMIx sets these variables. Because of them, Open MPI would look for the launcher.
+/// If srun starts a program without PMIx, it sets these variables. They would make Open MPI look for srun as its
+/// launcher.
 TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   const std::string step = "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 SLURM_PROCID=0 ";
   for (const std::string& launcher :
@@ -89,7 +90,7 @@ TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   }
   expect_one_line(run(train("several", ""), step + "SLURM_STEP_NUM_TASKS=2 "), ExitCode::usage,
                   "mnist_train: Slurm started 2 tasks, but MPI sees only this one: use srun --mpi=pmix");
-  // A rank has the environment variables of mpirun, and so have the programs that the rank starts.
+  // A rank has environment variables from mpirun. A program that the rank starts inherits them.
   const std::string twice = "\"$@\" --train-dir " + path("first") + " && \"$@\" --train-dir " + path("second");
   const Outcome both = run("mnist_train --data synthetic --device cpu --batch-size 20 --max-steps 3",
                            std::string(as_root) + "mpirun -np 1 sh -c '" + twice + "' sh ");
@@ -128,7 +129,7 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
   expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
 }
 
-/// Two cases: all ranks are killed at once; or one rank is killed, and the others report its end before they end.
+/// First case: all ranks are killed. Second case: one rank is killed, and the others report this before they end.
 TEST_F(OwnRanks, EndWith71IfASignalEndedARank) {
   for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
                                    std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {
@@ -148,8 +149,8 @@ TEST_F(OwnRanks, StopWithoutAMessageOfMpirun) {
   EXPECT_THAT(stopped.output, Not(HasSubstr("mpirun detected")));
 }
 
-/// Simulates a run that is stopped while its data are copied: the ranks report it, and mpirun prints nothing after
-/// them.
+/// Simulates a run that is stopped while it copies its data. The ranks report the stop, and mpirun prints nothing after
+/// their line.
 TEST_F(OwnRanks, PrintTheLineOfAStopOnce) {
   const std::string as_ranks =
       std::string(stub) + "echo said >&2\necho said >>$CARILLON_ERROR_FILE\necho 75 >>$CARILLON_CODE_FILE\n";

@@ -1,5 +1,5 @@
 // A training program and an evaluation program with a user-defined regression task: own_task train|eval [OPTION...].
-// They have no options of their own. Records: 16 grey pixels, then a float32.
+// They add no options. Records: 16 grey pixels, then a float32.
 #include <string_view>
 
 #include "carillon/cli/program_spec.h"

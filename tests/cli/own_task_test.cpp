@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Runs tests/cli/own_task.cpp. The target of each record is a linear function of its pixels, so a linear network can
-/// learn it.
+/// Runs tests/cli/own_task.cpp. The target of each record is a linear function of its pixels, so that a linear network
+/// can learn it.
 class OwnTask : public ProgramFixture {
  protected:
   void SetUp() override {

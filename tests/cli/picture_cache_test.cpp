@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder with two classes of twelve pictures each, and a place for their records.
+/// Has a folder with two classes of twelve pictures each, and a directory for their records.
 class PictureCache : public testing::Test {
  protected:
   PictureCache() {
@@ -45,13 +45,14 @@ class PictureCache : public testing::Test {
   }
   fs::path data() const { return root_ / "data"; }
   fs::path records() const { return data() / "train-00000-of-00001.tfrecord"; }
-  /// Changes the time of the records' file, to find out whether a later conversion replaces it.
+  /// Sets an old time on the file of records, which shows later whether a conversion has replaced the file.
   void mark() const { fs::last_write_time(records(), fs::file_time_type::clock::now() - std::chrono::hours(5)); }
   bool is_marked() const {
     return fs::last_write_time(records()) < fs::file_time_type::clock::now() - std::chrono::hours(4);
   }
 
-  fs::path root_ = fs::path(testing::TempDir()) / fmt::format("picture_cache_{}", getpid());  // tests run in parallel
+  // Tests may run in parallel.
+  fs::path root_ = fs::path(testing::TempDir()) / fmt::format("picture_cache_{}", getpid());
 };
 
 TEST_F(PictureCache, ConvertsAndCounts) {
@@ -100,13 +101,13 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
   ASSERT_TRUE(convert());
   EXPECT_TRUE(is_marked());
-  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // does not read the pictures
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // needs no reading of the pictures
   fs::rename(root_ / "pictures", root_ / "moved");
   PictureFolder moved = look_through({root_ / "moved"});
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
-  // The records also belong to pictures with equal contents at the former path.
+  // If the contents are equal, the records also belong to pictures with the former path.
   EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
   EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
 }
@@ -199,7 +200,7 @@ TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
     return tfrecord_convert(words);
   };
   const PictureFolder pictures = look();
-  const auto start = [&] {  // own descriptors for each run, as in separate processes
+  const auto start = [&] {  // each run has its own descriptors, as a separate process has
     return std::async(std::launch::async, [&, own = PictureFolder(pictures)]() mutable {
       return convert_if_changed(own, {data(), {}}, FolderLock(data()), slow);
     });

@@ -1,4 +1,4 @@
-// The preprocessings of image_train have the ImageNet constants of torchvision, timm and TensorFlow.
+// Expects that the preprocessings of image_train use the ImageNet constants of torchvision, timm and TensorFlow.
 #include "src/cli/options/picture_options.h"
 
 #include <gmock/gmock.h>
@@ -16,14 +16,14 @@ PictureDecoding decoding(Preprocessing preprocessing, std::int64_t image_size = 
       {.image_size = image_size, .preprocessing = preprocessing, .min_crop_area = min_crop_area});
 }
 
-/// torchvision: presets.ImageClassification.
+/// Source: torchvision, presets.ImageClassification.
 TEST(PictureOptions, TorchvisionNormalizesByImagenetsMeansAndDeviations) {
   const PixelNormalization normalization = normalization_of(Preprocessing::torchvision);
   EXPECT_THAT(normalization.mean, ElementsAre(0.485f, 0.456f, 0.406f));
   EXPECT_THAT(normalization.deviation, ElementsAre(0.229f, 0.224f, 0.225f));
 }
 
-/// timm: IMAGENET_INCEPTION_MEAN and IMAGENET_INCEPTION_STD.
+/// Source: timm, IMAGENET_INCEPTION_MEAN and IMAGENET_INCEPTION_STD.
 TEST(PictureOptions, InceptionHasPixelsFromMinus1To1AndTorchvisionsCrops) {
   const PixelNormalization normalization = normalization_of(Preprocessing::inception);
   EXPECT_THAT(normalization.mean, ElementsAre(0.5f, 0.5f, 0.5f));
@@ -32,15 +32,15 @@ TEST(PictureOptions, InceptionHasPixelsFromMinus1To1AndTorchvisionsCrops) {
   EXPECT_EQ(decoding(Preprocessing::inception).resampling, Resampling::antialiased);
 }
 
-/// tensorflow/models: official/vision/image_classification/resnet/imagenet_preprocessing.py. There pixels are 0 to 255,
-/// here 0 to 1.
+/// Source: tensorflow/models, official/vision/image_classification/resnet/imagenet_preprocessing.py. There, pixels are
+/// between 0 and 255; here, they are between 0 and 1.
 TEST(PictureOptions, TensorflowSubtractsImagenetsMeansFromPixelsOf255) {
   const PixelNormalization normalization = normalization_of(Preprocessing::tensorflow);
   EXPECT_THAT(normalization.mean, ElementsAre(FloatEq(123.68f / 255), FloatEq(116.78f / 255), FloatEq(103.94f / 255)));
   EXPECT_THAT(normalization.deviation, ElementsAre(FloatEq(1.0f / 255), FloatEq(1.0f / 255), FloatEq(1.0f / 255)));
 }
 
-/// torchvision: RandomResizedCrop's defaults.
+/// Source: torchvision, the defaults of RandomResizedCrop.
 TEST(PictureOptions, TorchvisionCropsByItsAreasAndRatios) {
   const CropRule rule = decoding(Preprocessing::torchvision).crop;
   EXPECT_EQ(rule.kind, CropRule::Kind::torchvision);
@@ -50,7 +50,7 @@ TEST(PictureOptions, TorchvisionCropsByItsAreasAndRatios) {
   EXPECT_EQ(rule.max_ratio, 4.0 / 3.0);
 }
 
-/// tensorflow/models: aspect_ratio_range=[0.75, 1.33], area_range=[0.05, 1.0].
+/// Source: tensorflow/models, aspect_ratio_range=[0.75, 1.33], area_range=[0.05, 1.0].
 TEST(PictureOptions, TensorflowCropsByItsAreasAndRatios) {
   const CropRule rule = decoding(Preprocessing::tensorflow).crop;
   EXPECT_EQ(rule.kind, CropRule::Kind::tensorflow);
@@ -74,7 +74,7 @@ TEST(PictureOptions, OfCheckpointsHaveTheEvaluatedSize) {
                               R"( "preprocessing": "torchvision")" +
                               more + "}");
   };
-  EXPECT_EQ(described("").value().eval_image_size, 0);  // earlier versions store no eval_image_size
+  EXPECT_EQ(described("").value().eval_image_size, 0);  // as stored by versions without eval_image_size
   EXPECT_EQ(described(R"(, "eval_image_size": 72)").value().eval_image_size, 72);
   for (const char* const size : {"7", "-8", "4097", "\"72\""}) {
     EXPECT_THROW(described(R"(, "eval_image_size": )" + std::string(size)), Error) << size;

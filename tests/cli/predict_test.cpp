@@ -1,4 +1,4 @@
-// carillon_predict with a network of mnist_train: the images that the network sees, and the JSON output.
+// Tests of carillon_predict with a network of mnist_train: which image the network sees, and the JSON output.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,20 +23,20 @@ class PredictTest : public ProgramFixture {
     ASSERT_EQ(trained.code, 0) << trained.output;
   }
 
-  /// Writes a picture of 28 x 28 pixels of one colour. Returns its path.
+  /// Writes a picture of 28 x 28 pixels that all have one colour. Returns its path.
   std::string put(const std::string& name, const std::array<std::uint8_t, 3>& colour) const {
     Picture picture{.height = 28, .width = 28, .channels = 3, .pixels = {}};
     for (int i = 0; i < 28 * 28; ++i) picture.pixels.insert(picture.pixels.end(), colour.begin(), colour.end());
     return write(name, encode_png(picture));
   }
 
-  /// The JSON objects that the program prints for `arguments`, its options and pictures.
+  /// Returns the JSON objects that the program prints. `arguments`: options and pictures.
   std::vector<nlohmann::json> predict(const std::string& arguments) const {
     return predictions("--checkpoint " + path("digits") + " " + arguments);
   }
 };
 
-/// Luma of ITU-R BT.601: 0.299 red + 0.587 green + 0.114 blue.
+/// The luma of ITU-R BT.601 is 0.299 red + 0.587 green + 0.114 blue.
 TEST_F(PredictTest, AGreyNetworkSeesTheLumaOfColours) {
   const std::string pictures = put("red.png", {255, 0, 0}) + " " + put("green.png", {0, 255, 0}) + " " +
                                put("blue.png", {0, 0, 255}) + " " + put("orange.png", {250, 120, 20});
@@ -84,7 +84,7 @@ TEST_F(PredictTest, CsvHasALineForEachPictureWithAColumnForEachClass) {
   EXPECT_EQ(run(command + " --json").code, 64);
 }
 
-/// The image size comes from the checkpoint. The program must reject a size that needs more memory than the host has.
+/// The checkpoint determines the image size. The program must reject a size that needs more memory than the host has.
 TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   const Outcome trained =
       run("image_train --model resnet18 --image-size 32 --classes 2 --data synthetic --batch-size 2 --max-steps 0 "

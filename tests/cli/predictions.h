@@ -1,4 +1,4 @@
-// The output of carillon_predict --json, as JSON objects.
+// Runs carillon_predict --json, and parses its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 
 namespace carillon {
 
-/// Returns one object for each picture. `arguments`: checkpoint and pictures. The program must succeed.
+/// Runs the program, which must succeed. Returns one object for each picture. `arguments`: the checkpoint and the
+/// pictures.
 inline std::vector<nlohmann::json> predictions(const std::string& arguments) {
   const Outcome outcome = run_program("carillon_predict --json " + arguments);
   EXPECT_EQ(outcome.code, 0) << outcome.output;

@@ -1,4 +1,4 @@
-// The recipes of jobs/recipes: the programs that they name accept all their options.
+// Expects that each recipe in jobs/recipes contains only options that its program accepts.
 #include <gmock/gmock.h>
 
 #include <regex>
@@ -23,7 +23,7 @@ class RecipesTest : public testing::Test, public testing::WithParamInterface<std
 INSTANTIATE_TEST_SUITE_P(All, RecipesTest, testing::ValuesIn(recipe_names()),
                          [](const auto& recipe) { return recipe.param; });
 
-/// Runs the program on noise, up to the error that the train directory cannot be created.
+/// Runs the program on noise. The run ends with the error that the train directory cannot be created.
 TEST_P(RecipesTest, AreTakenByTheirProgram) {
   const std::string file = (recipes / (GetParam() + ".cfg")).string(), text = read_bytes(file);
   std::smatch program;

@@ -52,7 +52,7 @@ TEST(OptionValue, IsThatOfTheWordsTheFileOrTheEnvironment) {
   fs::remove(config);
 }
 
-/// Runs programs that fail at their first starts, in one train directory.
+/// Runs programs that fail at their first starts. All starts use one train directory.
 class RunWithRestarts : public testing::Test {
  protected:
   RunWithRestarts()
@@ -62,8 +62,8 @@ class RunWithRestarts : public testing::Test {
   }
   ~RunWithRestarts() override { fs::remove_all(directory_); }
 
-  /// The exit code of run_with_restarts. `script` is the program: a shell script that finds the number of the start in
-  /// `n`.
+  /// Returns the exit code of run_with_restarts. `script` is the program, a shell script. Its variable `n` is the
+  /// number of the start, from 1.
   int run(const std::string& script, std::int64_t restarts) {
     const std::string text = "echo \"$3 $4\" >>" + log_.string() + "; n=$(wc -l <" + log_.string() + "); cd " +
                              directory_.string() + "; lost() { echo 71 >>$CARILLON_CODE_FILE; exit 137; }; " + script;
@@ -97,7 +97,7 @@ TEST_F(RunWithRestarts, GivesUpWithoutANewCheckpoint) {
 
 TEST_F(RunWithRestarts, ANewCheckpointBeginsTheCountAgain) {
   EXPECT_EQ(run("[ $n -gt 3 ] || touch model.ckpt-$n.h5; lost", 2), 70);
-  EXPECT_EQ(starts().size(), 5U);  // the first three starts write checkpoints; two restarts follow the last one
+  EXPECT_EQ(starts().size(), 5U);  // the first three starts write checkpoints; two restarts follow the third
 }
 
 TEST_F(RunWithRestarts, ReturnsTheCodeWithoutRestarts) {
@@ -111,7 +111,7 @@ TEST_F(RunWithRestarts, ReturnsTheCodeWithoutRestarts) {
 
 volatile std::sig_atomic_t signals_seen = 0;
 
-/// Behaves like mpirun after a failure: runs a rank, then sleeps in several pauses, each of which a signal can end.
+/// Behaves as mpirun does after a failure: runs a rank, then sleeps `pauses` times; each signal ends one pause.
 [[noreturn]] void be_mpirun(int pauses) {
   sigset_t none;
   sigemptyset(&none);

@@ -1,4 +1,4 @@
-// Options that a program rejects before it reads any file, the precision that it stores, and errors of ranks.
+// Tests which options a program rejects before it reads a file, which precision it stores, and the errors of ranks.
 #include <gmock/gmock.h>
 
 #include "tests/data/program_fixture.h"
@@ -69,13 +69,14 @@ TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
                     std::string("4 processes were started (") + variable + "), but MPI sees only this one");
     EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
   }
-  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // 4 times mpirun -np 1
+  // Started by 4 commands mpirun -np 1.
+  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);
   EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
                   "Slurm started 3 tasks, but MPI sees only this one: use srun --mpi=pmix");
 }
 
-/// Finds the precision that a checkpoint stores after a training with given options.
+/// Tests which precision a checkpoint stores after a training with given options.
 class Precision : public ProgramFixture {
  protected:
   Outcome train(const std::string& options) const {
@@ -102,7 +103,7 @@ TEST_F(Precision, Bf16WithoutTilesWarnsAndIsStored) {
 
 class MpiMain : public ProgramFixture {
  protected:
-  /// Runs tests/cli/own_failure.cpp on two ranks.
+  /// Runs tests/cli/own_failure.cpp with two ranks.
   static Outcome own_failure(const std::string& how) {
     return run("own_failure " + how, "mpirun --allow-run-as-root --oversubscribe -np 2 ");
   }

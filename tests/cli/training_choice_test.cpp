@@ -10,7 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A machine on which airbench94 needs `unit` seconds for a picture of 32 x 32 pixels. Time is proportional to pixels.
+/// Simulates a machine on which airbench94 needs `unit` seconds for a picture of 32 x 32 pixels. The time is
+/// proportional to the number of pixels.
 std::function<double(const Candidate&)> machine(double unit) {
   return [unit](const Candidate& candidate) {
     const double pixels = static_cast<double>(candidate.image_size * candidate.image_size) / (32.0 * 32.0);
@@ -114,7 +115,7 @@ TEST(RanksFor, GivesEachRankEnoughPicturesOfAStep) {
   EXPECT_EQ(ranks_for(128, 2), 2);
   EXPECT_EQ(ranks_for(128, 64), 8);
   EXPECT_EQ(ranks_for(16, 4), 1);
-  EXPECT_EQ(ranks_for(128, 3), 2);  // 128 is not divisible by 3
+  EXPECT_EQ(ranks_for(128, 3), 2);  // 3 does not divide 128
 }
 
 TEST(BatchFor, HasSixteenStepsInAnEpochIfItCan) {
@@ -157,9 +158,9 @@ TEST(EvaluationSize, IsLargerThanTheImageSizeIfTheNetworkPermitsIt) {
   };
   size_is("airbench94", 32, 40);
   size_is("airbench94", 64, 72);
-  size_is("airbench94", 120, 0);  // airbench94 rejects the size 136
+  size_is("airbench94", 120, 0);  // airbench94 would reject 136
   size_is("resnet9", 130, 0);
-  size_is("resnet9", 17, 0);  // 16 would be smaller than the image
+  size_is("resnet9", 17, 0);  // 16 would be smaller than the training images
   size_is("resnet18", 4096, 0);
   size_is("resnet50", 224, 256);
   size_is("vit_small_patch16_224", 224, 0);

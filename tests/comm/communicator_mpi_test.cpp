@@ -22,7 +22,7 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Communicator> communicator_ = make_host_communicator(mpi_world(), hosts_);
 };
 
-/// The sum of `parts` in the order of core/reduction.h.
+/// Returns the sum of `parts`, added in the order SumOrder::tree (core/reduction.h).
 std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   std::vector<const float*> places;
   for (const std::vector<float>& part : parts) places.push_back(part.data());
@@ -31,7 +31,8 @@ std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   return sum;
 }
 
-/// Sums each host's ranks as a tree, then the sums of the hosts; divides by `divisor`.
+/// Adds the contributions of each host's ranks as a tree, then the hosts' sums as a tree, and divides the sum by
+/// `divisor`.
 std::vector<float> expected_tree_mean(const std::vector<int>& hosts, std::size_t count, std::int64_t divisor) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
@@ -115,11 +116,11 @@ TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange)
     communicator_->acquire(stream);
     const std::vector<float> mine = contribution(communicator_->rank(), step, count);
     for (std::size_t begin = 0; begin < count; begin += bucket) {
-      if (begin == bucket) be_late(late);  // between two buckets
+      if (begin == bucket) be_late(late);  // rank `late` is late between two buckets
       std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
       communicator_->start_allreduce_mean(array.subspan(begin, bucket), stream);
     }
-    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // between the last bucket and finish
+    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // the next rank is late before finish
     communicator_->finish(stream);
     ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << "step " << step;
   }
@@ -148,7 +149,7 @@ TEST_P(CommunicatorTest, MeanAtOnceIsThatOfTheStep) {
 TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
   const Mpi& mpi = mpi_world();
   const int last = mpi.size() - 1;
-  if (last == 0) return;  // no other rank is late
+  if (last == 0) return;  // there is no other rank that is late
   const auto limited = make_host_communicator(mpi, hosts_, {.seconds = 0.2});
   const Buffer memory = limited->allocate(1000 * sizeof(float));
   if (mpi.rank() != last) {
@@ -162,7 +163,7 @@ TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
       EXPECT_EQ(error.code(), ExitCode::lost_rank);
       const std::string what = error.what(), name = fmt::format("waited 0.2 s for rank {} in ", last);
       if (hosts_ == std::vector{0, 0, 1, 1} && mpi.rank() == 0) {
-        EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // and rank 2 waits for rank 3
+        EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // rank 2 itself waits for rank 3
       } else if (hosts_[mpi.rank()] == hosts_[last]) {
         EXPECT_EQ(what, name + "averaging");
       } else if (std::string(GetParam()) != "ranks dealt out" && std::string(GetParam()) != "one rank elsewhere") {
@@ -191,7 +192,7 @@ TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
     try {
       limited->finish(device.stream());
       ADD_FAILURE() << "did not wait";
-    } catch (const Error& error) {  // the last rank sends its part but never calls finish
+    } catch (const Error& error) {  // the last rank sends its part, but never calls finish
       EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in an all-gather", last));
     }
   }
@@ -206,7 +207,7 @@ TEST(Communicator, OneRankTakesSelfAndRanksOfOneHostTakeSharedMemory) {
 
 TEST(Communicator, RanksOnCpusAndRanksOnGpusAreRefusedTogether) {
   const Mpi& mpi = mpi_world();
-  if (mpi.size() == 1) return;  // no other rank can differ
+  if (mpi.size() == 1) return;  // there is no other rank that can differ
   CpuDevice cpu(1);
   FakeGpu gpu(0);
   Device& device = mpi.rank() == mpi.size() - 1 ? static_cast<Device&>(gpu) : cpu;

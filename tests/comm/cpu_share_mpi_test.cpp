@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests with ranks that mpirun has not bound to CPUs. The fixture restores the affinity after each test.
+/// Tests in which mpirun has not bound the ranks to CPUs. After each test, the fixture restores the affinity.
 class CpuShareTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -23,7 +23,7 @@ class CpuShareTest : public ::testing::Test {
     omp_set_num_threads(threads_);
   }
 
-  /// Expects that the ranks divide all CPUs evenly.
+  /// Expects that `share` is this rank's part of an even division of all CPUs.
   void expect_even_shares(const CpuShare& share) const {
     EXPECT_EQ(share.cpus, divide_cpus(usable_, mpi_.local_rank(), mpi_.local_size()));
     EXPECT_EQ(topology_.allowed_cpus(), share.cpus);
@@ -35,7 +35,7 @@ class CpuShareTest : public ::testing::Test {
   static constexpr const char* policy_ = "OMPI_MCA_hwloc_base_binding_policy";
   const Mpi& mpi_ = mpi_world();
   const CpuTopology topology_;
-  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // the CPUs of mpirun
+  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // CPUs of the parent process, mpirun
   const int threads_ = omp_get_max_threads();
 };
 
@@ -50,7 +50,7 @@ TEST_F(CpuShareTest, RanksThatTheLauncherBoundByItsOwnDefaultDivideTheCpusOfTheH
 TEST_F(CpuShareTest, ABindingThatGivesEachRankItsOwnIsKept) {
   if (usable_.size() < static_cast<std::size_t>(mpi_.size())) return;  // too few CPUs for such a binding
   setenv(bound_, "1", 1);
-  setenv(policy_, "core", 1);  // mpirun --bind-to core
+  setenv(policy_, "core", 1);  // as if by mpirun --bind-to core
   const std::vector<int> own{usable_[usable_.size() - 1 - static_cast<std::size_t>(mpi_.rank())]};
   topology_.bind_to(own);
   const CpuShare share = take_cpu_share(mpi_, 0);

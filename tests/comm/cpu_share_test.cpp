@@ -27,7 +27,7 @@ TEST(DivideCpus, MoreRanksThanCpusGetOneEach) {
 }
 
 TEST(CpuTopology, HardwareThreadsOfACoreCountAsOne) {
-  const CpuTopology topology("pack:2 core:3 pu:2");  // cores {0, 1}, {2, 3}, ... {10, 11}
+  const CpuTopology topology("pack:2 core:3 pu:2");  // the CPUs of the cores: {0, 1}, {2, 3}, ... {10, 11}
   EXPECT_EQ(topology.core_count({0, 1}), 1);
   EXPECT_EQ(topology.core_count({1, 2}), 2);
   EXPECT_EQ(topology.core_count({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), 6);
@@ -40,7 +40,7 @@ TEST(CpuTopology, ACoreOfWhichAContainerAllowsOneHardwareThreadCounts) {
   EXPECT_EQ(topology.core_count({1, 3, 5}), 3);
 }
 
-/// The CPUs on which the calling thread may run, according to the kernel.
+/// Returns the CPUs on which the kernel lets the calling thread run.
 std::vector<int> affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,5 +1,6 @@
-// FakeGpu: a device with streams that the host runs piece by piece. A seed determines the order, so that every order
-// that the events allow can happen. Its memory is host memory that changes only when a stream reaches the operation.
+// FakeGpu: a device whose streams run one piece of work at a time. A seed determines the order, so that every order
+// that the events allow can happen. Its memory is host memory. An operation changes the memory only when its stream
+// reaches the operation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ class FakeGpu;
 class FakeStream final : public Stream {
  public:
   explicit FakeStream(FakeGpu& gpu) : gpu_(gpu) {}
-  /// Enqueues `work`. It runs when all earlier work is done and `ready` returns true.
+  /// Enqueues `work`. It can run when all earlier work of the stream is done and `ready` returns true.
   void give(
       std::function<void()> work, std::function<bool()> ready = [] { return true; }) const {
     queue_.push_back({std::move(work), std::move(ready)});
@@ -38,7 +39,7 @@ class FakeStream final : public Stream {
   mutable std::deque<Piece> queue_;
 };
 
-/// An event like CudaEvent: a wait refers to the last `record` before the wait was enqueued.
+/// An event like CudaEvent: a wait refers to the last `record` that was called before the wait was enqueued.
 class FakeEvent {
  public:
   void record(const FakeStream& stream) {
@@ -75,7 +76,7 @@ class FakeGpu : public Device {
     compute.synchronize();
   }
 
-  /// Runs one piece of work of a stream that is not blocked. Returns false if all streams are blocked or empty.
+  /// Runs one piece of work of a stream that is not blocked. Returns false if every stream is blocked or empty.
   bool go_on() {
     std::vector<FakeStream*> ready;
     for (FakeStream* stream : {&compute, &side}) {
@@ -88,7 +89,7 @@ class FakeGpu : public Device {
     piece.work();
     return true;
   }
-  /// Runs a random number of pieces, possibly none: the device makes progress while the host does something else.
+  /// Runs 0 to 3 pieces of work, as a device makes progress while the host does something else.
   void go_on_a_little() {
     for (unsigned pieces = random_() % 4; pieces > 0 && go_on();) --pieces;
   }

@@ -15,7 +15,7 @@ std::vector<float> contribution(int rank, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(rank));
 }
 
-/// The sum of the contributions of `ranks`, in their order.
+/// Returns the sum of the contributions of `ranks`, added in the order of `ranks`.
 std::vector<float> sum_of(const std::vector<int>& ranks, std::size_t count) {
   std::vector<float> sum = contribution(ranks[0], count);
   for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -115,11 +115,12 @@ TEST_P(GroupTest, OfASplitHasTheMembersOfEqualColorOrderedByKey) {
   EXPECT_EQ(values, sum_of(ranks, 1003));
 }
 
-/// Expects that `call` waits for the last rank, which does not call it, and that the error names this rank in time.
+/// `call` must wait for the last rank, which does not call it. Expects an error within the limit, which names this
+/// rank.
 template <typename Call>
 void expect_to_miss_the_last_rank(const std::string& operation, const Call& call) {
   const int last = mpi_world().size() - 1;
-  if (last == 0) return;  // no other rank is missing
+  if (last == 0) return;  // there is no rank that can be missing
   if (mpi_world().rank() != last) {
     const auto start = std::chrono::steady_clock::now();
     try {
@@ -149,7 +150,7 @@ TEST_P(GroupTest, ARankThatNeverComesIsNamedWithinTheLimit) {
 }
 
 TEST_P(GroupTest, AGroupOfASplitCallsItsRanksAsTheRunDoes) {
-  if (size_ < 4) return;  // needs a pair that does not begin at rank 0
+  if (size_ < 4) return;  // with 4 ranks, there is a pair that does not begin at rank 0
   const Members all(mpi_world().ranks().all.comm(), {.seconds = 0.2});
   const auto part = group_of(all.split(rank_ / 2, rank_));
   std::vector<float> values(1000);

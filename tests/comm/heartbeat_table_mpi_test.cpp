@@ -14,7 +14,7 @@ namespace {
 
 class HeartbeatTableTest : public ::testing::Test {
  protected:
-  /// Sets the step and the phase of this rank, and waits until all ranks have set theirs.
+  /// Sets this rank's step and phase, and waits until every rank has set its own.
   void be_at(std::int64_t step, Phase phase) {
     table_.own().step = step;
     table_.own().phase = static_cast<int>(phase);
@@ -45,7 +45,7 @@ TEST_F(HeartbeatTableTest, ARankThatReadsDataDelaysRanksThatCompute) {
   mpi_.barrier();
 }
 
-/// A rank that saves or evaluates has the number of the next step.
+/// While a rank saves or evaluates, its entry already has the number of the next step.
 TEST_F(HeartbeatTableTest, ARankThatSavesOrEvaluatesDelaysRanksInTheNextStep) {
   const int last = mpi_.size() - 1;
   for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {

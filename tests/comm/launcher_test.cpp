@@ -15,7 +15,7 @@
 namespace carillon {
 namespace {
 
-/// Removes the variables of launchers, and restores them at the end.
+/// Removes the environment variables of launchers for a test, and restores them afterwards.
 class Launcher : public testing::Test {
  protected:
   Launcher() {
@@ -46,7 +46,7 @@ class Launcher : public testing::Test {
 
 TEST_F(Launcher, IsNamedByAVariable) {
   EXPECT_EQ(launcher_variable(), "");
-  constexpr std::size_t settings = 3;  // the last names: alone, they do not show a launcher
+  constexpr std::size_t settings = 3;  // the last names are settings, which do not show that there is a launcher
   for (const char* const name : std::span(names).first(names.size() - settings)) {
     setenv(name, "0", 1);
     EXPECT_EQ(launcher_variable(), name);
@@ -71,7 +71,7 @@ TEST_F(Launcher, IsLeftByTheOnlyProcess) {
   for (const Variables& variables : {Variables{{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
                                      {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
                                      {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"PMIX_RANK", "0"}},
-                                     {{"SLURM_STEP_ID", "0"}},  // as if the number of tasks had been removed
+                                     {{"SLURM_STEP_ID", "0"}},  // as if SLURM_STEP_NUM_TASKS had been removed
                                      {{"SLURM_PTY_PORT", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}},
                                      {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}}) {
     set(variables);

@@ -9,7 +9,8 @@
 namespace carillon::testing {
 namespace {
 
-/// The error of a wait in which the ranks `missing`, of ranks 10 to 39, do not arrive.
+/// Returns the error of a wait for the ranks 10 to 39 in which some never arrive. `missing`: their indices among these
+/// ranks.
 std::string error_of(const std::vector<int>& missing) {
   std::vector<int> ranks;
   for (int rank = 10; rank < 40; ++rank) ranks.push_back(rank);
@@ -46,7 +47,7 @@ TEST(BoundedWait, EndsWhenAllHaveComeEvenAtTheLimit) {
                           "a test", 1, [&] { return arrived; }, arrives_now));
 }
 
-/// The last rank arrives between the last poll and the query of the missing ranks.
+/// All ranks arrive after the last poll and before the wait asks which ranks are missing.
 TEST(BoundedWait, AsksNoWatchAboutNobody) {
   struct StallDetector final : WaitObserver {
     void still_waiting(std::string_view, std::span<const int> ranks, double) override {

@@ -1,4 +1,4 @@
-// Placements of ranks on simulated hosts, the ranks' contributions to a mean, and the expected mean.
+// Placements of ranks on simulated hosts, the values that ranks contribute to a mean, and the expected mean.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// The simulated host of each rank, by the name of a placement.
+/// Returns the simulated host of each rank. `placement`: one of the names below.
 inline std::vector<int> hosts_of(const std::string& placement) {
   const int size = mpi_world().size();
   std::vector<int> hosts;
@@ -33,7 +33,8 @@ inline std::vector<float> contribution(int rank, int step, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(1000 * step + rank));
 }
 
-/// The documented mean, bit for bit: the sum of each host's ranks, then the sum of the hosts, then the factor.
+/// Computes the mean with the documented bits: adds the ranks of each host, then the sums of the hosts, and multiplies
+/// the sum by the factor.
 inline std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
@@ -62,9 +63,9 @@ inline bool equal_bits(std::span<const float> a, std::span<const float> b) {
 
 inline float rounded(float value) { return to_float(to_bf16(value)); }
 
-/// The mean of a bucket of `count` elements between hosts that send bfloat16. For each element one host computes the
-/// sum: it adds its own ranks' exact sum and the rounded sums of the other hosts, in the hosts' order. All ranks get
-/// the rounded mean.
+/// Returns the mean of a bucket of `count` elements if hosts send bfloat16. One host computes the sum of each element:
+/// it adds its own ranks' exact sum and the rounded sums of the other hosts, in the order of the hosts. All ranks get
+/// the sum times the factor, rounded to bfloat16.
 inline std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   if (host_count == 1) return expected_mean(hosts, step, count);

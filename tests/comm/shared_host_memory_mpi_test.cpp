@@ -28,7 +28,7 @@ std::vector<float> contribution(int rank, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(rank));
 }
 
-/// The contributions of all ranks, added in rank order and then multiplied by the factor.
+/// Adds the contributions of all ranks in rank order, then multiplies the sum by the factor.
 std::vector<float> expected_means(std::size_t count) {
   const int size = mpi_world().size();
   std::vector<float> sums = contribution(0, count);
@@ -61,7 +61,7 @@ TEST_F(SharedHostMemoryTest, NobodyLeavesAMeetingBeforeTheLastHasCome) {
     if (communicator_->rank() == late) *latest = static_cast<float>(late + 1);
     memory_.meet();
     EXPECT_EQ(*latest, static_cast<float>(late + 1));
-    memory_.meet();  // the next rank writes only after all ranks have read the value
+    memory_.meet();  // the next rank may write only after all ranks have read the value
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using Places = SharedSegment::Places;
 
-/// Tests with an empty directory whose name all ranks know.
+/// Tests with an empty directory. All ranks use the same directory.
 class SharedSegmentTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(directory_); }
@@ -24,7 +24,8 @@ class SharedSegmentTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  /// Expects one memory for all ranks. The first element of each rank's part becomes `rank + 1`; the others are 0.
+  /// Expects that all ranks see the same memory. Sets the first element of each rank's part to rank + 1. The other
+  /// elements must be 0.
   void expect_one_memory(const SharedSegment& segment) const {
     const auto first = [&](int rank) { return reinterpret_cast<int*>(segment.part(rank)); };
     for (int rank = 0; rank < mpi_.size(); ++rank) {
@@ -38,7 +39,7 @@ class SharedSegmentTest : public ::testing::Test {
     mpi_.barrier();
   }
 
-  /// The size of a rank's part. All sizes are different.
+  /// Returns the size of a rank's part. Each rank has another size.
   static std::size_t bytes(int rank) { return sizeof(int) * static_cast<std::size_t>(1 + 5000 * rank); }
   const Members& ranks() const { return mpi_.ranks().local; }
 
@@ -66,7 +67,7 @@ TEST_F(SharedSegmentTest, LastsUntilTheLastMemberFreesIt) {
 }
 
 TEST_F(SharedSegmentTest, IsInTheFirstDirectoryWithRoomIfMembersCannotShareAMemoryFile) {
-  if (mpi_.size() == 1) return;  // a single rank shares nothing
+  if (mpi_.size() == 1) return;  // a rank alone shares nothing
   const Places places{.memory_file = false, .directories = {"/absent", "/sys", directory_, "/tmp"}};
   const SharedSegment segment(ranks(), bytes(mpi_.rank()), places);
   EXPECT_EQ(segment.place(), "a file in " + directory_);
@@ -95,10 +96,10 @@ TEST_F(SharedSegmentTest, WithoutRoomFailsOnAllRanksAndTheFirstNamesEachPlaceAnd
   }
 }
 
-/// Simulates containers that do not see each other's directories.
+/// Simulates containers in which a directory that one rank sees does not exist for the others.
 TEST_F(SharedSegmentTest, IsNotInADirectoryThatOnlyOneMemberSees) {
   if (mpi_.size() == 1) return;
-  constexpr int number = 500;  // number of a descriptor that only rank 0 opens
+  constexpr int number = 500;  // a file descriptor that only rank 0 opens
   if (mpi_.rank() == 0) {
     const int folder = open(directory_.c_str(), O_RDONLY | O_DIRECTORY);
     ASSERT_EQ(fcntl(folder, F_DUPFD_CLOEXEC, number), number);
@@ -107,7 +108,7 @@ TEST_F(SharedSegmentTest, IsNotInADirectoryThatOnlyOneMemberSees) {
   const std::string seen_by_first = fmt::format("/proc/self/fd/{}", number);
   const SharedSegment segment(ranks(), 64, Places{.memory_file = false, .directories = {seen_by_first, directory_}});
   EXPECT_EQ(segment.place(), "a file in " + directory_);
-  mpi_.barrier();  // after it, rank 0 has removed the file's name
+  mpi_.barrier();  // after this, rank 0 has removed the file's name
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
   if (mpi_.rank() == 0) close(number);
 }

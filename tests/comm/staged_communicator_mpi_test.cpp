@@ -1,4 +1,4 @@
-// Tests of the communicator of GPUs that send through host memory, on a fake GPU.
+// Tests the communicator for GPUs that send gradients through host memory, on a fake GPU.
 #include "src/comm/allreduce/communicators.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Does work on a fake GPU in the same order as CudaStagingCopies. The GPU makes progress while the host polls for a
-/// download.
+/// Enqueues the same work as CudaStagingCopies on a fake GPU, in the same order. Whenever the host polls for a
+/// download, the GPU makes some progress.
 class FakeStagingCopies final : public StagingCopies {
  public:
   explicit FakeStagingCopies(FakeGpu& gpu) : gpu_(gpu) {}
@@ -97,7 +97,7 @@ TEST_P(StagedCommunicatorTest, BroadcastAndMeanTakeTheDevicesValuesBehindWorkUnd
   EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
 }
 
-/// A batch norm over all ranks gathers in this way within a step.
+/// Within a step, a batch norm over all ranks calls gather in this way.
 TEST_P(StagedCommunicatorTest, GatherTakesEveryRanksSliceBehindWorkUnderWay) {
   const auto ranks = static_cast<std::size_t>(mpi_world().size()), rank = static_cast<std::size_t>(mpi_world().rank());
   constexpr std::size_t part = 32, count = 100;

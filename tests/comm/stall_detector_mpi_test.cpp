@@ -22,7 +22,7 @@ void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::durati
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Calls body(seconds since the first call) repeatedly for `seconds`.
+/// For `seconds`, calls body(seconds since the start) repeatedly.
 template <typename Body>
 void repeat_for(double seconds, const Body& body) {
   for (const auto start = Clock::now(); seconds_since(start) < seconds; sleep_for(0.02)) body(seconds_since(start));
@@ -30,11 +30,12 @@ void repeat_for(double seconds, const Body& body) {
 
 class StallDetectorTest : public ::testing::Test {
  protected:
-  /// The rank for which the others wait.
+  /// Returns the rank for which the other ranks wait.
   int last() const { return mpi_.size() - 1; }
   bool is_last() const { return mpi_.rank() == last(); }
 
-  /// The error of this rank's checks while the last rank does `work`; empty if there is no error.
+  /// The last rank does `work`, and the others wait for it. Returns the error by which this rank's wait ends; empty if
+  /// there is none.
   template <typename Work>
   std::string looks_while_last(StallDetector& stall_detector, const Work& work, double seconds = long_enough) {
     stall_detector.enter(Phase::compute, 7);
@@ -44,7 +45,7 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// The error of this rank's checks; empty if there is no error.
+  /// Waits for `ranks`, at most `longest` seconds. Returns the error by which this wait ends; empty if there is none.
   std::string error_of_looks(StallDetector& stall_detector, std::span<const int> ranks,
                              double longest = long_enough) const {
     try {
@@ -55,7 +56,7 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// The errors of the ranks that have one.
+  /// Gathers the errors of all ranks, and returns those that are not empty.
   std::vector<std::string> errors_of_all(const std::string& own) {
     std::vector<std::string> all = mpi_.all_gather(own);
     std::erase(all, "");
@@ -155,7 +156,7 @@ TEST_F(StallDetectorTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
   mpi_.barrier();
 }
 
-/// Simulates a suspended job: all clocks have advanced, but no rank has run.
+/// Simulates a job that is suspended: the clocks advance, but no rank runs.
 TEST_F(StallDetectorTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.5, .ends_own_stall = false});
@@ -211,7 +212,8 @@ TEST_F(StallDetectorTest, IsInformedOfEveryWaitOfTheRun) {
 TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
-  stall_detector.enter(Phase::compute, 6);  // after a whole step, all ranks have left the earlier phases
+  // Begin a second step: then all ranks have certainly left the phases before the first step.
+  stall_detector.enter(Phase::compute, 6);
   stall_detector.enter(Phase::data, 7);
   stall_detector.enter(Phase::compute, 7);
   const std::array<int, 2> elsewhere{mpi_.size(), mpi_.size() + 1};
@@ -223,7 +225,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
-/// The first rank of another host may be writing a checkpoint, but this host does not know that.
+/// The first rank of the other host may still write a checkpoint. This host cannot know.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
@@ -236,7 +238,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   mpi_.barrier();
 }
 
-/// At the start, ranks of another host may copy files. This may take longer than writing a checkpoint.
+/// When the run starts, ranks of another host may copy files, which may take longer than a checkpoint.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongestAfterTheStart) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.25, .ends_own_stall = false});
   mpi_.barrier();
@@ -261,7 +263,8 @@ TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   EXPECT_EQ(errors_of_all(line).size(), 1u);
 }
 
-/// A rank waits longer than the limit for a rank that hangs. This limit must not end a rank that only waits.
+/// A rank waits, longer than stall_seconds, for a rank that is alive. Neither rank hangs, so the detector must not end
+/// them.
 TEST_F(StallDetectorTest, ARankThatWaitsLongIsNotEnded) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.8});

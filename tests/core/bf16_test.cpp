@@ -12,8 +12,8 @@ std::uint16_t rounded(std::uint32_t float_bits) { return to_bf16(std::bit_cast<f
 
 TEST(Bf16Test, RoundsToTheNearest) {
   EXPECT_EQ(rounded(0x3f800000), 0x3f80);  // 1
-  EXPECT_EQ(rounded(0x3f807fff), 0x3f80);  // just below the middle of two neighbours
-  EXPECT_EQ(rounded(0x3f808001), 0x3f81);  // just above it
+  EXPECT_EQ(rounded(0x3f807fff), 0x3f80);  // just below the middle between two bf16 numbers
+  EXPECT_EQ(rounded(0x3f808001), 0x3f81);  // just above the middle
   EXPECT_EQ(rounded(0x3f80ffff), 0x3f81);
   EXPECT_EQ(rounded(0x3eaaaaab), 0x3eab);  // 1/3
   EXPECT_EQ(rounded(0xc0490fdb), 0xc049);  // -pi
@@ -39,8 +39,8 @@ TEST(Bf16Test, KeepsZerosSubnormalsInfinitiesAndNaN) {
   EXPECT_EQ(rounded(0x00018000), 0x0002);
   EXPECT_EQ(rounded(0x7f800000), 0x7f80);
   EXPECT_EQ(rounded(0xff800000), 0xff80);
-  EXPECT_EQ(rounded(0x7f800001), 0x7fc0);  // rounding alone would make it infinite
-  EXPECT_EQ(rounded(0xffffffff), 0xffff);  // rounding alone would make it 0
+  EXPECT_EQ(rounded(0x7f800001), 0x7fc0);  // rounding alone would give infinity
+  EXPECT_EQ(rounded(0xffffffff), 0xffff);  // rounding alone would give 0
 }
 
 TEST(Bf16Test, BecomesTheFloatOfTheSameUpperBits) {

@@ -40,7 +40,8 @@ TEST_F(PlainFile, IsReadWholeUpToALimit) {
     if (bytes == 0) continue;
     EXPECT_EQ(error_of([&] { read_plain_file(path("a"), "it", bytes - 1); }).code(), ExitCode::data);
   }
-  EXPECT_FALSE(read_plain_file("/proc/self/status", "it", 1 << 20).empty());  // the file states the size 0
+  // The file system reports size 0 for this file.
+  EXPECT_FALSE(read_plain_file("/proc/self/status", "it", 1 << 20).empty());
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -114,7 +115,7 @@ TEST_F(OutputFile, IsNoLargerThanItsReadersAccept) {
 }
 
 TEST_F(OutputFile, HasATemporaryNameOfItsOwn) {
-  NewFile first(path("a")), second(path("a"));  // like two containers whose processes have the same id
+  NewFile first(path("a")), second(path("a"));  // as in two containers that have processes with the same id
   first.write(bytes_of("1"));
   second.write(bytes_of("2"));
   for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {

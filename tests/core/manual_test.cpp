@@ -50,7 +50,8 @@ TEST(ManualTest, HelpHasUsagePurposeOptionsAndExitCodes) {
 TEST(ManualTest, TheManPageHoldsTextAsItIs) {
   const std::string page = man_page(sample());
   EXPECT_THAT(page, HasSubstr(".SH NAME\nbell \\- rings a bell\n"));
-  EXPECT_THAT(page, HasSubstr("\n\\&.hidden\nback\\eslash\n"));  // escaped: otherwise a macro, an escape
+  // Groff would take an unescaped . for a macro, and an unescaped \ for an escape.
+  EXPECT_THAT(page, HasSubstr("\n\\&.hidden\nback\\eslash\n"));
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-times\\fR \\fIN\\fR\nhow often (default: 3)\n"));
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-help\\fR, \\fB\\-h\\fR\n"));
   EXPECT_THAT(page, HasSubstr(".TP\n64\nwrong usage\n"));

@@ -15,7 +15,7 @@ class Parallel : public ::testing::TestWithParam<int> {
  protected:
   Parallel() { omp_set_num_threads(GetParam()); }
 
-  /// The ranges into which a loop is divided, sorted by their beginnings.
+  /// Returns the ranges into which `loop` divides its work, in ascending order.
   template <typename Loop>
   static Ranges ranges_of(const Loop& loop) {
     std::mutex mutex;

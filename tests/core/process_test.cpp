@@ -30,7 +30,7 @@ TEST(ProcessState, AProcessHasEndedEvenIfNobodyFetchedItsExitCode) {
   const pid_t child = ::fork();
   if (child == 0) std::_Exit(0);
   siginfo_t ended{};
-  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // WNOWAIT: the child process remains a zombie
+  waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // WNOWAIT: the child stays a zombie
   EXPECT_TRUE(process_has_ended(child));
   ::waitpid(child, nullptr, 0);
   EXPECT_TRUE(process_has_ended(child));
@@ -40,7 +40,7 @@ TEST(ProcessState, AProcessStillRunsAfterItsMainThreadHasEnded) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(100)); }).detach();
-    syscall(SYS_exit, 0);  // ends only this thread
+    syscall(SYS_exit, 0);  // ends only the main thread
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(process_has_ended(child));
@@ -98,8 +98,8 @@ bool blocks_all() {
   return true;
 }
 
-/// Runs in a separate process. Ends it with 75 if only the signal thread receives signals, not this thread or a thread
-/// that it started.
+/// Runs in a separate process. Ends it with 75 if only the signal thread receives signals: not this thread, and not a
+/// thread that it starts.
 void send_all() {
   for (const int signal : kept) std::signal(signal, note_taker);
   keep_signals_from_computation();

@@ -30,7 +30,7 @@ std::vector<float> sum_of(const Parts& parts, float factor, SumOrder order) {
   return sum;
 }
 
-/// The definition of SumOrder::tree for parts [first, first + count).
+/// Computes SumOrder::tree by its definition, for one element of the parts [first, first + count).
 float tree_of(const Parts& parts, std::size_t first, std::size_t count, std::size_t element) {
   if (count == 1) return parts[first][element];
   const std::size_t left = std::bit_floor(count - 1);

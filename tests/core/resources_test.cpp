@@ -47,7 +47,7 @@ TEST_F(ControlGroups, OfVersion2HaveTheLeastQuotaOfTheirParents) {
 
 TEST_F(ControlGroups, OfVersion1AreInTheFolderOfTheirController) {
   put("self", "5:cpuset:/\n4:cpu,cpuacct:/docker/abc\n3:memory:/docker/abc\n1:name=systemd:/\n0::/\n");
-  put("root/cpu/cpu.cfs_quota_us", "200000\n");  // in a container, the root is the container's own group
+  put("root/cpu/cpu.cfs_quota_us", "200000\n");  // in a container, the root is the container's own cgroup
   put("root/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cpu_quota(files()), 2.0);
   put("root/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
@@ -84,7 +84,8 @@ TEST(CoresWithin, IsThePartOfAQuotaRoundedUp) {
 TEST(Memory, IsLimitedByTheAddressSpace) {
   const pid_t child = fork();
   if (child == 0) {
-    constexpr rlim_t left = rlim_t{64} << 20, returned = rlim_t{1} << 20;  // the process may free addresses
+    // `returned`: what the process may free meanwhile.
+    constexpr rlim_t left = rlim_t{64} << 20, returned = rlim_t{1} << 20;
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     const rlim_t limit = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + left;

@@ -18,7 +18,7 @@ SAMPLES = TESTS / "data/samples"
 
 
 def first_records(path, count):
-    """The bytes of the first `count` records of a TFRecord file, and a list of the records' data."""
+    """Returns the bytes of the first `count` records of a TFRecord file, and a list of the data of these records."""
     data, end, records = path.read_bytes(), 0, []
     for _ in range(count):
         length = struct.unpack_from("<Q", data, end)[0]
@@ -45,12 +45,12 @@ def field(number, body):
 
 
 def feature(key, kind, values):
-    """An entry of the map of features. `kind` 1: bytes; 2: floats; 3: int64."""
+    """Returns an entry of the map of features. `kind`: 1 for bytes, 2 for floats, 3 for int64."""
     return field(1, field(1, key) + field(2, field(kind, values)))
 
 
 def example_seeds():
-    """tf.train.Examples with the keys that the fuzz target reads, in the forms that other writers use."""
+    """Returns tf.train.Examples with the keys that the fuzz target reads, encoded in the ways of several writers."""
     image, label = feature(b"i", 1, field(1, bytes(range(16)))), feature(b"l", 3, field(1, varint(7)))
     floats = feature(b"f", 2, field(1, struct.pack("<2f", 1, 2)))
     many = feature(b"p", 3, field(1, bytes(32)))
@@ -138,7 +138,8 @@ def safetensors_seeds():
 
 
 def onnx_file_seeds():
-    """Models whose nodes compute shapes: Constant, Shape, Gather, Concat, Slice, Reshape, Transpose, arithmetic."""
+    """Returns models whose nodes compute shapes: Constant, Shape, Gather, Concat, Slice, Reshape, Transpose,
+    arithmetic."""
 
     def number(tag, value):
         return varint(tag << 3) + varint(value % 2**64)

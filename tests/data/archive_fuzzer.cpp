@@ -1,7 +1,7 @@
-// Fuzzes the archives that tfrecord_convert reads (tar, plain or compressed). An input is either rejected with a line
-// that names the file, or its members have their declared sizes, within the given bound.
+// Fuzzes the archives that tfrecord_convert reads: tar, plain or compressed. Either an input must be rejected with a
+// line that names the file, or its members must have their declared sizes, within the given bound.
 //
-// Mutations of plain archives get correct header checksums.
+// Mutations of plain archives get correct checksums in their headers.
 #include "src/data/convert/source_file.h"
 
 #include "tests/support/fuzzing.h"

@@ -1,4 +1,4 @@
-// Makes archives and compressed data, by hand or with libarchive.
+// Makes archives and compressed data for tests, by hand or with libarchive.
 #pragma once
 
 #include <archive.h>
@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// Writes the checksum of the header that `member` begins with.
+/// `member` begins with a tar header. Writes the checksum of this header.
 inline void put_tar_checksum(std::string& member) {
   std::fill_n(member.begin() + 148, 8, ' ');
   unsigned sum = 0;
@@ -20,7 +20,7 @@ inline void put_tar_checksum(std::string& member) {
   member.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
 }
 
-/// One member of a tar archive, in POSIX.1-1988's form.
+/// Returns one member of a tar archive in the format of POSIX.1-1988.
 inline std::string tar_member(const std::string& name, const std::string& content, char type = '0') {
   std::string header(512, '\0');
   const auto put = [&](std::size_t at, const std::string& text) { header.replace(at, text.size(), text); };
@@ -34,7 +34,7 @@ inline std::string tar_member(const std::string& name, const std::string& conten
   return header + content + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
-/// `member` with the size `bytes`, written in base 256; the content does not change.
+/// Returns `member` with `bytes` as its declared size, in base 256. The content does not change.
 inline std::string with_size(std::string member, std::uint64_t bytes) {
   for (std::size_t i = 11; i > 0; --i, bytes >>= 8) member[124 + i] = static_cast<char>(bytes & 0xFF);
   member[124] = '\x80';
@@ -42,7 +42,7 @@ inline std::string with_size(std::string member, std::uint64_t bytes) {
   return member;
 }
 
-/// `bytes` after a compression: "xz", "bzip2", "zstd" or "gzip".
+/// Returns `bytes`, compressed. `compression`: "xz", "bzip2", "zstd" or "gzip".
 inline std::string compressed(const std::string& bytes, const char* compression) {
   const Handle<archive*, archive_write_free> out(archive_write_new());
   archive_write_set_format_raw(out.get());

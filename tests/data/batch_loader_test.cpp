@@ -9,7 +9,8 @@
 namespace carillon {
 namespace {
 
-/// Parameter: 0 for a dataset in memory, otherwise the number of threads that decode ahead. The results must be equal.
+/// Parameter: 0 for a dataset in memory; otherwise the number of threads that decode ahead. Both must give equal
+/// results.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {
@@ -18,7 +19,7 @@ class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<i
   }
   static PrefetchSettings prefetch() { return {.thread_count = std::max(GetParam(), 1)}; }
 
-  /// Checks a batch, except which records it has. Returns the shades of its images, which identify the records.
+  /// Checks a batch, but not which records it contains. Returns the shades of its images, which identify the records.
   static std::vector<int> shades_of(const Batch& batch) {
     std::vector<int> shades;
     EXPECT_EQ(batch.targets.size(), batch.images.size() * sizeof(std::int32_t));
@@ -32,7 +33,7 @@ class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<i
     return shades;
   }
 
-  /// The records of the first `steps` batches.
+  /// Returns the records of the first `steps` batches.
   static std::vector<int> records(const Dataset& set, const StreamSlice& slice, int steps, bool shuffle = false) {
     BatchLoader loader(set, SampleOrder(set.size(), 3, shuffle), slice, prefetch());
     std::vector<int> shades;

@@ -1,5 +1,5 @@
-// Files that change while they are in use: the reader reports an error with the file's name, never returns wrong
-// records and never causes a signal.
+// Tests of files that change while they are in use. The reader must report an error with the file's name. It must never
+// return wrong records, and a change must never cause a signal.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -32,14 +32,14 @@ class ChangedFile : public ScratchTest {
     return read_class(dataset, i, i, image);
   }
 
-  /// Expects that reading record i fails with code 65. Returns the text of the error.
+  /// Expects that the reading of record i fails with code 65. Returns the text of the error.
   static std::string refusal(const Dataset& dataset, std::size_t i) {
     const Failure failure = failure_of([&] { read(dataset, i); });
     EXPECT_EQ(failure.code, ExitCode::data);
     return failure.text;
   }
 
-  /// Overwrites the file in place, and keeps its size and time.
+  /// Overwrites the file in place. Its size and time stay the same.
   void overwrite_unseen(const std::string& bytes) const {
     struct stat before {};
     ::stat(path("a").c_str(), &before);
@@ -110,7 +110,7 @@ TEST_F(ChangedFile, ThatIsRemovedOrReplacedStaysAsItWas) {
 }
 
 TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
-  std::string noise(std::size_t{1} << 20, '\0');  // larger than the data that is read ahead; GZIP cannot compress it
+  std::string noise(std::size_t{1} << 20, '\0');  // more than the reader reads ahead; GZIP cannot compress it
   std::uint32_t state = 1;
   for (char& byte : noise) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
   std::string bytes;
@@ -132,7 +132,7 @@ TEST_F(ChangedFile, PassesOtherBusErrorsToThePreviousHandler) {
   std::byte first{};
   copy_mapped(mapped.bytes().first(1), &first);
   std::filesystem::resize_file(path("a"), 0);
-  const auto as_before = [](int status) {  // by the previous handler: a sanitizer's handler exits with 1
+  const auto as_before = [](int status) {  // ended by the previous handler; a sanitizer's handler exits with 1
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) == 1;
   };
   EXPECT_EXIT(std::exit(static_cast<int>(mapped.bytes()[100])), as_before, "");

@@ -1,4 +1,4 @@
-// CIFAR-10: tfrecord_convert of folders and archives, and rejected records of other formats.
+// Tests of CIFAR-10: tfrecord_convert with folders and archives, and records of other formats, which are rejected.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ const std::shared_ptr<const RecordDecoder> cifar10_decoder =
 const std::string batch_names[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                    "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
-/// Two records: labels `shade` and `shade` + 1, every byte of the image `shade` + 10 and `shade` + 11.
+/// Returns two records with the labels `shade` and `shade` + 1. All bytes of an image are its label + 10.
 std::string batch(int shade) {
   std::string bytes;
   for (int i = shade; i < shade + 2; ++i)
@@ -38,7 +38,7 @@ class Cifar10Test : public ProgramFixture {
     for (int i = 0; i < 6; ++i) write(name + "/" + batch_names[i], batch(i));
     return path(name);
   }
-  /// A tar archive of the dataset. The member named `changed` contains `content`.
+  /// Returns a tar archive of the dataset. The member `changed` has the content `content`.
   static std::string archive(const std::string& changed = "", const std::string& content = "") {
     std::string bytes = tar_member("./", "", '5') + tar_member("././@LongLink", "a/test_batch.bin", 'L');
     for (int i = 5; i >= 0; --i) {
@@ -61,7 +61,7 @@ class Cifar10Test : public ProgramFixture {
     expect_failure(convert(input), code, text);
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   }
-  /// The failure, if any, of opening records with one image each.
+  /// Opens records with one image each. Returns the failure, if any.
   Failure open_images(const std::vector<std::string>& images, CacheMode cache = CacheMode::memory) const {
     std::string bytes;
     for (const std::string& image : images) {
@@ -167,7 +167,7 @@ TEST_F(Cifar10Test, DamagedArchivesAreNamed) {
   const std::string gzip = gzip_member(whole);
   refuse(write("a.tar.gz", gzip.substr(0, gzip.size() / 2)), "a.tar.gz: the GZIP data is truncated");
   std::string flipped = gzip;
-  flipped[flipped.size() - 6] ^= 1;  // a byte of the checksum
+  flipped[flipped.size() - 6] ^= 1;  // in the checksum
   refuse(write("a.tar.gz", flipped), "a.tar.gz: the GZIP data is damaged");
   const std::string xz = compressed(whole, "xz");
   refuse(write("a.tar.xz", xz.substr(0, xz.size() - 20)), "a.tar.xz: the xz data is damaged or truncated");

@@ -1,4 +1,4 @@
-// Decoders: the required format of records; datasets and loaders accept user-defined decoders.
+// Tests of decoders: which format records must have, and that datasets and loaders accept user-defined decoders.
 #include "carillon/data/decoder.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST_P(PixelDecoderTest, TheFeaturesNamesAreThoseAskedFor) {
   expect_refused([&] { decode("abcdefghijkl", 2, {.image = "picture", .label = "label"}); }, "no feature 'kind'");
 }
 
-/// Tests with records in which the feature "kind" is a list of any type.
+/// Tests with records whose feature "kind" is a list of any type.
 class TargetDecoderTest : public testing::Test {
  protected:
   static std::unique_ptr<RecordDecoder> decoder(TargetKind kind, std::vector<NumberScale> scales = {}) {
@@ -159,12 +159,13 @@ TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
   EXPECT_THROW(grey_records(schema_of({})), Error);
 }
 
-/// A decoder of records of any length, as encoded images are. It uses random numbers and inspects the whole dataset.
+/// A decoder of records of any length, as encoded images have. It uses random numbers, and sees the whole dataset
+/// before the training.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
   explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}
 
-  /// The pixels are the length of the record and the position. The target is once, twice and three times the length.
+  /// The pixels are the record's length and the position. The target is the length, times 1, 2 and 3.
   void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
               std::span<std::byte> target) const override {
     image[0] = static_cast<std::uint8_t>(record.size());
@@ -184,7 +185,7 @@ class AnyLengthDecoder final : public RecordDecoder {
 
 class OwnDecoderTest : public ScratchTest {
  protected:
-  /// Record i has i + 1 bytes; all begin with 1.
+  /// Opens records of which record i has i + 1 bytes of value 1.
   Dataset open(std::size_t count, bool draws, CacheMode cache = CacheMode::automatic) const {
     std::string bytes;
     for (std::size_t i = 0; i < count; ++i) append_record(bytes, std::string(i + 1, '\1'));
@@ -206,7 +207,7 @@ TEST_F(OwnDecoderTest, ASetHasTheShapesOfItsDecoder) {
 TEST_F(OwnDecoderTest, ADamagedRecordThatMayBeSkippedDoesNotPreventOpening) {
   std::string bytes;
   for (std::size_t i = 0; i < 3; ++i) append_record(bytes, std::string(i + 1, '\1'));
-  bytes[bytes.size() - 6] ^= 1;  // a byte in the data of the last record, which find_fault reads
+  bytes[bytes.size() - 6] ^= 1;  // in the data of the last record, which find_fault reads
   const std::vector<std::string> patterns = {write("damaged", bytes)};
   const auto decoder = std::make_shared<AnyLengthDecoder>(false);
   EXPECT_EQ(failure_of([&] { Dataset::open(patterns, decoder, CacheMode::none); }).code, ExitCode::data);

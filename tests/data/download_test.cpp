@@ -1,4 +1,5 @@
-// Tests of downloads from a server on this machine: resumed, repeated and rejected ones, and the files that they leave.
+// Tests of downloads from a server on this machine: downloads that resume, are repeated or are rejected, and the files
+// that they leave.
 #include "src/data/download/download.h"
 
 #include <gmock/gmock.h>
@@ -24,13 +25,13 @@ using ::testing::StartsWith;
 
 std::string sha256_of(const std::string& text) {
   Sha256 sum;
-  // Add the text in two pieces.
+  // Hash the text in two pieces.
   sum.update(std::as_bytes(std::span(text).first(text.size() / 2)));
   sum.update(std::as_bytes(std::span(text).subspan(text.size() / 2)));
   return sum.digits();
 }
 
-/// Bytes without a period, so that a wrong offset changes the contents.
+/// Returns bytes that do not repeat, so that a wrong offset gives other contents.
 std::string noise(std::size_t size) {
   std::string bytes(size, '\0');
   std::uint32_t state = 1;
@@ -40,7 +41,7 @@ std::string noise(std::size_t size) {
 
 class DownloadTest : public ProgramFixture {
  protected:
-  /// Downloads to `target`, and accepts only the contents `expected`.
+  /// Downloads to target(). Only the contents `expected` are accepted.
   void fetch(const std::string& expected) {
     download(
         server_.address(), target(),
@@ -61,7 +62,7 @@ class DownloadTest : public ProgramFixture {
   const std::string content_ = noise(300000);
 };
 
-TEST(Sha256, IsThatOfTheStandard) {  // FIPS 180-4, examples
+TEST(Sha256, IsThatOfTheStandard) {  // source: FIPS 180-4, examples
   EXPECT_EQ(sha256_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
@@ -182,12 +183,13 @@ TEST_F(DownloadTest, AServerWithoutRangesSendsTheWholeFileAgain) {
 }
 
 TEST_F(DownloadTest, AttemptsWithoutProgressEnd) {
-  server_.set({.content = content_, .knows_ranges = false, .cut = 1000});  // each attempt repeats the first 1000 bytes
+  // Each attempt gets the first 1000 bytes again.
+  server_.set({.content = content_, .knows_ranges = false, .cut = 1000});
   const Failure failed = failure(content_);
   EXPECT_EQ(failed.code, ExitCode::io);
   EXPECT_THAT(failed.text, HasSubstr(server_.address()));
   EXPECT_THAT(failed.text, HasSubstr("in 3 attempts"));
-  EXPECT_EQ(server_.requests().size(), 4u);  // the first attempt made progress, so 3 more follow
+  EXPECT_EQ(server_.requests().size(), 4u);  // the first attempt makes progress; 3 attempts without progress follow
   EXPECT_EQ(read_text(part()).size(), 1000u);
 }
 
@@ -266,7 +268,7 @@ TEST_F(DownloadTest, TwoProcessesDoNotWriteTheSamePart) {
 
 class PublishedSetTest : public DownloadTest {
  protected:
-  /// A published dataset of one file, which is stored with GZIP.
+  /// A published dataset of one file, which the program stores with GZIP.
   PublishedSet set() const {
     return {.address = "http://127.0.0.1:9/", .files = {{.name = "file", .contents = {{"", sum_}}}}};
   }
@@ -284,7 +286,7 @@ TEST_F(PublishedSetTest, TheChecksumIsThatOfTheDecompressedContents) {
   server_.set({.content = gzip_member(content_)});
   download_set(set(), directory_, set_download());
   EXPECT_EQ(read_text(path("file")), gzip_member(content_));
-  download_set(set(), directory_, set_download());  // only checks the file, without a request
+  download_set(set(), directory_, set_download());  // only checks the file; sends no request
   EXPECT_EQ(server_.requests().size(), 1u);
   EXPECT_THAT(notes_, HasSubstr("present, its contents are right"));
 }

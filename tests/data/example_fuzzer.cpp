@@ -1,4 +1,5 @@
-// Fuzzes parse_example against protobuf's generated parser: for any bytes both return the same error, label and image.
+// Fuzzes parse_example against protobuf's generated parser: for any bytes, both must return the same error, label and
+// image.
 #include "src/data/records/example_proto.h"
 #include "tests/data/example_verdict.h"
 #include "tests/support/fuzzing.h"

@@ -20,7 +20,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// Writes the wire format by hand, because the tests need messages that a generated serialiser never writes.
+// Writes the wire format by hand: the tests need messages that a generated serialiser never writes.
 std::string varint(std::uint64_t value) {
   std::string out;
   for (; value > 127; value >>= 7) out += static_cast<char>(value | 0x80);
@@ -91,7 +91,7 @@ TEST(Example, TheLastEntryOfAKeyCounts) {
 
 TEST(Example, SplitMessagesAreMerged) {
   expect_accepted(example(image("abcd")) + example(packed("l", 3)), "abcd", 3);
-  // A second int64_list in the same feature adds its values to the first one.
+  // A second int64_list in the same feature: its values are added to those of the first one.
   expect_accepted(example(image("abcd") + entry("l", field(3, "") + field(3, field(1, varint(4))))), "abcd", 4);
   expect_refused(example(image("abcd") + entry("l", field(3, field(1, "\1")) + field(3, field(1, "\2")))),
                  "'l' has 2 values, not 1");
@@ -135,7 +135,7 @@ TEST(Example, VarintsOfEveryLengthAndAlignmentAreJudgedAsByProtobuf) {
     }
 }
 
-/// A random piece of wire format, mostly but not always valid.
+/// Makes a random piece of wire format, which is mostly valid.
 class RandomExample {
  public:
   explicit RandomExample(std::uint32_t seed) : random_(seed) {}
@@ -176,7 +176,8 @@ class RandomExample {
       case 5:
         return entry(key, field(3, field(1, random_bytes(below(40)))));
       case 6:
-        return field(1, field(2, field(3, varint(8) + varint(below(20)))) + field(1, key));  // value before key
+        // The value comes before the key.
+        return field(1, field(2, field(3, varint(8) + varint(below(20)))) + field(1, key));
       default:
         return entry(key, "") + field(1 + below(20), random_bytes(below(5)));
     }

@@ -1,4 +1,4 @@
-// The result of parsing an Example, to compare two parsers.
+// Verdict: the result of parsing an Example, by which a test compares two parsers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace carillon {
 
 struct Verdict {
-  std::string error;  ///< empty if the record is accepted
+  std::string error;  ///< empty: the record is accepted
   std::int64_t label = -1;
   std::string image;
   bool operator==(const Verdict&) const = default;
@@ -22,7 +22,7 @@ template <typename Parse>
 Verdict verdict_on(const Parse& parse, std::span<const std::uint8_t> record, const ExampleKeys& keys) {
   Verdict verdict;
   try {
-    // The copy has the exact size, so that AddressSanitizer detects a read beyond its end.
+    // The copy is exactly as large as the record, so that AddressSanitizer detects a read beyond its end.
     const std::vector<std::uint8_t> copy(record.begin(), record.end());
     std::string scratch;
     const LabelledBytes found = parse(copy, keys, scratch);

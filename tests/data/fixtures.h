@@ -1,4 +1,4 @@
-// Helpers of the data tests: a scratch directory, the golden samples, hand-made Examples, and errors as values.
+// Helpers of the data tests: a scratch directory, the golden samples, Examples made by hand, and errors as values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ inline const RecordSchema mnist_schema{
     .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
 inline const std::shared_ptr<const RecordDecoder> mnist_decoder = grey_records(mnist_schema);
 
-/// The class number that a target contains.
+/// Returns the class number in `target`.
 inline std::int32_t class_of(std::span<const std::byte> target) {
   std::int32_t number = -1;
   EXPECT_EQ(target.size(), sizeof number);
   std::memcpy(&number, target.data(), sizeof number);
   return number;
 }
-/// Reads a labelled image into `image`; returns its class.
+/// Decodes record i, a labelled image, into `image`. Returns its class.
 inline std::int32_t read_class(const Dataset& dataset, std::size_t i, std::uint64_t position,
                                std::span<std::uint8_t> image) {
   std::int32_t number = -1;
@@ -68,7 +68,7 @@ inline std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// One member of GZIP data.
+/// Returns `bytes` as one member of GZIP data.
 inline std::string gzip_member(const std::string& bytes) {
   z_stream stream{};
   deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
@@ -83,7 +83,7 @@ inline std::string gzip_member(const std::string& bytes) {
   return out;
 }
 
-/// A serialised Example of a 784-byte image, all bytes `shade`, and a label.
+/// Returns a serialised Example of a label and an image in which all bytes are `shade`.
 inline std::string mnist_example(int shade, std::int64_t label, std::size_t image_bytes = 784) {
   proto::Example example;
   auto& features = *example.mutable_features()->mutable_feature();
@@ -92,7 +92,7 @@ inline std::string mnist_example(int shade, std::int64_t label, std::size_t imag
   return example.SerializeAsString();
 }
 
-/// The bytes of a file of `count` such records. Record i has shade i and label i % 10.
+/// Returns the bytes of a file with `count` such records. Record i has shade i and label i % 10.
 inline std::string mnist_records(int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) append_record(bytes, mnist_example(i, i % 10));

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{64} << 10;  // bytes that a stream reads at once
+constexpr std::size_t piece_bytes = std::size_t{64} << 10;  // a stream reads this many bytes at once
 
 ByteInput input_of(std::string bytes) {
   return [bytes = std::move(bytes), at = std::size_t{0}](std::span<std::byte> out) mutable {
@@ -27,7 +27,7 @@ std::string inflated(const std::string& compressed) {
   return all;
 }
 
-/// A GZIP member with this number of compressed bytes, and its content.
+/// Returns a GZIP member with this number of compressed bytes, and its uncompressed content.
 std::pair<std::string, std::string> member_of(std::size_t compressed_bytes) {
   std::string noise;
   std::uint32_t state = 1;

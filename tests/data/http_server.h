@@ -1,4 +1,4 @@
-// HttpServer: an HTTP/1.1 server on this machine for one file, with the faults of real servers.
+// HttpServer: an HTTP/1.1 server on this machine. It serves one file, and can have the faults of real servers.
 #pragma once
 
 #include <arpa/inet.h>
@@ -22,12 +22,12 @@ namespace carillon::testing {
 /// How the server answers. Tests change it between requests.
 struct ServedFile {
   std::string content;
-  std::string etag = "\"one\"";  ///< empty: none
+  std::string etag = "\"one\"";  ///< empty: sends none
   bool knows_ranges = true;      ///< false: ignores ranges and sends the whole file
-  bool states_size = true;       ///< false: sends no size; the end of the connection marks the end of the file
-  int status = 200;              ///< if it is not 200, the server sends an error page instead of the file
-  std::size_t cut = 0;           ///< bytes of the body after which the connection ends; 0: none
-  std::string redirection = {};  ///< target of redirections of all paths except "/file"; empty: no redirections
+  bool states_size = true;       ///< false: sends no size; the file ends where the connection ends
+  int status = 200;              ///< if not 200, the server sends an error page in place of the file
+  std::size_t cut = 0;           ///< after this many bytes of the body, the connection ends; 0: never
+  std::string redirection = {};  ///< where all paths except "/file" are redirected; empty: no redirection
 };
 
 class HttpServer {
@@ -47,7 +47,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer() {
     ends_ = true;
-    shutdown(listener_.get(), SHUT_RDWR);  // ends a call of accept
+    shutdown(listener_.get(), SHUT_RDWR);  // makes accept return
     thread_.join();
   }
 
@@ -58,7 +58,7 @@ class HttpServer {
     const std::lock_guard lock(mutex_);
     file_ = file;
   }
-  /// All requests until now: "GET /file", then the headers that tests check, such as " range: bytes=5-".
+  /// Returns all requests so far: "GET /file", then the headers that tests check, such as " range: bytes=5-".
   std::vector<std::string> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;
@@ -91,7 +91,7 @@ class HttpServer {
     }
   }
 
-  /// The value of a header; empty if the request lacks it.
+  /// Returns the value of a header; empty if the request does not have it.
   static std::string header(const std::string& request, const std::string& name) {
     const std::size_t at = request.find("\r\n" + name + ": ");
     if (at == request.npos) return {};

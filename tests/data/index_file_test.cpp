@@ -1,4 +1,5 @@
-// Index files: they are read as written, used only if the data files are unchanged, and rejected if damaged.
+// Tests of index files: they are read as written, are used only if the data files have not changed, and are rejected if
+// they are damaged.
 #include "carillon/data/record.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ class IndexFileTest : public ProgramFixture {
     for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
   }
-  /// Changes the entry as if the file had had another size or time when the index was made.
+  /// Changes the entry as if the file had had another size or another time when the index was made.
   static void make_stale(IndexedFile& file, bool size_changed) {
     if (size_changed) {
       file.bytes += 1;
@@ -40,7 +41,7 @@ class IndexFileTest : public ProgramFixture {
       file.changed_nanoseconds -= 1;
     }
   }
-  /// The number of records in train-0 according to a RecordIndex that knows `known`.
+  /// Returns how many records of train-0 a RecordIndex finds if it knows `known`.
   std::size_t records_of_a_record_index(FileIndex known) const {
     RecordIndex index(std::move(known));
     std::size_t count = 0;
@@ -62,7 +63,7 @@ TEST_F(IndexFileTest, SaysWhereRecordsAre) {
   EXPECT_EQ(open().name_of(8), path("train-1") + ": record 1");
 }
 
-/// The index lacks a record. So does the opened dataset, because opening it does not read the files.
+/// The index lacks one record. The opened dataset lacks it too, because opening does not read the files.
 TEST_F(IndexFileTest, IsBelievedWithoutLookingIntoTheFiles) {
   write_index();
   FileIndex index = read_index_file(directory_);
@@ -76,11 +77,11 @@ TEST_F(IndexFileTest, OfAFileThatHasChangedIsPassedOver) {
   write_index();
   write("train-0", mnist_records(5));
   EXPECT_EQ(open().size(), 8u);
-  write("train-0", mnist_records(7));  // restores the size of the indexed file, but not its time
+  write("train-0", mnist_records(7));  // has the size in the index, but another time
   EXPECT_EQ(labels().size(), 10u);
 }
 
-/// Two functions check that a file has not changed. The next two tests call one each.
+/// Two functions check whether a file has changed. Each of the next two tests calls one of them.
 TEST_F(IndexFileTest, TheKnownFilesAreThoseThatHaveNotChanged) {
   write_index();
   EXPECT_EQ(known_files(files()).size(), 3u);

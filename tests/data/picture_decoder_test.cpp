@@ -1,4 +1,4 @@
-// Records of pictures: the decoded image at a stream position, and rejected records.
+// Tests of records of pictures: which image a stream position gives, and which records are rejected.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -40,7 +40,7 @@ class PictureRecords : public ScratchTest {
     return image;
   }
 
-  /// Writes `count` records of several pictures, with alternating labels 1 and 2.
+  /// Writes `count` records of several pictures. The labels are 1 and 2 in turn.
   std::string set_of(int count) const {
     std::string bytes;
     const std::array names{"colour.jpg", "grey.jpg", "colour.png", "cmyk.jpg", "interlaced.png"};
@@ -87,7 +87,7 @@ TEST_F(PictureRecords, ToTrainAreAFunctionOfSeedAndPosition) {
   EXPECT_NE(decoded(training_, file, 5), decoded(other, file, 5));
 }
 
-/// The crop is drawn after the mirroring, so it is the same with and without mirroring.
+/// Mirroring is drawn before the crop, so the crop is the same with and without mirroring.
 TEST_F(PictureRecords, HalfAreMirroredWhereAsked) {
   const std::string file = picture("colour.png");
   PictureDecoding straight = training_;

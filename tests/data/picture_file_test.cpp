@@ -27,10 +27,10 @@ DecodedPart decoded(const std::string& file) {
 
 struct Converted {
   std::string name;
-  int largest = 0;  ///< largest accepted difference of a value
+  int largest = 0;  ///< largest accepted difference of a pixel's value
 };
 
-/// The files in the order of their pixels in converted.u8.
+/// The files, in the order in which converted.u8 has their pixels.
 const std::vector<Converted> files{{"colour.tif"},     {"alpha.tif", 1},     {"deep_grey.tif"}, {"oriented_6.tif"},
                                    {"oriented_7.tif"}, {"lossless.webp", 1}, {"lossy.webp", 2}, {"oriented_8.webp"},
                                    {"palette.gif"},    {"transparent.gif"},  {"animated.gif"}};
@@ -110,7 +110,7 @@ TEST(PictureFile, ThatIsCutOrChangedIsRefusedOrDecoded) {
   }
 }
 
-/// Checks that the size is rejected before memory is allocated.
+/// The size must be rejected before memory is allocated.
 TEST(PictureFile, WithTooManyPixelsIsRefused) {
   if (CARILLON_HAS_PICTURE_FORMATS == 0) return;
   std::string gif = picture("palette.gif");
@@ -118,7 +118,7 @@ TEST(PictureFile, WithTooManyPixelsIsRefused) {
   EXPECT_THAT(failure_of([&] { as_jpeg_or_png(gif, "a.gif", {}); }).text, HasSubstr("has 60000 x 60000 pixels"));
 }
 
-/// Little-endian numbers, each with its number of bytes.
+/// Returns numbers in little-endian order. Each pair is a number and its size in bytes.
 std::string little(std::initializer_list<std::pair<std::int64_t, int>> numbers) {
   std::string bytes;
   for (auto [number, count] : numbers) {
@@ -127,7 +127,7 @@ std::string little(std::initializer_list<std::pair<std::int64_t, int>> numbers) 
   return bytes;
 }
 
-/// The pixels of colour.tif, RGB.
+/// Returns the RGB pixels of colour.tif.
 std::string colours() { return picture("converted.u8").substr(0, golden_bytes); }
 
 std::string rgb(const std::string& png) {
@@ -139,7 +139,7 @@ std::string rgb(const std::string& png) {
   return pixels;
 }
 
-/// A BMP file with a header of 40 bytes. `more`: masks or a palette.
+/// Returns a BMP file with a header of 40 bytes. `more`: the masks or the palette.
 std::string bmp(std::int64_t columns, std::int64_t rows, int bits, int compression, const std::string& more,
                 const std::string& pixels) {
   const auto offset = static_cast<std::int64_t>(54 + more.size());
@@ -170,22 +170,24 @@ TEST(PictureFile, InBmpIsRead) {
       const char* pixel = expected.data() + (y * width + x) * 3;
       top_down += {'\x7F', pixel[0], pixel[1], pixel[2]};
     }
-    bottom_up += std::string(1, '\xEE');  // rows of 63 bytes are padded to 64
+    bottom_up += std::string(1, '\xEE');  // pads a row of 63 bytes to 64
   }
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(width, height, 24, 0, "", bottom_up), "a.bmp", {})), expected);
   const std::string masks = little({{0xFF00, 4}, {0xFF0000, 4}, {0xFF000000, 4}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(width, -height, 32, 3, masks, top_down), "a.bmp", {})), expected);
-  // A palette of red, green and blue, in 4 bits: two rows of three pixels, the lower one first.
+  // Pixels of 4 bits, with a palette of red, green and blue. The file has two rows of three pixels, the lower row
+  // first.
   const std::string palette = little({{0xFF0000, 4}, {0x00FF00, 4}, {0x0000FF, 4}}) + std::string(52, '\0');
   const std::string red("\xFF\0\0", 3), green("\0\xFF\0", 3), blue("\0\0\xFF", 3);
   const std::string picture = blue + blue + red + red + green + blue;
   const std::string rows = little({{0x01, 1}, {0x20, 3}, {0x22, 1}, {0x00, 3}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 0, palette, rows), "a.bmp", {})), picture);
-  // The same picture as run lengths: three single pixels, the end of the row, a run of two, a run of one, the end.
+  // The same picture in run lengths: three single pixels, end of the row, a run of two, a run of one, end of the
+  // picture.
   const std::string runs =
       little({{0, 1}, {3, 1}, {0x01, 1}, {0x20, 1}, {0, 2}, {2, 1}, {0x22, 1}, {1, 1}, {0, 1}, {0, 1}, {1, 1}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 2, palette, runs), "a.bmp", {})), picture);
-  // 5 bits per colour: the value 31 is the maximum.
+  // Each colour has 5 bits, so 31 is its maximum.
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(1, 1, 16, 0, "", little({{0x7FFF, 2}, {0, 2}})), "a.bmp", {})), "\xFF\xFF\xFF");
   EXPECT_THAT(
       failure_of([&] { as_jpeg_or_png(bmp(1, 1, 24, 4, "", "...."), "a.bmp", {}); }).text,
@@ -224,7 +226,7 @@ std::string png_chunk(const std::string& kind, const std::string& body) {
   return size + content + sum;
 }
 
-/// A PNG file of one row of 16-bit grey pixels.
+/// Returns a PNG file of one row of grey pixels with 16 bits.
 std::string deep_png(std::initializer_list<int> values) {
   std::string row(1, '\0'), header(16, '\0');
   for (const int value : values) row += {static_cast<char>(value >> 8), static_cast<char>(value)};
@@ -236,7 +238,7 @@ std::string deep_png(std::initializer_list<int> values) {
          png_chunk("IEND", "");
 }
 
-/// A TIFF file of one row of 16-bit grey pixels. `colours` 1: the value 0 is black; 0: the value 0 is white.
+/// Returns a TIFF file of one row of grey pixels with 16 bits. `colours`: 1 if the value 0 is black, 0 if it is white.
 std::string deep_tiff(std::initializer_list<int> values, int colours = 1) {
   std::string pixels, tags;
   for (const int value : values) pixels += little({{value, 2}});
@@ -258,7 +260,7 @@ std::string deep_tiff(std::initializer_list<int> values, int colours = 1) {
          little({{0, 4}});
 }
 
-/// The first channel of a picture.
+/// Returns the first channel of a picture.
 std::vector<int> levels(const std::string& file, const std::string& name) {
   std::vector<int> found;
   const std::string pixels = rgb(as_jpeg_or_png(file, name, {}));
@@ -286,7 +288,7 @@ TEST(PictureFile, InAnimatedWebpIsItsFirstFrame) {
   const auto chunk = [](const std::string& kind, const std::string& body) {
     return kind + little({{std::ssize(body), 4}}) + body;
   };
-  // A canvas of 27 x 17 pixels; the first frame is at column 4 and row 2, the second one is damaged.
+  // The canvas has 27 x 17 pixels. The first frame is at column 4 and row 2; the second frame is damaged.
   const std::string frame = little({{2, 3}, {1, 3}, {width - 1, 3}, {height - 1, 3}, {100, 3}, {0, 1}});
   const std::size_t image = still.find("VP8L");
   const std::string body = "WEBP" + chunk("VP8X", little({{0x12, 4}, {26, 3}, {16, 3}})) +

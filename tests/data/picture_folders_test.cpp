@@ -1,4 +1,4 @@
-// Tests which files of a folder are pictures, which folders are its classes, and which are its splits.
+// Tests which files in a folder are pictures, and which folders are classes or splits.
 #include "src/data/convert/picture_folders.h"
 
 #include <gmock/gmock.h>
@@ -51,9 +51,9 @@ TEST_F(FolderScanTest, IgnoresOtherFilesAndCountsThem) {
   put("in/b.txt", "P6 is no picture");
   put("in/c.mov", box + "ftypqt  ....");
   put("in/d.mp4", box + "ftypisom....");
-  put("in/e.dng", picture("colour.tif"));  // a raw file of a camera: it starts with a preview
+  put("in/e.dng", picture("colour.tif"));  // a camera's raw file, which begins with a preview
   put("in/f", "");
-  ASSERT_EQ(::mkfifo(path("in/g").c_str(), 0600), 0);  // reading it would wait
+  ASSERT_EQ(::mkfifo(path("in/g").c_str(), 0600), 0);  // the program must not read it: it would wait for ever
   put("in/h.png", picture("colour.png"));
   EXPECT_THAT(found(), ElementsAre("h.png"));
   const FolderScan scan = scan_folder(path("in"));
@@ -164,7 +164,7 @@ TEST_F(FolderScanTest, SkippedPicturesAreCountedByReason) {
                                         path("in/bee/4.png") + "\n"));
 }
 
-/// Runs the commands that messages advise, with stubs of the programs of ImageMagick and libheif.
+/// Runs the commands that error messages advise. Stubs replace the programs of ImageMagick and libheif.
 class AdviceTest : public FolderScanTest {
  protected:
   void SetUp() override {
@@ -177,8 +177,8 @@ class AdviceTest : public FolderScanTest {
     put("programs/" + name, "#!/bin/sh\n" + script);
     std::filesystem::permissions(path("programs/" + name), std::filesystem::perms::owner_all);
   }
-  /// Expects that `command` fails, runs the command in its message from `start` on, and expects that `command` then
-  /// succeeds.
+  /// Expects that `command` fails. Runs the command in its message, which begins at `start`, and expects that `command`
+  /// then succeeds.
   void expect_advice_helps(const std::string& command, const std::string& start) const {
     const Outcome outcome = run(command);
     EXPECT_NE(outcome.code, 0);
@@ -199,7 +199,7 @@ TEST_F(AdviceTest, OnAFormatThatIsNotReadHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
-/// A file with the name of a PNG but another format is replaced by the converted copy.
+/// The file has another format, although its name is that of a PNG file. The converted copy must replace it.
 TEST_F(AdviceTest, OnAFormatThatIsNotReadHelpsIfTheNameIsThatOfAPng) {
   put_classes(2);
   put("in/bee/phone.png", box + "ftypheic....");
@@ -226,7 +226,7 @@ TEST_F(AdviceTest, OnAPictureThatIsTooLargeHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
-/// One picture of each of the classes ant and bee, in folders of the given names.
+/// Each folder with a given name has one picture of each of the classes ant and bee.
 class SplitFoldersTest : public PictureProgramsTest {
  protected:
   void put_split(const std::string& folder, int count) const {
@@ -344,7 +344,7 @@ TEST_F(SplitFoldersTest, WithUnknownNamesAreNotTakenForClasses) {
                                "splits, rename them train, val or test; if they are classes, add --layout classes";
   expect_failure(convert(), ExitCode::data, question);
   put("in/exam/cow/0.jpg", picture("colour.jpg"));
-  expect_failure(convert(), ExitCode::data, question);  // one of the folders has another class
+  expect_failure(convert(), ExitCode::data, question);  // one of these folders has one more class
   const Outcome outcome = run(convert("--layout classes"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("classes: exam, learning\n"));
@@ -360,7 +360,7 @@ TEST_F(SplitFoldersTest, AreClassesOnRequest) {
 
 TEST_F(SplitFoldersTest, AreNotInClassesThatHoldPicturesOrOneFolderEach) {
   for (const char* name : {"ant", "bee"}) {
-    put(fmt::format("in/{}/images/0.jpg", name), picture("colour.jpg"));  // as in Tiny ImageNet
+    put(fmt::format("in/{}/images/0.jpg", name), picture("colour.jpg"));  // as Tiny ImageNet has
     put(fmt::format("more/{}/young/0.jpg", name), picture("colour.jpg"));
     put(fmt::format("more/{}/old/0.jpg", name), picture("colour.jpg"));
   }

@@ -1,4 +1,4 @@
-// A fixture for tests that run `tfrecord_convert images` like a user.
+// Fixture of the tests that run `tfrecord_convert images` as a user does.
 #pragma once
 
 #include "carillon/images/decode.h"
@@ -16,7 +16,7 @@ class PictureProgramsTest : public ProgramFixture {
     std::filesystem::create_directories((directory_ / name).parent_path());
     write(name, bytes);
   }
-  /// `count` pictures of each of two classes.
+  /// Writes `count` pictures of each of two classes.
   void put_classes(int count) const {
     for (int i = 0; i < count; ++i) {
       put(fmt::format("in/bee/{:03}.jpg", i), picture("colour.jpg"));

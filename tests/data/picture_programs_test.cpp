@@ -1,4 +1,4 @@
-// Runs `tfrecord_convert images` like a user.
+// Tests that run `tfrecord_convert images` as a user does.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -42,7 +42,7 @@ TEST_F(PictureProgramsTest, TheShareForValidationIsOfEachClassAndDrawnBySeed) {
     std::filesystem::remove_all(path("out"));
     EXPECT_EQ(run(convert("--validation-share 0.25 --shards 2 " + more)).code, 0);
     std::map<std::string, int> count;
-    std::set<std::string> names;  // sorted: the seed also changes the order of the records
+    std::set<std::string> names;  // a set, because the seed also changes the order of the records
     for (const char* shard : {"validation-00000-of-00002.tfrecord", "validation-00001-of-00002.tfrecord"}) {
       for (const Stored& stored : records(shard)) {
         ++count[stored.text];
@@ -157,7 +157,7 @@ TEST_F(PictureProgramsTest, OrientedPicturesAreStoredUnchangedWithTheSizeThatIsS
 
 TEST_F(PictureProgramsTest, PicturesInOtherFormatsAreStoredAsPng) {
   put("in/a/0.tif", picture("colour.tif"));
-  put("in/b/0.jpg", picture("palette.gif"));  // a wrong ending
+  put("in/b/0.jpg", picture("palette.gif"));  // a GIF file whose name ends with .jpg
   if (CARILLON_HAS_PICTURE_FORMATS == 0) {
     expect_failure(convert(), ExitCode::data, "convert it first: mogrify -format png");
     return;
@@ -186,10 +186,10 @@ TEST_F(PictureProgramsTest, ABackgroundIsStoredInRecordsAndInTheirDescription) {
     EXPECT_FALSE(picture_info(file).has_transparency);
     DecodedPart whole;
     decode_whole(file, whole);
-    EXPECT_EQ(whole.pixels[0], 0);  // the file has a transparent pixel here
+    EXPECT_EQ(whole.pixels[0], 0);  // this pixel is transparent in the file
   }
   EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
-  EXPECT_EQ(run(convert("--split validation")).code, 0);  // uses the background of the existing records
+  EXPECT_EQ(run(convert("--split validation")).code, 0);  // uses the background of the records that exist
   EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
   expect_failure(convert("--split test --background '#ffffff'"), ExitCode::usage, "have the background #000000");
   expect_failure(convert("--background blue"), ExitCode::usage, "--background 'blue': must be white, black or #rrggbb");
@@ -216,7 +216,7 @@ TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
 }
 
-/// Many small classes together reach the validation share of 1/50, as one large class does.
+/// A validation share of 1/50 selects none of 20 pictures, but many small classes must reach the share together.
 TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   std::vector<ListedPicture> pictures;
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
@@ -233,7 +233,7 @@ TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
   const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
   std::map<std::size_t, int> kept;
   for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
-  // The last class also provides the pictures that the three classes with one picture each cannot provide.
+  // The first three classes have one picture each, which they must keep. The last class provides theirs too.
   EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   EXPECT_EQ(shared.taken.size(), 6u);
 }
@@ -245,7 +245,8 @@ TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
   EXPECT_EQ(list_pictures(path("in")).pictures.size(), 4u);
 }
 
-/// If the program did not remember folders, nine folders would have 986,409 paths without a loop.
+/// Links make cycles of nine folders, which have 986,409 paths without a loop. So the program must remember which
+/// folders it has read.
 TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
   constexpr int count = 9;
   const auto folder = [&](int i) { return path(fmt::format("in/{}", i)); };
@@ -306,7 +307,7 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   decode_whole({reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}, whole);
   EXPECT_EQ(whole.width, 2 * 118 + 6);
   EXPECT_EQ(whole.height, 2 * 134 + 6);
-  // The first record's picture, 45 x 33 pixels, is in the middle of the first cell.
+  // The picture of the first record, 45 x 33 pixels, is in the middle of the first cell.
   DecodedPart picture;
   const std::string file = this->records("train-00000-of-00001.tfrecord").at(0).file;
   decode_whole({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, picture);

@@ -1,4 +1,4 @@
-// Batches that threads decode ahead: errors, bytes, windows.
+// Tests of batches that threads decode ahead: errors, limits of bytes, windows.
 #include "src/data/loading/batch_loader.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   }
 }
 
-/// Rejects all samples. With several threads, position 0 is rejected after position 1.
+/// A decoder that rejects all samples. If there are several threads, it rejects position 0 after position 1.
 class LateFirstError final : public LabelledImageDecoder {
  public:
   explicit LateFirstError(int thread_count)
@@ -51,7 +51,7 @@ class LateFirstError final : public LabelledImageDecoder {
               std::span<std::byte>) const override {
     if (position == 0) {
       second_met_.wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // enough time to report the other error
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough to report the other error
     } else if (position == 1) {
       second_met_.count_down();
     }
@@ -76,12 +76,13 @@ TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
                      {.thread_count = GetParam()});
   for (int step = 0; step < 20; ++step) {
     const Batch& batch = loader.next();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // enough time to overwrite the batch
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough to overwrite the batch
     for (int i = 0; i < 4; ++i) ASSERT_EQ(batch.images[i][500], 4 * step + i);
   }
 }
 
-/// Counts the threads that are in `decode` at the same time, and waits there until all threads are in it.
+/// A decoder that counts how many threads are in `decode` at the same time. Each thread waits there until all threads
+/// are in it.
 class MeetingDecoder final : public LabelledImageDecoder {
  public:
   explicit MeetingDecoder(int thread_count) : LabelledImageDecoder(mnist_schema), meeting_(thread_count) {}
@@ -101,10 +102,10 @@ TEST_P(PrefetchTest, SoManyThreadsDecodeAtOnce) {
   const std::uint64_t end = 2 * static_cast<std::uint64_t>(GetParam());
   BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1, .end = end},
                      {.thread_count = GetParam()});
-  while (loader.has_next()) loader.next();  // would hang if fewer threads decoded
+  while (loader.has_next()) loader.next();  // hangs if fewer threads decode
 }
 
-/// Counts the calls of `decode`.
+/// A decoder that counts the calls of `decode`.
 class CountingDecoder final : public LabelledImageDecoder {
  public:
   CountingDecoder() : LabelledImageDecoder(mnist_schema) {}
@@ -131,7 +132,7 @@ TEST_P(PrefetchTest, NoMoreIsDecodedAheadThanHasRoomInTheBytes) {
     for (int waits = 0; decoder->count() < expected && waits < 2000; ++waits) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // enough time to decode more than expected
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough to decode more than expected
     EXPECT_EQ(decoder->count(), expected);
   }
 }
@@ -164,7 +165,7 @@ TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
   }
 }
 
-/// Counts the threads that are in `decode`, and all calls of it. Each call takes 2 ms.
+/// A decoder that counts the calls of `decode`, and the threads that are in it. Each call takes 2 ms.
 class OccupiedDecoder final : public RecordDecoder {
  public:
   OccupiedDecoder() : RecordDecoder(mnist_schema.image_shape, {}) {}
@@ -204,7 +205,7 @@ TEST_P(PrefetchTest, NoThreadDecodesAfterTheDestructionOfALoaderWithoutABatch) {
   }
 }
 
-/// Uses a dataset with slow records.
+/// A decoder for a dataset whose records are slow to read.
 class SlowDecoder final : public LabelledImageDecoder {
  public:
   SlowDecoder() : LabelledImageDecoder(mnist_schema) {}
@@ -214,7 +215,7 @@ class SlowDecoder final : public LabelledImageDecoder {
   }
 };
 
-/// Without heartbeats, the stall detector would report a rank that reads a large window.
+/// Without heartbeats, the stall detector would report a rank while it reads a large window.
 TEST_F(ScratchTest, WaitingForAWindowSendsHeartbeats) {
   const std::vector<std::string> paths = {write("set", mnist_records(100))};
   const Dataset set = Dataset::open(paths, std::make_shared<SlowDecoder>(), CacheMode::none);
@@ -223,7 +224,7 @@ TEST_F(ScratchTest, WaitingForAWindowSendsHeartbeats) {
     BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
                        {.thread_count = 1, .heartbeat = [&] { ++signs; }});
     loader.next();
-    // Decoding sends no heartbeats, but reading a window does. The loader may have read the second window already.
+    // Decoding sends no heartbeats, but reading a window sends one. The loader may already have read the second window.
     EXPECT_GE(signs, window > 0 ? 1 : 0);
     EXPECT_LE(signs, window > 0 ? 2 : 0);
   }

@@ -1,4 +1,4 @@
-// Runs the built programs like a user.
+// Fixture that runs the built programs as a user does.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,12 +12,12 @@ namespace carillon {
 
 class ProgramFixture : public ScratchTest {
  protected:
-  /// `launcher`: prefix of the command, such as "mpirun -np 2 ".
+  /// `launcher`: text before the command, such as "mpirun -np 2 ".
   static Outcome run(const std::string& command, const std::string& launcher = "") {
     return run_program(command, launcher);
   }
 
-  /// The program must end with `code` after one line that contains `text`.
+  /// Expects that the program ends with `code` and prints one line, which contains `text`.
   static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
     expect_one_line(run(command), code, text);
   }

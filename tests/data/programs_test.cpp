@@ -1,4 +1,4 @@
-// Runs tfrecord_convert and tfrecord_inspect like a user: their files, output and exit codes.
+// Tests that run tfrecord_convert and tfrecord_inspect as a user does: their files, output and exit codes.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -20,7 +20,7 @@ class ProgramsTest : public ProgramFixture {
       for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift);
     return bytes;
   }
-  /// `count` images (image i of shade `shade` + i) and labels (i % 10) as IDX files.
+  /// Returns `count` images in IDX format. All pixels of image i are `shade` + i; its label is i % 10.
   static std::string idx_images(int count, int shade = 0) {
     std::string bytes = big_endian({0x803, static_cast<std::uint32_t>(count), 28, 28});
     for (int i = 0; i < count; ++i) bytes += std::string(784, static_cast<char>(shade + i));
@@ -62,7 +62,7 @@ TEST_F(ProgramsTest, MnistIsConvertedInSourceOrder) {
     EXPECT_EQ(train.image(i)[783], i);
   }
   EXPECT_EQ(test.image(3)[0], 103);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 2);  // nothing temporary is left
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 2);  // no temporary file is left
 }
 
 TEST_F(ProgramsTest, ConvertedRecordsHoldTheNumberOfPixelsAsOneValue) {
@@ -80,7 +80,7 @@ TEST_F(ProgramsTest, ConvertedRecordsHoldTheNumberOfPixelsAsOneValue) {
 }
 
 TEST_F(ProgramsTest, RecordsAreReadWhateverTheyHoldAsPixels) {
-  // Files of earlier versions and TensorFlow's samples contain the values of all pixels in the feature "pixels".
+  // In files of earlier versions and in TensorFlow's samples, the feature "pixels" holds the values of all pixels.
   ImageSplit split{.name = "train", .image_bytes = 784, .images = std::vector<std::uint8_t>(784, 200), .labels = {3}};
   proto::Example example;
   encode_mnist(split, 0, example);
@@ -139,7 +139,8 @@ TEST_F(ProgramsTest, IdxFilesHaveTheNamesOfProgramsAndRelatives) {
 
 TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
   write_idx();
-  // 7-Zip unpacks the archive to the name with a dot. If this file exists, the archive is not read.
+  // 7-Zip unpacks the archive to a name with a dot. If a file with this name exists, the program must not read the
+  // archive.
   std::filesystem::rename(path("train-images-idx3-ubyte"), path("train-images.idx3-ubyte"));
   write("train-images-idx3-ubyte.gz", "no archive");
   ASSERT_EQ(run(convert()).code, 0);
@@ -151,7 +152,7 @@ TEST_F(ProgramsTest, IdxFilesThatAreMissingOrAmbiguousAreNamed) {
                  directory_.string() + ": holds no file t10k-labels-idx1-ubyte, with or without .gz");
 }
 
-/// The files of both datasets have equal names and lengths.
+/// The files of both datasets have the same names and lengths.
 TEST_F(ProgramsTest, TwoSetsInOneFolderAreNotMixed) {
   write_idx();
   for (const char* const set : {"digits", "clothes"}) {

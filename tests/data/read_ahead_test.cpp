@@ -1,4 +1,4 @@
-// The amount of data that is read from files ahead of decoding.
+// Tests how many bytes are read from files ahead of decoding.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// The number of bytes that this process has read from files with read(2) and similar calls.
+/// Returns how many bytes this process has read by read(2) and similar calls.
 double bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string name;
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// The number of bytes that `work` reads, without the bytes that this function reads to count them.
+/// Returns how many bytes `work` reads. The bytes that bytes_read itself reads do not count.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();
@@ -35,7 +35,7 @@ class ReadingAheadTest : public ScratchTest {
     const std::vector<std::string> paths = {write("a", mnist_records(50)), write("b", mnist_records(50))};
     return Dataset::open(paths, mnist_decoder, CacheMode::none);
   }
-  static constexpr double some_digits = 8;  // the text of /proc/self/io may become longer by this
+  static constexpr double some_digits = 8;  // by so many bytes, the text of /proc/self/io may grow in between
 };
 
 TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
@@ -59,7 +59,7 @@ TEST_F(ReadingAheadTest, EndsAtItsLimitOrIfFilesAreGone) {
   EXPECT_NEAR(bytes_read_by([&] { set.fetch(std::vector<std::uint32_t>{1}, {}); }), 0, some_digits);
 }
 
-/// Each of two processes reads its half of an epoch of 100 records, and at most one more window.
+/// In each epoch of 100 records, each of two processes reads one half, and at most one more window.
 TEST_F(ReadingAheadTest, EachRecordIsReadOnceAnEpochByOneProcessOfTheHost) {
   const Dataset set = open();
   const auto record = static_cast<double>(std::filesystem::file_size(path("a"))) / 50;

@@ -1,4 +1,4 @@
-// Names of record files: missing shards, and hints.
+// Tests of the names of record files: missing shards, and hints in messages.
 #include "src/data/records/record_files.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class RecordFilesTest : public ProgramFixture {
  protected:
-  /// Writes files with one MNIST record each.
+  /// Writes files with these names, each with one MNIST record. Returns their paths.
   std::vector<std::string> put(std::initializer_list<std::string> names) const {
     std::vector<std::string> paths;
     const std::string record = read_bytes(sample_path("tensorflow.tfrecord"));
@@ -59,7 +59,7 @@ TEST_F(RecordFilesTest, AHintNamesFilesOfTheFolderThatSuit) {
   EXPECT_EQ(record_files_hint(folder, training_splits), "it holds no record files; tfrecord_convert makes them");
 }
 
-/// After the command in the message, the file can be read under its name.
+/// The command in the message must decompress the file, so that it can be read under its name.
 TEST_F(RecordFilesTest, AFileIsDecompressedByTheCommandOfTheMessage) {
   const std::string bytes = read_bytes(sample_path("tensorflow.tfrecord"));
   write("it's.tfrecord", gzip_member(bytes));

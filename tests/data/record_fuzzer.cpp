@@ -1,7 +1,7 @@
-// Fuzzes record framing, plain and GZIP. Any bytes are either read as records or rejected with Error(data), with
-// bounded memory. If records were read and are framed again, they give the same bytes.
+// Fuzzes record framing, plain and GZIP. Any bytes must either be read as records or be rejected with Error(data), with
+// bounded memory. If the records that were read are framed again, they must give the same bytes.
 //
-// Mutations of plain files get correct checksums, so that they reach the code after the checks.
+// Mutations of plain files get correct checksums, so that they reach the code after the checks of checksums.
 #include <cstring>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// The records of the file, framed again; empty if the file is rejected.
+/// Reads the records of the file and frames them again. Returns nullopt if the file is rejected.
 std::optional<std::string> framed_records(const std::string& path, RecordCheck check) {
   return accepted(path + ": record ", [&] {
     RecordReader reader(path, check);
@@ -27,8 +27,8 @@ std::optional<std::string> framed_records(const std::string& path, RecordCheck c
   });
 }
 
-/// Finds the places of records without reading their data. Each place must be that of the record, and reading it again
-/// must succeed.
+/// Reads the places of the records, without their data. Each place must equal that of the record, and reading the
+/// record again by its place must succeed.
 void check_places(const std::string& path) {
   accepted(path + ": record ", [&] {
     RecordReader reader(path, RecordCheck::framing), again(path, RecordCheck::framing);
@@ -45,7 +45,7 @@ void check_places(const std::string& path) {
   });
 }
 
-/// Corrects the checksums of all apparent records in `file`.
+/// Finds what looks like records in `file`, and corrects their checksums.
 void put_checksums(std::span<std::byte> file) {
   constexpr std::size_t length_bytes = 8;
   while (file.size() >= record_header_bytes + record_footer_bytes) {

@@ -19,7 +19,8 @@ class RecordTest : public ScratchTest {
     return all;
   }
 
-  /// Expects that reading `bytes` fails with code 65 at record `number`, byte `offset`. Returns the text.
+  /// Expects that the reading of `bytes` fails with code 65 at byte `offset` of the file, in record `number`. Returns
+  /// the text.
   std::string damage(const std::string& bytes, int number, std::size_t offset,
                      RecordCheck check = RecordCheck::data) const {
     const std::string file = write("damaged", bytes);
@@ -36,7 +37,7 @@ class RecordTest : public ScratchTest {
     return bytes;
   }
 
-  /// A record header with `length` and a correct checksum.
+  /// Returns a record header with `length` and a correct checksum.
   static std::string header(std::uint64_t length) {
     std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
     const std::uint32_t crc = masked_crc32c(std::as_bytes(std::span(bytes)));
@@ -45,7 +46,7 @@ class RecordTest : public ScratchTest {
 
   const std::vector<std::string> three_ = {"first", "", std::string(100'000, 'x')};
   const std::string bytes_ = framed(three_);
-  static constexpr std::size_t second_ = 12 + 5 + 4, third_ = second_ + 16;  // offsets of the records
+  static constexpr std::size_t second_ = 12 + 5 + 4, third_ = second_ + 16;  // offsets of the second and third record
 };
 
 TEST_F(RecordTest, WrittenRecordsAreReadBack) { EXPECT_EQ(read_all(write("a", bytes_)), three_); }
@@ -97,7 +98,7 @@ TEST_F(RecordTest, EveryFlippedBitIsFoundAtItsRecord) {
 TEST_F(RecordTest, EveryCutIsFoundAtItsRecord) {
   const std::string small = framed({"first", "second"});
   for (std::size_t cut = 1; cut < small.size(); ++cut) {
-    if (cut == second_) continue;  // the first record is complete
+    if (cut == second_) continue;  // here, the first record is complete
     damage(small.substr(0, cut), cut < second_ ? 0 : 1, cut < second_ ? 0 : second_);
   }
 }
@@ -150,7 +151,7 @@ TEST_F(RecordTest, DamagedGzipIsFoundAtItsRecord) {
   EXPECT_THAT(damage(whole.substr(0, whole.size() - 9), 1, second_), HasSubstr("GZIP data is truncated"));
   EXPECT_THAT(damage(whole.substr(0, whole.size() / 2), 1, second_), HasSubstr("GZIP data is truncated"));
   std::string flipped = whole;
-  flipped[flipped.size() - 5] ^= 1;  // a byte of the CRC32 in the trailer
+  flipped[flipped.size() - 5] ^= 1;  // in the CRC32 of the trailer
   EXPECT_THAT(damage(flipped, 2, second_ + 16 + noise.size()), HasSubstr("GZIP data is damaged"));
   EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()),
               HasSubstr("trailing bytes that are not GZIP data"));

@@ -45,7 +45,7 @@ TEST(SampleOrder, APositionsRecordDoesNotDependOnWhatWasAskedBefore) {
   std::vector<std::uint64_t> forward;
   for (std::uint64_t position = 0; position < 500; ++position) forward.push_back(order.record_at(position));
   for (std::uint64_t position = 500; position-- > 0;) EXPECT_EQ(again.record_at(position), forward[position]);
-  for (std::uint64_t position = 0; position < 500; ++position)  // jumps between all epochs
+  for (std::uint64_t position = 0; position < 500; ++position)  // jumps between the epochs
     EXPECT_EQ(again.record_at(position * 101 % 500), forward[position * 101 % 500]);
 }
 
@@ -56,7 +56,7 @@ TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
     SampleOrder onward(count, settings), back(count, settings);
     std::vector<std::uint64_t> ahead, asked;
     for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
-    // Starts with the last position, so that no epoch is generated before its positions are requested.
+    // Begins with the last position, so that no epoch is generated before its positions are requested.
     for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
     std::ranges::reverse(asked);
     EXPECT_EQ(ahead, asked);
@@ -72,8 +72,8 @@ TEST(SampleOrder, StreamPositionsAbove32BitsWork) {
   EXPECT_EQ(records[999], 999u);
 }
 
-// Computed by an implementation in Python. The order must not change: a resumed run of a later version continues with
-// the same samples.
+// An implementation in Python computed these numbers. The order must not change: a run that a later version resumes
+// must continue with the same samples.
 TEST(SampleOrder, DoesNotChangeBetweenReleases) {
   SampleOrder order(10, 1, true);
   EXPECT_EQ(epoch_of(order, 0, 10), (std::vector<std::uint64_t>{0, 4, 5, 9, 6, 7, 8, 2, 3, 1}));
@@ -99,21 +99,21 @@ TEST(SampleOrder, OfSharesDoesNotChangeBetweenReleases) {
             (std::vector<std::uint64_t>{2, 3, 6, 7, 1, 0, 4, 8, 2, 1, 9, 5, 3, 0, 5, 6, 1, 0, 4, 8, 2, 3, 7, 9}));
 }
 
-/// The number of sequences of consecutive numbers in ascending records.
+/// Returns how many sequences of consecutive numbers `records`, in ascending order, consists of.
 std::size_t stretches(const std::vector<std::uint32_t>& records) {
   std::size_t count = 1;
   for (std::size_t i = 1; i < records.size(); ++i) count += records[i] != records[i - 1] + 1 ? 1 : 0;
   return count;
 }
 
-/// Some sizes are not divisible by windows and runs.
+/// Some dataset sizes are no multiple of the window and of the runs of records that a window consists of.
 TEST(SampleOrder, AWindowsRecordsAreInFewPlacesOfTheFiles) {
   for (const std::uint64_t count : {1000u, 1001u, 333u, 160u}) {
     SampleOrder order(count, {.seed = 5, .window = 160});
     for (SampleOrder::Window window = order.window_at(0); window.begin < 3 * count;
          window = order.window_after(window)) {
       const std::vector<std::uint32_t> records = order.records_in(window);
-      EXPECT_LE(stretches(records), 18u);  // 16 runs, two of which may be divided
+      EXPECT_LE(stretches(records), 18u);  // 16 runs; two of them may be divided
       std::vector<std::uint64_t> taken;
       for (std::uint64_t position = window.begin; position < window.end; ++position) {
         EXPECT_EQ(order.window_at(position).begin, window.begin);
@@ -156,7 +156,8 @@ TEST(SampleOrder, WithAnEmptyShareIsRefused) {
   EXPECT_THROW(SampleOrder(10, {.shares = {0, 10}, .tower_batch = 1}), Error);
 }
 
-// Chi-squared of the records at the first place over many epochs: 9 degrees of freedom, mean 9, deviation sqrt(18).
+// Computes chi-squared of the record at the first place, over many epochs. It has 9 degrees of freedom, the mean 9 and
+// the standard deviation sqrt(18).
 TEST(SampleOrder, EveryRecordIsEquallyLikelyAtEveryPlace) {
   constexpr std::uint64_t count = 10, epochs = 20'000;
   SampleOrder order(count, 3, true);

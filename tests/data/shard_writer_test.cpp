@@ -1,4 +1,4 @@
-// Shards: the directory's content after a conversion was killed or failed.
+// Tests what a directory of shards contains after a conversion was killed or failed.
 #include "src/data/convert/shard_writer.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   write(".train-notes.1.tmp", "");
   write_shards_with(encode_mnist);
   Names expected = shards_;
-  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // files that no conversion created
+  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // not made by a conversion
   EXPECT_EQ(names(), expected);
   EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }

@@ -14,10 +14,10 @@ using OddFileTest = ScratchTest;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The parameter is the compression; empty: none.
+/// The parameter is the compression; empty: not compressed.
 class SourceFileTest : public ScratchTest, public testing::WithParamInterface<std::string> {
  protected:
-  /// Content that can be compressed in part.
+  /// Returns content of which a part can be compressed.
   static std::string content() {
     std::string bytes(100'000, 'x');
     std::uint32_t state = 1;
@@ -61,7 +61,7 @@ TEST_P(SourceFileTest, BytesAreTakenOneAfterTheOtherAndFewerAtTheEnd) {
 }
 
 TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
-  std::string noise(std::size_t{1} << 20, '\0');  // larger than the data that is read ahead
+  std::string noise(std::size_t{1} << 20, '\0');  // more than the reader reads ahead
   std::uint32_t state = 1;
   for (char& byte : noise) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
   SourceFile file(write("file", GetParam().empty() ? noise : compressed(noise, GetParam().c_str())));
@@ -76,7 +76,7 @@ TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
   }
 }
 
-/// The compressions that detect damage.
+/// Tests for the compressions that detect damage.
 class CompressedFileTest : public SourceFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, CompressedFileTest, testing::Values("gzip", "xz", "bzip2", "zstd"),
                          [](const auto& test) { return test.param; });
@@ -90,7 +90,7 @@ TEST_P(CompressedFileTest, ACutFileIsNamed) {
   }
 }
 
-/// The compressions with a checksum; libarchive writes none for zstd.
+/// Tests for the compressions with a checksum. zstd is omitted: libarchive writes no checksum for it.
 class ChecksummedFileTest : public CompressedFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, ChecksummedFileTest, testing::Values("gzip", "xz", "bzip2"),
                          [](const auto& test) { return test.param; });
@@ -130,7 +130,7 @@ class ArchiveReaderTest : public ScratchTest {
  protected:
   static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 20;
 
-  /// "name=content" for each file in the archive, "name" for each other member.
+  /// Returns "name=content" for each file in the archive, and "name" for each other member.
   std::vector<std::string> members(const std::string& bytes) const {
     ArchiveReader archive(write("archive", bytes), max_bytes);
     std::vector<std::string> found;
@@ -207,7 +207,7 @@ TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
   for (const char* compression : {"gzip", "xz", "bzip2"}) {
     const std::string whole = compressed(bytes, compression);
     std::string flipped = whole;
-    flipped[flipped.size() - 6] ^= 1;  // a byte of a checksum after the end of the archive
+    flipped[flipped.size() - 6] ^= 1;  // in a checksum after the end of the archive
     EXPECT_THAT(refused(flipped).text, HasSubstr(" data is ")) << compression;
     EXPECT_THAT(refused(whole.substr(0, whole.size() / 2)).text, HasSubstr(" data is ")) << compression;
   }
@@ -231,8 +231,8 @@ TEST_F(ArchiveReaderTest, AnArchiveThatInflatesWithoutEndIsRefused) {
 }
 
 TEST_F(ArchiveReaderTest, ASparseFilesHolesCount) {
-  // GNU's old sparse format: at byte 386 offsets and lengths of the pieces (here one empty piece at the end), at byte
-  // 483 the real size.
+  // GNU's old sparse format: from byte 386 on, the offsets and lengths of the pieces; at byte 483, the real size. Here,
+  // there is one empty piece at the end.
   std::string sparse = tar_member("hole", "", 'S');
   sparse.replace(257, 8, std::string("ustar  \0", 8));
   sparse.replace(386, 11, fmt::format("{:011o}", 1 << 30));

@@ -1,7 +1,7 @@
-// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. A file is
-// either rejected with a line that names it, or its images give the same file when they are written again.
+// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. Either a file
+// must be rejected with a line that names it, or its images, written again, must give the same file.
 //
-// The first byte of an input selects the file of a valid data set that the remaining bytes replace.
+// The first byte of an input selects a file of a valid dataset. The remaining bytes replace this file.
 #include <array>
 #include <string>
 
@@ -18,7 +18,7 @@ constexpr std::array cifar10_names = {"data_batch_1.bin", "data_batch_2.bin", "d
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// An IDX file with `count` items. Each item contains the bytes of `item`.
+/// Returns an IDX file with `count` items. Each item consists of the bytes of `item`.
 std::string idx(std::string_view shape, std::uint8_t count, std::string_view item) {
   std::string file("\0\0\x08", 3);
   file += static_cast<char>(1 + shape.size());
@@ -29,7 +29,7 @@ std::string idx(std::string_view shape, std::uint8_t count, std::string_view ite
   return file;
 }
 
-/// An IDX file of two images (if i is even) or of two labels.
+/// Returns a valid IDX file: two images if i is even, two labels if i is odd.
 std::string sound_mnist(std::size_t i) {
   return i % 2 == 0 ? idx("\x1c\x1c", 2, std::string(784, 'x')) : idx("", 2, std::string(1, '\5'));
 }
@@ -46,7 +46,7 @@ void read_changed_mnist(const ScratchDirectory& directory, std::size_t changed, 
   if (!splits) return;
   const ImageSplit& split = splits->at(changed / 2);
   fuzz_check(split.images.size() == split.count() * 784);
-  if (!file.starts_with('\0')) return;  // a compressed file
+  if (!file.starts_with('\0')) return;  // the file is compressed
   const std::size_t header_bytes = changed % 2 == 0 ? 16 : 8;
   fuzz_check(holds(changed % 2 == 0 ? split.images : split.labels, std::string_view(file).substr(header_bytes)));
 }
@@ -69,7 +69,7 @@ void read_changed_cifar10(const ScratchDirectory& directory, std::size_t changed
   }
 }
 
-/// Folders with two valid datasets, MNIST and CIFAR-10.
+/// Has two folders with valid datasets, MNIST and CIFAR-10.
 struct Sources {
   Sources() {
     for (std::size_t i = 0; i < mnist_names.size(); ++i) mnist.write(mnist_names[i], bytes_of(sound_mnist(i)));

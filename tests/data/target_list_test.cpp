@@ -1,4 +1,4 @@
-// Runs `tfrecord_convert images --targets` like a user.
+// Tests that run `tfrecord_convert images --targets` as a user does.
 #include "src/data/convert/picture_list.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class TargetListTest : public PictureProgramsTest {
  protected:
-  /// Pictures 0.jpg to (count - 1).jpg.
+  /// Writes the pictures 0.jpg to (count - 1).jpg.
   void put_pictures(int count) const {
     for (int i = 0; i < count; ++i) put(fmt::format("in/{}.jpg", i), picture("colour.jpg"));
   }
@@ -31,7 +31,7 @@ class TargetListTest : public PictureProgramsTest {
   }
 
   using Features = std::map<std::string, proto::Feature>;
-  /// The features of all records of a split, by the name of the picture.
+  /// Returns the features of all records of a split. Keys: the names of the pictures.
   std::map<std::string, Features> features(const std::string& split) const {
     std::map<std::string, Features> all;
     RecordReader reader(path("out/" + split + "-00000-of-00001.tfrecord"));
@@ -154,10 +154,11 @@ TEST_F(TargetListTest, WholeNumbersThatRepeatAreNotGuessed) {
 
 TEST_F(TargetListTest, NumbersThatCannotBeClassesAreARegression) {
   put_pictures(4);
-  for (const char* const csv : {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no number is repeated
-                                "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,1\n3.jpg,0.5\n",  // a fraction
-                                "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,100\n3.jpg,7\n",  // most differ, far apart
-                                "path,x,y\n0.jpg,0,7\n1.jpg,3,7\n2.jpg,3,3\n3.jpg,0,0\n"}) {
+  for (const char* const csv :
+       {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no number occurs twice
+        "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,1\n3.jpg,0.5\n",  // one number is a fraction
+        // Most numbers differ, and they are far apart.
+        "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,100\n3.jpg,7\n", "path,x,y\n0.jpg,0,7\n1.jpg,3,7\n2.jpg,3,3\n3.jpg,0,0\n"}) {
     EXPECT_EQ(run(convert_targets(csv)).code, 0) << csv;
     EXPECT_EQ(read_dataset_info(path("out"))->target, TargetKind::numbers);
     std::filesystem::remove_all(path("out"));

@@ -1,4 +1,5 @@
-// Tests which kernel computes the gradient of a dense op's biases if cuBLASLt's epilogue is switched on.
+// Tests which kernel sums the gradient of a dense op's biases, if the optimisation bias_gradient_epilogue (an epilogue
+// of cuBLASLt) is on.
 #include <algorithm>
 
 #include "kernels/dense/dense.h"
@@ -16,7 +17,7 @@ namespace {
 
 class BiasGradientOnAGpu : public GpuTest {
  protected:
-  /// The number of kernels in the backward pass of a dense op that is followed by an activation.
+  /// Returns the number of kernels in the backward pass of a dense op and the activation after it.
   static std::uint64_t kernels_of_backward(const GpuConditions& conditions, ActivationKind activation,
                                            Arithmetic arithmetic = Arithmetic::bf16) {
     set_conditions(conditions);
@@ -64,7 +65,7 @@ TEST_F(BiasGradientOnAGpu, HasItsOwnKernelInFloat32AndTf32) {
   }
 }
 
-/// A network with dense layers before a GELU, before scale_channels, and before another dense layer.
+/// A network of dense layers that are followed by a GELU, by scale_channels, and by another dense layer.
 Network dense_network() {
   return make_network("dense", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};

@@ -1,4 +1,4 @@
-// Tests of the number of graph nodes in a captured step of the reference programs.
+// Tests how many graph nodes a captured step of the reference programs has.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 using CapturedStepTest = GpuTest;
 
-/// The graph nodes of a captured step of a single tower.
+/// Returns the names of the graph nodes in a captured step of one tower.
 std::vector<std::string> nodes_of(const Training& training) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);
@@ -40,7 +40,7 @@ TEST_F(CapturedStepTest, OfMnistInFp32) {
                           "GradientSums<float, 4, ReluMask>", "cublaslt_product", "UpdateKernel<Sgd>"));
 }
 
-/// The ReLU is a separate kernel, because cuBLASLt's ReLU replaces a NaN by 0 in tf32.
+/// In tf32, cuBLASLt's ReLU replaces a NaN by 0, so the ReLU is a separate kernel.
 TEST_F(CapturedStepTest, OfMnistInTf32HasOneMoreKernel) { EXPECT_EQ(nodes_of(mnist(), Arithmetic::tf32).size(), 10u); }
 
 TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
@@ -60,8 +60,9 @@ TEST_F(CapturedStepTest, OfPatchesInBf16GathersThemAndHasNoConvolutionOfCudnn) {
   EXPECT_THAT(nodes, Contains(HasSubstr("GatherPatches")).Times(1));
 }
 
-/// The network has six hidden matrices of four shapes. Each iteration needs one batch of products per shape. If the
-/// matrices were processed one by one, a step would have 235 nodes.
+/// The network has six hidden matrices of four different shapes. Muon computes the products of all matrices of one
+/// shape as one batched product, three times per iteration. With a separate product for each matrix, a step would have
+/// 235 nodes.
 TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShape) {
   const std::vector<std::string> nodes =
       nodes_of(airbench94_network(cifar10_images()), Arithmetic::fp32, 3, "muon-nesterov");
@@ -70,12 +71,13 @@ TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShap
   EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
 }
 
-/// With matrix products, each of the two heads needs 7 products and 2 kernels.
+/// Without the fused operations, attention needs matrix products: 7 products and 2 kernels for each of the two heads.
 TEST_F(CapturedStepTest, HasTwoOperationsPerAttentionInBf16) {
   const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 1);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 1);
-  const SwitchedOff off("fused_attention,bias_gradient_epilogue");  // bias_gradient_epilogue is off in both cases
+  // This also switches off bias_gradient_epilogue, which is already off before.
+  const SwitchedOff off("fused_attention,bias_gradient_epilogue");
   const std::vector<std::string> by_products = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(by_products.size() - nodes.size(), 2u * 9 - 2);
 }

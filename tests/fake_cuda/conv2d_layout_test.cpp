@@ -24,9 +24,9 @@ std::size_t place(const StridedTensor& tensor, const Index& index) {
   return static_cast<std::size_t>(place);
 }
 
-/// Calls visit(index in x, index in the weights, index in y) for every product of the convolution. As in cuDNN, the
-/// products follow from the extents, the stride, the dilation and the padding before. The number of groups is the ratio
-/// of the channels of x and of the weights.
+/// Calls visit(index in x, index in the weights, index in y) for every product of the convolution. As cuDNN does,
+/// derives the products from the extents, the stride, the dilation and the padding before. The number of groups is the
+/// channel count of x divided by the channel count of the weights.
 template <typename Visit>
 void for_each_product(const Conv2dLayout& layout, const Visit& visit) {
   const auto& [batch, filters, rows, columns] = layout.y.extents;
@@ -51,7 +51,7 @@ void for_each_product(const Conv2dLayout& layout, const Visit& visit) {
   }
 }
 
-/// The transpose [columns, rows] of a matrix [rows, columns].
+/// Returns the transpose, [columns, rows], of the matrix `from`, [rows, columns].
 std::vector<float> transpose(std::span<const float> from, std::size_t rows) {
   const std::size_t columns = from.size() / rows;
   std::vector<float> to(from.size());
@@ -110,7 +110,7 @@ TEST_P(Conv2dCudaLayout, DescribesItsGradients) {
   expect_near(transpose(dw, filters_), harness_.gradient("conv/weights"), "dW");
 }
 
-/// cuDNN computes the extents of y from the other extents and the padding on both sides.
+/// cuDNN computes the extents of y from the other extents and from the padding on both sides.
 TEST_P(Conv2dCudaLayout, PaddingOnBothSidesGivesTheOutputsExtents) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
     const std::int64_t padded =
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, Conv2dCudaLayout,
     ::testing::Values(Case{1, 1, 1, 1, {.filters = 1, .kernel = 1}}, Case{1, 1, 1, 2, {.filters = 3, .kernel = 5}},
                       Case{2, 3, 4, 3, {.filters = 7, .kernel = 5}},
-                      Case{2, 6, 7, 5, {.filters = 4, .kernel = 4}},  // even kernel: more padding after than before
+                      Case{2, 6, 7, 5, {.filters = 4, .kernel = 4}},  // even size: more padding after than before
                       Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}},
                       Case{1, 6, 5, 2, {.filters = 2, .kernel = 1, .stride = 2}},
                       Case{2, 7, 6, 2, {.filters = 3, .kernel = 5, .padding = Padding::valid}},

@@ -1,4 +1,4 @@
-// Tests which GPUs a process uses, and from which threads.
+// Tests which GPU a process uses, also in threads other than the main thread.
 #include <thread>
 
 #include "carillon/core/error.h"
@@ -54,7 +54,7 @@ TEST_F(Devices, MigSlicesOfOneGpuHaveTheIdOfTheGpu) {
   EXPECT_EQ(id_of(2), "GPU 0000:2c:00.0");
 }
 
-/// In a new thread, the current device is device 0.
+/// CUDA's current device is device 0 in each new thread.
 TEST_F(Devices, AnyThreadCopiesToAndFromTheGpuOfItsProcess) {
   fake_cuda::configure({.devices = 2});
   CudaDevice device(1);

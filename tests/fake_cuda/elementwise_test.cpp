@@ -1,5 +1,5 @@
-// Tests which variant of a function map_cuda computes. The fake GPU runs the kernels' own arithmetic, so bits can be
-// compared.
+// Tests which variant of a function map_cuda computes. The fake GPU runs the kernels' own arithmetic, so the test can
+// compare bits.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -18,7 +18,7 @@ using MapOnAGpu = GpuTest;
 template <typename T>
 using Values = std::vector<T>;
 
-/// The results of a function of a or, if b is given, of a and b.
+/// Returns the results of a function of `a`, or of `a` and `b` if `b` is not empty.
 template <typename T>
 Values<T> mapped(const ElementwiseFunction& function, const Values<T>& a, const Values<T>& b = {}) {
   constexpr DType type = std::is_same_v<T, Bf16> ? DType::bf16 : DType::f32;
@@ -36,7 +36,7 @@ Values<T> mapped(const ElementwiseFunction& function, const Values<T>& a, const 
   return y;
 }
 
-/// For some inputs, the float32 variant returns other bf16 numbers. So the test can tell the variants apart.
+/// For some x, the float32 variant gives other bf16 numbers, so the test can tell the variants apart.
 TEST_F(MapOnAGpu, ComputesTheGeluForBf16IfResultsAreBf16) {
   Values<Bf16> x, dy;
   for (int i = -4096; i < 4096; ++i) {

@@ -1,4 +1,4 @@
-// Tests of evaluations on the fake GPU, during a training and of its checkpoint.
+// Tests of evaluations on the fake GPU: during a training, and of a checkpoint.
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
@@ -6,7 +6,7 @@ namespace {
 
 class EvaluationOnGpu : public ProgramFixture {
  protected:
-  /// The part of `output` from its last `begin` to the end of the line.
+  /// Returns the last place in `output` that begins with `begin`, up to the end of its line.
   static std::string last_line(const std::string& output, const std::string& begin) {
     const std::size_t at = output.rfind(begin);
     return at == std::string::npos ? "no " + begin + " in " + output : output.substr(at, output.find('\n', at) - at);

@@ -1,4 +1,4 @@
-// The contents of a GPU's memory after its input stage; the fake GPU lets the host read them.
+// Tests what a GPU's memory contains after its input stage. Kernels of the fake GPU read the memory.
 #include "src/step/input/input_stage.h"
 
 #include "carillon/core/error.h"
@@ -21,7 +21,7 @@ class InputStageTest : public GpuTest {
   }
   Dataset dataset() const { return dataset_with_targets({2, 2, 1}, spec, images_, targets_); }
 
-  /// Expects that the current step finds the images and the targets of these records.
+  /// Expects that `table` gives the current step the images and targets of `records`.
   void expect_found(const StepTable& table, std::span<const std::uint32_t> records) const {
     for (std::size_t i = 0; i < records.size(); ++i) {
       const std::uint8_t* const image = images_.data() + records[i] * image_bytes;

@@ -1,5 +1,5 @@
-// Tests with a communicator that returns sums over the towers, like NCCL's communicator. The update scales them to
-// means.
+// Tests a communicator that, like NCCL's communicator, returns sums over the towers in place of means. The update then
+// divides them.
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -7,7 +7,7 @@
 namespace carillon::testing {
 namespace {
 
-/// A communicator of `size` towers. The gradients of the other towers are 0.
+/// A communicator of `size` towers. It acts as if the gradients of the other towers were 0.
 class SumCommunicator final : public Communicator {
  public:
   SumCommunicator(CudaDevice& device, int size) : device_(device), size_(size) {}
@@ -48,8 +48,8 @@ TEST_F(LeftSumsTest, AreMeansWhereTheyAreObservedAndInTheResults) {
   EXPECT_EQ(third.results.at(0).loss, static_cast<float>(whole.results.at(0).loss) * factor);
 }
 
-/// The bits do not depend on which code computes the means. The test covers every rule with a separate pass over the
-/// gradients.
+/// An observed step computes the means before the update; other steps compute them in the update. The bits must be
+/// equal. The test covers every rule that has a separate pass over the gradients.
 TEST_F(LeftSumsTest, GiveTheSameUpdateWhetherObservedOrNot) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw", "lars", "lamb", "muon"}) {
     SCOPED_TRACE(rule);

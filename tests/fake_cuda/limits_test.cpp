@@ -1,4 +1,4 @@
-// Behaviour that depends on the size of a GPU, and limits of ops on a GPU.
+// Tests of behaviour that depends on the size of a GPU, and of the limits of ops on a GPU.
 #include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "src/comm/allreduce/communicators.h"
@@ -28,7 +28,8 @@ Value add_attention(OpHarness& harness, const Shape& qkv, std::int64_t heads) {
   return attention(harness.graph(), "op", harness.input("x", qkv), {.heads = heads});
 }
 
-/// In training, each score needs 16 bytes of the workspace. Of its 256 MiB, 32 are reserved for products.
+/// In training, each score needs 16 bytes of workspace. The workspace has 256 MiB; 32 MiB of it are reserved for
+/// products.
 TEST_F(AttentionOnAGpu, RefusesTokensWhoseScoresDoNotFitIntoTheWorkspace) {
   CudaDevice device(0);
   for (const std::int64_t tokens : {3824, 3840}) {
@@ -42,7 +43,7 @@ TEST_F(AttentionOnAGpu, RefusesTokensWhoseScoresDoNotFitIntoTheWorkspace) {
   }
 }
 
-/// 14 samples of 1000 tokens fit into the workspace.
+/// The workspace is large enough for 14 of the 15 samples of 1000 tokens.
 TEST_F(AttentionOnAGpu, DividesSamplesThatDoNotFitIntoTheWorkspaceAtOnce) {
   const Shape qkv{15, 1000, 3 * 2 * 3};
   CpuDevice cpu(1);

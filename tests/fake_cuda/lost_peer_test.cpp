@@ -1,4 +1,4 @@
-// A peer that is lost while the host waits for the GPU's work: every wait ends the run.
+// Tests that every wait for the GPU's work ends the run if another tower is lost meanwhile.
 #include <functional>
 #include <optional>
 
@@ -13,8 +13,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A communicator of two towers. The other tower is lost in the third step: its means never arrive, and the loss is
-/// reported.
+/// A communicator of two towers, the other of which is lost in the third step. Its means never arrive, and the
+/// communicator reports the loss.
 class LosingCommunicator final : public Communicator {
  public:
   explicit LosingCommunicator(CudaDevice& device) : device_(device) {}
@@ -50,7 +50,7 @@ void take(Tower& tower, int step, bool reports_l2 = false) {
   tower.step({.step = step, .batch = samples.batch(), .reports_l2 = reports_l2});
 }
 
-/// Takes four steps, then calls `wait` and expects an error.
+/// Runs four steps, then calls `wait`, which must throw an error.
 void expect_failure_of(const std::function<void(Tower&)>& wait) {
   CudaDevice device(0);
   LosingCommunicator communicator(device);
@@ -66,7 +66,7 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "a peer is lost");
   }
-  communicator.release();  // a run would end here, but the test continues
+  communicator.release();  // a run would end here; the test must free its objects
 }
 
 /// The host logs every step and continues until the ring of steps is full.

@@ -1,4 +1,4 @@
-// Tests of micro-batches on ranks with one GPU each. NCCL averages in captured steps.
+// Tests of micro-batches on ranks with one GPU each. In the captured steps, NCCL averages the gradients.
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"

@@ -1,4 +1,4 @@
-// Tests of NCCL's communicator on a fake of NCCL, which adds in rank order.
+// Tests of NCCL's communicator, on a fake NCCL that adds in rank order.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -38,7 +38,7 @@ class NcclTest : public GpuTest {
     return found;
   }
 
-  /// Expects right sums and `windows` registered windows.
+  /// Expects correct sums, and that `windows` windows are registered.
   static void expect_sums(int windows) {
     CudaDevice device(0);
     const auto nccl = make_nccl_communicator(mpi_world(), device);
@@ -57,7 +57,8 @@ class NcclTest : public GpuTest {
     }
   }
 
-  /// Expects right sums without windows, the text `expected` on stderr of rank 0, and no text on the other ranks.
+  /// Expects correct sums without windows. Expects the text `expected` on stderr of rank 0, and no text on the other
+  /// ranks.
   static void expect_sums_without_windows(const std::string& expected) {
     ::testing::internal::CaptureStderr();
     expect_sums(0);
@@ -123,7 +124,7 @@ TEST_F(NcclTest, MeansOfSmallArraysAreMeans) {
   EXPECT_EQ(downloaded(device, memory), values_);
 }
 
-/// The values of a rank. Their sum over the ranks depends on the order of additions.
+/// Returns the values of a rank. The bits of their sum over the ranks depend on the order of the additions.
 std::vector<float> values_of(int rank, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -145,7 +146,8 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   std::vector<const float*> pointers;
   for (int rank = 0; rank < ranks; ++rank) pointers.push_back(parts.emplace_back(values_of(rank, count)).data());
   std::vector<float> expected(count), found(count);
-  const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);  // a single rank has already divided
+  // If there is one rank, the gradients are already divided.
+  const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);
   sum_in_order(pointers, count, factor, expected.data(), SumOrder::tree);
   for (int repetition = 0; repetition < 2; ++repetition) {
     device.upload(parts[static_cast<std::size_t>(mpi_world().rank())].data(), memory.data(), count * sizeof(float));
@@ -157,7 +159,7 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   }
 }
 
-/// Tests of a tower that has captured and replayed steps when NCCL loses a peer.
+/// Tests in which NCCL loses a peer after a tower has captured and replayed steps.
 class LostNcclPeerTest : public NcclTest {
  protected:
   void TearDown() override {

@@ -1,4 +1,4 @@
-// Training steps of residual blocks, with and without the passes that save sums and copies of gradients.
+// Tests training steps of residual blocks, with and without the passes that avoid sums and copies of gradients.
 #include <gtest/gtest.h>
 
 #include "src/comm/allreduce/communicators.h"
@@ -11,7 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A block of ConvNeXt, then a block of a vision transformer. With 16 channels, a row fills all lanes of a layer norm.
+/// A network of a ConvNeXt block and a vision transformer block. With 16 channels, a row fills all lanes of a layer
+/// norm.
 Network residual_blocks() {
   return make_network("blocks", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);

@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-/// An int in device or page-locked memory.
+/// An int in device memory or in page-locked memory.
 class Int {
  public:
   enum class Where { device, pinned };
@@ -41,7 +41,7 @@ class Int {
   int* data_;
 };
 
-/// An event like CudaEvent that gives access to its handle.
+/// An event like CudaEvent, but its handle is public.
 class RawEvent {
  public:
   RawEvent() {
@@ -122,7 +122,7 @@ TEST_F(FakeCuda, APendingEventIsNotReadyAtFirst) {
   const Int number(Int::Where::device);
   CudaStream stream;
   CudaEvent event;
-  EXPECT_TRUE(event.done());  // the event was never recorded
+  EXPECT_TRUE(event.done());  // an event that was never recorded counts as done
   number.set(1, stream);
   event.record(stream);
   EXPECT_FALSE(event.done());
@@ -192,7 +192,7 @@ class FakeCapture : public GpuTest {
   void begin(const CudaStream& stream) {
     check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   }
-  /// Ends the capture and stores its graph.
+  /// Ends the capture and keeps its graph in the fixture.
   cudaError_t end(const CudaStream& stream) {
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(stream.get(), &graph);
@@ -262,7 +262,7 @@ TEST_F(FakeCapture, RefusesWorkThatWasNotJoined) {
   forked.make_wait(side);
   number.set(2, side);
   EXPECT_EQ(end(main), cudaErrorStreamCaptureUnjoined);
-  number.set(3, side);  // `side` is no longer captured
+  number.set(3, side);  // `side` is no longer in a capture
   side.synchronize();
 }
 

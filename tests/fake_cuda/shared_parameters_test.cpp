@@ -1,4 +1,4 @@
-// Training steps of networks with ops that share variables, have several outputs, or broadcast.
+// Tests training steps of networks with ops that share variables, have several outputs, or broadcast.
 #include <gtest/gtest.h>
 
 #include <algorithm>

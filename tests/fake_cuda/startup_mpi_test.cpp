@@ -15,7 +15,8 @@ namespace {
 
 class StartupOnGpus : public GpuTest {
  protected:
-  /// The text that this rank prints on stderr while it creates the communicator. The communicator's mean must be right.
+  /// Creates a communicator on this rank, whose only GPU is `only_gpu`. Returns what the rank prints on stderr. Expects
+  /// the communicator's name and a correct mean.
   static std::string printed_for(const fake_cuda::Gpu& only_gpu, std::string_view communicator_name) {
     fake_cuda::configure({.gpus = {only_gpu}});
     CudaDevice device(0);
@@ -38,7 +39,7 @@ TEST_F(StartupOnGpus, NamesNoInstructionSet) {
   EXPECT_EQ(isas_of_all(device, Arithmetic::bf16, mpi_world()), "");
 }
 
-/// All ranks see the same PCI address, as in cloned containers.
+/// All ranks see a GPU with the same PCI address, as in cloned containers.
 TEST_F(StartupOnGpus, RanksThatSeeOnlyTheirOwnGpuUseNcclAndRank0PrintsOneLineOfAdvice) {
   const std::string text = printed_for({.number = mpi_world().rank()}, "nccl");
   if (mpi_world().size() == 1 || mpi_world().rank() > 0) {

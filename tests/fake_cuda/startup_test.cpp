@@ -1,4 +1,4 @@
-// Programs on GPUs reject CPU options and an old cuDNN, and accept options for several ranks.
+// Tests that programs on GPUs reject options for CPUs and an old cuDNN, and accept options for several ranks.
 #include "carillon/core/error.h"
 #include "src/device/cuda_device.h"
 #include "tests/data/program_fixture.h"

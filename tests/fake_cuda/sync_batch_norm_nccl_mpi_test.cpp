@@ -1,4 +1,4 @@
-// --sync-batch-norm on ranks with a GPU each: NCCL exchanges the statistics in captured steps.
+// Tests --sync-batch-norm on ranks with one GPU each. In the captured steps, NCCL exchanges the statistics.
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"
@@ -28,7 +28,7 @@ class SyncBatchNormWithNccl : public GpuTest {
   int ranks_ = mpi_world().size(), rank_ = mpi_world().rank();
 };
 
-/// NCCL's fake adds in rank order, as the host does.
+/// The fake NCCL adds in rank order, as the host does.
 TEST_F(SyncBatchNormWithNccl, GivesTheBitsOfTheHost) {
   for (const Network& network : {normalized_network(), residual_network()}) {
     SCOPED_TRACE(network.name);

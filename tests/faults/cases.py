@@ -16,7 +16,7 @@ SMALL = (*SCALED, *BATCH, "--summary-every", 0)
 
 
 def results(context, cases):
-    """Yields the results of all cases. A case that raises ProgramFailed gives one failed result."""
+    """Yields the results of all cases. If a case raises ProgramFailed, yields one failed result for it."""
     for case in cases:
         try:
             yield from case(context, context.small_set(1000))
@@ -36,7 +36,7 @@ def train(context, data, train_dir, *options, common=SMALL):
 
 
 def trained(context, data, steps, *options):
-    """A train directory with checkpoints of steps/2 and `steps`."""
+    """Trains, and returns a train directory with checkpoints of step steps/2 and step `steps`."""
     run = context.directory("faults")
     done = train(context, data / "train-*", run, "--max-steps", steps, "--checkpoint-every", steps // 2, *options)
     if done.code != 0:
@@ -51,7 +51,7 @@ def initial(context, data):
 
 
 def start(context, data, train_dir, *options, common=SMALL, environment=()):
-    """A training in the background at 2 ranks."""
+    """Starts a training with 2 ranks in the background."""
     patterns = data if isinstance(data, list) else [data / "train-*"]
     fixed = ("--data", *patterns, "--train-dir", train_dir, "--device", "cpu", *common)
     return context.start(context.command("mnist_train", *fixed, *options, ranks=2), environment)

@@ -19,7 +19,7 @@ def check(context):
 
 
 def fake_gpus(context):
-    """The name of mnist_train for the fake GPU. Raises ProgramFailed if it is not built."""
+    """Returns the name of the mnist_train for the fake GPU. Raises ProgramFailed if it is not built."""
     program = "fake_cuda/mnist_train"
     if not (context.binaries / program).exists():
         raise ProgramFailed(f"{context.binaries / program} does not exist: build the tests first")
@@ -81,16 +81,18 @@ def _changed_record(context, data):
 
 def _changed_variable(context, data):
     """a memory error in a variable of one rank"""
-    # CPU ranks of one host exchange variables in every step; ranks on a fake GPU keep their own.
+    # CPU ranks on one host exchange the variables in every step, which would repair the change. Ranks on a fake GPU
+    # have their own variables.
     program = fake_gpus(context)
-    # Weights of a pixel that is black in all images keep their initial values. Search the memory for these values.
+    # If a pixel is black in all images, its weights keep their initial values. Search the memory for these values.
     images, _ = read_idx(context.images, "train")
     pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
     options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")
     initial = context.directory("faults")
     context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
     weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
-    run, save_every, check_every = context.directory("faults"), 20, 1000000  # also runs before each checkpoint
+    # The check also runs before each checkpoint.
+    run, save_every, check_every = context.directory("faults"), 20, 1000000
     command = context.command(
         program, *options, "--train-dir", run, "--max-steps", 10000,
         "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
@@ -99,7 +101,7 @@ def _changed_variable(context, data):
     wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
     places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
     done = context.finish(process, TIMEOUT)
-    # The error may name the variable or its moving average, because a running update may overwrite the change of one.
+    # The error names the variable or its moving average: a running update may overwrite the change of one of them.
     expected = r"(?:variable|moving_average of) layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
     found = re.search(expected, done.errors, re.MULTILINE)
     step = int(found[1]) if found else 0

@@ -28,7 +28,7 @@ def _full_disk(context, data):
         "--checkpoint-failures", 0,
     )  # fmt: skip
     wait_for(process, lambda: checkpoint(run, 200).exists(), "a first checkpoint")
-    # From here on rank 0's files are limited to a part of a checkpoint's size.
+    # From now on, rank 0 cannot write files larger than half a checkpoint.
     limit = checkpoint(run, 200).stat().st_size // 2
     resource.prlimit(rank_process(process, 0), resource.RLIMIT_FSIZE, (limit, limit))
     done = context.finish(process, TIMEOUT)
@@ -113,7 +113,7 @@ def _read_only_directory(context, data):
         command = context.command(
             "mnist_train", "--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--max-steps", 5
         )
-        if os.geteuid() == 0:  # root may write everywhere, except without these capabilities
+        if os.geteuid() == 0:  # without these capabilities, root is limited too
             command = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search", *command]
         before = content(run)
         done = context.run_command(command, TIMEOUT)

@@ -21,13 +21,13 @@ from processes import faulty
 from programs import Result, checkpoint
 
 STEPS, EVERY = 12, 4
-WORKERS = 3  # number of parallel runs: they mostly wait for the disk
+WORKERS = 3  # runs at the same time: they mostly wait for the disk
 NEVER = "the call did not occur"
-WITHOUT = 0.05  # share of the cases in which the call may not occur, because the order of threads can differ
+WITHOUT = 0.05  # allowed share of cases whose call does not occur, because threads run in another order
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
-FSTATS_OF_OPENING = 2  # the most fstat calls on a log before its first entry
+FSTATS_OF_OPENING = 2  # at most so many fstat calls on a log come before its first entry
 
-# Calls that change something. The run is not killed at other calls, which only read something.
+# Calls that change something. All other calls only read, and the run is not killed at them.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
 CHANGES |= {"unlink", "unlinkat", "remove"}
 WRITES = {"write", "pwrite"}
@@ -40,7 +40,7 @@ FAULTS = KILLS | ERRORS | SHORT | FULL
 
 @dataclass(frozen=True)
 class Call:
-    """The n-th call of its kind on a file. `file` is a pattern, because file names contain times and process ids."""
+    """The n-th call of a kind on a file. `file` is a pattern: file names contain times and process ids."""
 
     name: str
     file: str
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def is_of_writing(self):
-        """Whether the call belongs to writing a checkpoint, not to reading one."""
+        """Whether the call is on a checkpoint that is being written."""
         return self.file.endswith(".tmp")
 
     def __str__(self):
@@ -83,11 +83,12 @@ def _scenarios(context, data, ranks):
         "--checkpoint-failures", 2, ranks=ranks,
     )  # fmt: skip
     label = f"{ranks} ranks" if ranks else "a run"
-    killed = context.directory("killed")  # its run leaves a temporary file, and logs of steps after its checkpoint
+    # The killed run leaves a temporary file, and logs of steps after its checkpoint.
+    killed = context.directory("killed")
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)
     for step in training.saved_steps(killed):
-        if step > EVERY:  # another rank saved this step
+        if step > EVERY:  # another rank has saved this step
             checkpoint(killed, step).unlink()
     if training.saved_steps(killed) != [EVERY]:
         raise programs.ProgramFailed(f"{killed}: checkpoints of {training.saved_steps(killed)}")
@@ -101,14 +102,14 @@ def _scenarios(context, data, ranks):
 
 
 def _faults_of(call):
-    """The possible faults of a call."""
+    """Returns the faults that are possible at a call."""
     names = list(KILLS if call.name in WRITES else {"kill-before", "kill-after"}) if call.name in CHANGES else []
     names += ["EIO", "ENOSPC", "short"] if call.name in WRITES else ["EIO"]
     return names + (["full from then on"] if call.name == "write" and call.number == 1 else [])
 
 
 def _chosen(cases, quick, ranks):
-    """The cases to run. Runs at several ranks take longer, so only every fifth case is used there."""
+    """Returns the cases to run. Runs with several ranks take longer, so only every fifth of their cases is run."""
     if not quick:
         return sorted(cases[:: 5 if ranks else 1], key=lambda case: case.group)
     if ranks:
@@ -122,12 +123,13 @@ def _chosen(cases, quick, ranks):
 
 
 def _opens_logs(case):
-    """Failing calls of a resumed run on the logs: those that open the logs and write the first entries."""
+    """Whether a resumed run fails at a call on its logs: a call that opens a log, or writes its first entries."""
     return case.fault == "EIO" and case.call.number < 3 and case.call.file.startswith(("metrics", "events"))
 
 
 def _of_second_checkpoint(case):
-    """The calls on the checkpoint itself and on the directory, and the call that removes the first old checkpoint."""
+    """Whether the call belongs to the second checkpoint: to its file, to its directory, or to the removal of the first
+    old checkpoint."""
     call = case.call
     syncs_directory = not call.file and call.name == "fsync" and call.number == 2
     return f"model.ckpt-{2 * EVERY}" in call.file or call.name == "remove" or syncs_directory
@@ -139,7 +141,7 @@ def _prepared(run, template):
 
 
 def _recorded(context, undisturbed, template):
-    """The calls of an undisturbed run."""
+    """Returns the calls of an undisturbed run."""
     run = context.directory("recorded")
     log = context.directory("calls")
     _prepared(run, template)
@@ -157,7 +159,7 @@ def _recorded(context, undisturbed, template):
 
 
 def _run(context, undisturbed, template, cases):
-    """One Result for all cases of a group, and one for each failed case."""
+    """Runs a group of cases. Yields one Result for the group, and one for each case that fails."""
     runs = [context.directory("case") for _ in cases]
     never = 0
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
@@ -175,7 +177,8 @@ def _run(context, undisturbed, template, cases):
 
 
 def _judged(context, undisturbed, template, case, run):
-    """The error after the fault, or after the same command is run again. NEVER if the call did not occur."""
+    """Returns the error after the fault, or after the same command has run again. Returns NEVER if the call did not
+    occur."""
     try:
         wrong = _wrong(context, undisturbed, template, case, run)
     except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
@@ -208,7 +211,7 @@ def _wrong(context, undisturbed, template, case, run):
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
     wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
-    resumed_at = training.resumed_at(again)  # any step after a kill of rank 0: another rank has saved it
+    resumed_at = training.resumed_at(again)  # if rank 0 was killed, any step: another rank has saved it
     wrong = wrong or undisturbed.difference(run, [resumed_at], lost=lost)
     return f"resumed at {resumed_at}: {wrong}" if wrong else ""
 
@@ -217,7 +220,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
     was_killed = done.code == (KILLED_BELOW_MPIRUN if undisturbed.ranks else KILLED)
     if not was_killed:
         return f"not killed: {done.explain()}"
-    # All calls on a checkpoint follow the calls on the previous checkpoint.
+    # All calls on a checkpoint come after the calls on the checkpoint before it.
     step = re.match(r"model\.ckpt-(\d+)\.", case.call.file)
     is_published = case.call.name == "rename" and case.fault == "kill-after"
     least = int(step[1]) - (0 if is_published else EVERY) if step else 0
@@ -227,7 +230,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
 
 
 def _wrong_failure(case, done):
-    """A run with a failing or short call ends with 0 and reports what it lost, or ends with 74."""
+    """A run with a failing or short call must end with 0 and report what it lost, or end with 74."""
     lines = done.lines
     warnings = [line for line in lines if line.startswith("warning: ")]
     if case.fault == "short":
@@ -241,8 +244,7 @@ def _wrong_failure(case, done):
 
 
 def _lost_entries(case, done):
-    """The number of entries that each log may lack: one if one call failed, any number if the log could not be
-    opened."""
+    """Returns how many entries each log may lack: one if one call failed, any number if the log could not be opened."""
     if not any("continuing without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)

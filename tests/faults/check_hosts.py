@@ -16,8 +16,8 @@ from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The stall detector's limit for other hosts (after a checkpoint four times as long), plus the time in which mpirun ends
-# the ranks.
+# The stall detector's limit for other hosts (4 times as long after a checkpoint), and the time in which mpirun ends the
+# ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 SAVED = r"; saved step \d+ in \S+"
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
@@ -52,12 +52,12 @@ def _start(context, data, hosts, ranks, run, *options):
 
 
 def _error_file(run):
-    """The path of the file to which the ranks append their last messages."""
+    """Returns the path of the file to which the ranks append their last messages."""
     return run.with_name(run.name + "-errors")
 
 
 def _started(context, data, hosts, ranks):
-    """(train directory, process) of a run without an end that has saved a checkpoint."""
+    """Starts a run without an end, and waits for a checkpoint. Returns (train directory, process)."""
     run = context.directory("hosts")
     _error_file(run).write_text("")
     process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
@@ -66,7 +66,7 @@ def _started(context, data, hosts, ranks):
 
 
 def _goes_on(context, data, hosts):
-    """A run on both hosts ends like a run on one host that averages by messages, and it resumes."""
+    """A run on both hosts must end like a run on one host that averages by messages, and it must resume."""
     run, whole = context.directory("hosts"), context.directory("hosts")
     for directory, steps in ((run, 30), (run, 60), (whole, 60)):
         done = context.finish(_start(context, data, hosts, 4, directory, "--max-steps", steps), TIMEOUT)
@@ -77,7 +77,7 @@ def _goes_on(context, data, hosts):
 
 
 def _looked_at(context, hosts):
-    """--preflight on both hosts: their rows, the lock as the second host sees it, messages between them."""
+    """--preflight on both hosts: their rows, the lock as the second host sees it, and messages between the hosts."""
     run = context.directory("preflight")
     command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
     done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
@@ -89,8 +89,8 @@ def _looked_at(context, hosts):
 
 
 def _rounded(context, data, hosts):
-    """--wire bf16: replicas are equal at each checkpoint; the result differs from float32's; a resumed run has the same
-    result."""
+    """--wire bf16: replicas must be equal at each checkpoint; the result must differ from that of float32; a resumed
+    run must have the same result."""
     ends = {}
     for name, wire, steps in (("whole", "bf16", (40,)), ("resumed", "bf16", (20, 40)), ("exact", "fp32", (40,))):
         run = context.directory("wire")
@@ -105,7 +105,7 @@ def _rounded(context, data, hosts):
 
 
 def _staged(context, hosts):
-    """Each host copies files to its own /dev/shm: either all files, or only the files of its ranks."""
+    """Each host must copy files to its own /dev/shm: either all files, or only the files of its ranks."""
     data = context.small_set(1000)
     shards = context.directory("shards")
     shards.mkdir()
@@ -127,7 +127,7 @@ def _staged(context, hosts):
 
 
 def _by_script(context, data, hosts):
-    """A run by jobs/multi_node_mpirun.sh that is stopped and resumed ends like an undisturbed run."""
+    """A run by jobs/multi_node_mpirun.sh that is stopped and resumed must end like an undisturbed run."""
     script = Path(__file__).resolve().parents[2] / "jobs" / "multi_node_mpirun.sh"
     run, whole = context.directory("script"), context.directory("script")
     command = [*hosts.naming, script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
@@ -151,13 +151,13 @@ def _by_script(context, data, hosts):
 
 
 def _last_messages(run):
-    """The ranks' last messages, from the error file. On stderr they may be lost: Open MPI ends a host's daemon before
-    it has sent all text."""
+    """Returns the ranks' last messages, from the error file. On stderr, messages may be lost: Open MPI ends a host's
+    daemon before it has sent all text."""
     return _error_file(run).read_text().splitlines()
 
 
 def _left(run):
-    """The error in the checkpoints of a run; empty if there is none."""
+    """Returns the error in the checkpoints of a run; empty if there is none."""
     found = sorted(run.glob("model.ckpt-*.h5"))
     return "" if found and all(load(path) for path in found) else "a checkpoint does not load"
 
@@ -168,7 +168,7 @@ def _cut_messages(context, data, hosts, ranks):
     start = time.monotonic()
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
-    # Each host may report the other.
+    # Either host may report the other.
     expected = rf"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response{SAVED}$"
     wrong = "" if done.code == LOST else done.explain()
     lines = _last_messages(run)
@@ -187,7 +187,7 @@ def _is_rank(pid):
 
 
 def _cut_off(context, data, hosts):
-    """mpirun waits for the unreachable host, but the ranks of both hosts end."""
+    """The second host is unreachable. mpirun waits for it, but the ranks of both hosts must end."""
     run, process = _started(context, data, hosts, 4)
     ranks = [rank_process(process, rank) for rank in range(4)]
     hosts.cut(CONTROL, MESSAGES)

@@ -24,9 +24,9 @@ import programs
 from processes import has_ended, rank_processes
 from programs import SCALED, Result, checkpoint, same_bits
 
-WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
-KILL_SECONDS = 10  # mpirun waits this long before it sends TERM, and again before it sends KILL
-KILL_SECONDS_ON_HOSTS = 4  # mpirun waits this long twice
+WORKERS = 2  # cases at the same time: they mostly wait for mpirun
+KILL_SECONDS = 10  # mpirun waits so long before it sends TERM, and again before it sends KILL
+KILL_SECONDS_ON_HOSTS = 4  # the same on two hosts
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Case:
     program: str
     options: tuple
     steps: int
-    kills: int  # number of kills in the quick form
+    kills: int  # of the quick form
 
 
 CASES = (
-    # Small batches: most of the time of a step is the update.
+    # The batches are small, so that most of a step is the update.
     Case("mnist", "mnist_train", (*SCALED, "--batch-size", 1, "--optimizer", "momentum"), 1500, 5),
     Case("mnist, summaries", "mnist_train", (*SCALED, "--batch-size", 1, "--optimizer", "adamw", "--summary-every", 2), 500, 3),
     Case("mnist, lars", "mnist_train", (*SCALED, "--batch-size", 4, "--optimizer", "lars"), 900, 2),
@@ -64,7 +64,7 @@ def check(context):
     """killed ranks"""
     options = context.options
     quick = sum(case.kills for case in CASES)
-    counts = (2, 4) if options.kills else (2,)  # numbers of ranks
+    counts = (2, 4) if options.kills else (2,)  # of ranks
     repeats = max(1, round(options.kills / quick / len(counts)))
     chains = [
         Chain(context, case, ranks, number, options.seed)
@@ -72,7 +72,8 @@ def check(context):
         for ranks in counts
         for number in range(repeats)
     ]
-    context.small_set(200), context.small_cifar10_set(12)  # otherwise two chains would make them at once
+    # Make the datasets now: otherwise two chains would make them at the same time.
+    context.small_set(200), context.small_cifar10_set(12)
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(Chain.result, chains)
     yield _own_error(context)
@@ -88,8 +89,8 @@ def check(context):
 
 
 def _own_error(context):
-    """A record is damaged when a rank reads it, so this rank saves the last completed step. After the record is
-    repaired, the same command ends like an undisturbed run. The checkpoint contains the losses of the last step,
+    """A record is damaged when a rank reads it. This rank must save the last completed step. After the record is
+    repaired, the same command must end like an undisturbed run. The checkpoint contains the losses of the last step,
     because rank 0 may not have logged them."""
     data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
     shutil.copytree(context.small_set(10000), data)
@@ -98,7 +99,7 @@ def _own_error(context):
     options = (*SCALED, "--data", file, "--device", "cpu", "--threads", 1, "--batch-size", 4, "--shuffle", "false")
     options += ("--cache", "none", "--max-steps", 240, "--log-every", 1, "--summary-every", 0)
     context.run("mnist_train", *options, "--train-dir", whole, ranks=2)
-    place = len(good) * 1501 // 10000 + 100  # is in a record that is not read at the start
+    place = len(good) * 1501 // 10000 + 100  # in a record that the start does not read
     file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
     done = context.run("mnist_train", *options, "--train-dir", run, ranks=2, expect=65)
     file.write_bytes(good)
@@ -115,7 +116,8 @@ def _own_error(context):
 
 @dataclass
 class Kill:
-    """A killed rank, the number of steps that were logged then, and the seconds until the other ranks had saved."""
+    """The rank that was killed, the number of steps that were logged then, and the seconds until the other ranks had
+    saved."""
 
     rank: int
     logged: int
@@ -123,7 +125,7 @@ class Kill:
 
 
 class Chain:
-    """The starts of a case in one train directory."""
+    """All starts of a case in one train directory."""
 
     def __init__(self, context, case, ranks, number, seed):
         self._context, self._case, self._ranks, self._hosts = context, case, ranks, None
@@ -150,7 +152,7 @@ class Chain:
         return Result(self._name, not wrong, f"{wrong} ({detail}; {self._run})" if wrong else detail)
 
     def _environment(self):
-        # A killed mpirun leaves shared memory files. They are removed with the working directory.
+        # A killed mpirun leaves files of its shared memory. They are removed with the working directory.
         return {
             "OMPI_MCA_btl_vader_backing_directory": str(self._context.work),
             "OMPI_MCA_odls_base_sigkill_timeout": str(KILL_SECONDS),
@@ -196,8 +198,8 @@ class Chain:
         return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing else ""
 
     def _killed_at(self, step):
-        """Kills a rank once `step` steps are logged. Returns the error after the kill; empty if there is none."""
-        step = max(step, self._logged() + 1)  # the previous run may have logged more than `step` steps
+        """Kills a rank when `step` steps are logged. Returns the error after the kill; empty if there is none."""
+        step = max(step, self._logged() + 1)  # the run before may have logged more steps
         process = self._context.start(self._command(self._run), self._environment())
         deadline = time.monotonic() + TIMEOUT
         while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
@@ -224,7 +226,7 @@ class Chain:
         return self._wrong_end(self._context.finish(process, TIMEOUT), kill)
 
     def _logged(self):
-        """The number of steps in the log."""
+        """Returns how many steps the log contains."""
         log = self._run / "metrics.jsonl"
         return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
@@ -236,7 +238,7 @@ class Chain:
             return f"{logged} steps were logged, and {saved} saved: {' | '.join(said)}: {done.explain()}"
         self.saved += 1
         if self._hosts:
-            # A rank of the other host knows only that the launcher ends the run.
+            # A rank on the other host learns only that the launcher ends the run.
             expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ended the run"
             is_named = any(re.search(expected, line) for line in said)
             return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"

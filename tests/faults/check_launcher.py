@@ -18,9 +18,9 @@ from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 TIMEOUT = 120
 STEPS = 1500
-LEFT_SECONDS = 30  # seconds after which no process of a killed launcher may be left
-TOGETHER_SECONDS = 5  # seconds after which ranks that fail together must have ended; more on a loaded machine
-MARK = "CARILLON_TEST_RUN"  # an environment variable that all processes of a run inherit
+LEFT_SECONDS = 30  # within these seconds, all processes of a killed launcher must end
+TOGETHER_SECONDS = 5  # within these seconds, ranks that fail together must end; longer on a loaded machine
+MARK = "CARILLON_TEST_RUN"  # environment variable that all processes of a run inherit
 
 
 def declare(parser):
@@ -63,7 +63,7 @@ def _mpirun(context):
     if undisturbed.code:
         raise ProgramFailed(undisturbed.explain())
     command = context.command("mnist_train", *_options(context, run), ranks=2)
-    # A killed mpirun leaves shared memory files. They are removed with the working directory.
+    # A killed mpirun leaves files of its shared memory. They are removed with the working directory.
     environment = {"OMPI_MCA_btl_vader_backing_directory": str(context.work)}
     repeats, lost, slowest = _repeats(context, 2), 0, 0.0
     for count in range(1, repeats + 1):
@@ -87,7 +87,7 @@ def _mpirun(context):
 
 
 def _marked(mark):
-    """The processes that inherited the mark."""
+    """Returns the processes that inherited the mark."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -129,7 +129,7 @@ def _together(context):
         command = [str(context.binaries / "carillon"), "launch", "--program", str(_own_failure(context)), "--"]
         command += context.command("x", ranks=4)[:-1] + [str(_own_failure(context)), "each"]
         began = time.monotonic()
-        # The pauses of mpirun are long, as with --ranks and the job scripts.
+        # mpirun's pauses are long, as with --ranks and with the job scripts.
         done = context.finish(context.start(command, {"OMPI_MCA_odls_base_sigkill_timeout": "15"}), TIMEOUT)
         slowest = max(slowest, time.monotonic() - began)
         codes.add(done.code)

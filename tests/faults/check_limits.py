@@ -17,7 +17,7 @@ from processes import TIMEOUT, changes, content
 from programs import Result, checkpoint, checkpoints, losses
 from tfrecords import crc32c
 
-MEMORY = 4 << 30  # limit of the address space of programs that should need little memory
+MEMORY = 4 << 30  # bytes of address space for programs that must need little memory
 PICTURES = ("--model", "resnet9", "--image-size", 16, "--batch-size", 2, "--distort=false", "--threads", 1)
 
 
@@ -30,7 +30,7 @@ def check(context):
 
 
 def _records(context):
-    """Records of two classes of one picture, and one of these pictures."""
+    """Makes records of two classes with one picture each. Returns their directory, and one of the pictures."""
     source, target = context.directory("pictures"), context.directory("records")
     for level, name in enumerate(("a", "b")):
         (source / name).mkdir(parents=True)
@@ -40,7 +40,7 @@ def _records(context):
 
 
 def _with_image_header(path, image):
-    """Writes a checkpoint with this HDF5 image and a matching header."""
+    """Writes a checkpoint with the HDF5 image `image` and a header that matches it."""
     header = bytearray(path.read_bytes()[:512])
     header[12:24] = struct.pack("<IQ", crc32c(image), len(image))
     header[508:] = struct.pack("<I", crc32c(header[:508]))

@@ -60,7 +60,7 @@ def _hidden_characters(context, data):
 
 
 def next_to(folder, pattern):
-    """The first file of the pattern at the time of the call."""
+    """Returns a function that returns the first file which matches the pattern when the function is called."""
     return lambda: next(folder.glob(pattern))
 
 

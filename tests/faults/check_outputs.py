@@ -15,7 +15,7 @@ from png import png
 from processes import TIMEOUT
 from programs import Result, checkpoint, load
 
-ENDINGS = {"--predictions": ".csv", "--mistakes": ".png"}  # for the options that do not accept .json
+ENDINGS = {"--predictions": ".csv", "--mistakes": ".png"}  # file name extensions for options that do not accept .json
 PLOT = pathlib.Path(__file__).resolve().parents[2] / "jobs/plot_runs.py"
 
 
@@ -29,11 +29,11 @@ def _make_fifo(path):
 
 
 def _make_device(path):
-    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # the numbers of /dev/null
+    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # has the numbers of /dev/null
 
 
 def _kinds():
-    """Device nodes need root."""
+    """Returns {kind: function that makes such a file}. Only root can make device nodes."""
     return {"FIFO": _make_fifo} | ({"device node": _make_device} if os.geteuid() == 0 else {})
 
 
@@ -43,7 +43,8 @@ def _identity(path):
 
 
 def _commands(context, data, run):
-    """{name: function from the output path to the command} for each program with an option that names an output."""
+    """Returns {name: function that makes a command from an output path}, for each program with an option that names an
+    output."""
     folder = context.directory("inputs")
     folder.mkdir()
     np.savez(folder / "in.npz", **{"variables/layer2/biases": load(checkpoint(run, 20))["variables/layer2/biases"]})
@@ -133,7 +134,7 @@ def _file_size_limit(context, data):
     commands = _commands(context, data, run)
     convert = lambda out: context.command("tfrecord_convert", "mnist", "--input", context.work / "idx-1000-100", "--output", out)
     for name, command in {**commands, "tfrecord_convert": convert}.items():
-        if name in ("--report", "--predictions", "--mistakes", "plot_runs.py"):  # MPI itself needs files
+        if name in ("--report", "--predictions", "--mistakes", "plot_runs.py"):  # MPI itself must write files
             continue
         folder = context.directory("outputs")
         folder.mkdir()

@@ -25,26 +25,26 @@ from processes import rank_processes
 from programs import Result
 
 STEPS, EVERY = 240, 30
-STARTED = 0.2  # share of the faults that happen in the first START_SECONDS, before the first step
+STARTED = 0.2  # share of the faults in the first START_SECONDS, which are before the first step
 START_SECONDS = 1.2
-END_SECONDS = 0.5  # seconds after the last step
-WAIT_SECONDS = 60  # timeout of the wait for a fault's moment; the fault is omitted after it
-ALONE_SECONDS = 20  # seconds that mpirun may run without ranks, before their start and after their end
+END_SECONDS = 0.5  # after the last step
+WAIT_SECONDS = 60  # longest wait for the moment of a fault; then the fault is omitted
+ALONE_SECONDS = 20  # mpirun may run so long without ranks, before they start and after they end
 LOST, STOPPED = 71, 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
-GONE_SECONDS = 30  # seconds that ranks may outlive mpirun; usually two
-WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
-MARK = "FAULTS_CASE"  # environment variable of all processes of a case
+GONE_SECONDS = 30  # ranks may run so long after mpirun has ended; usually two seconds
+WORKERS = 2  # cases at the same time: they mostly wait for mpirun
+MARK = "FAULTS_CASE"  # environment variable that all processes of a case inherit
 
 
 @dataclass(frozen=True)
 class Fault:
     number: signal.Signals
-    target: object  # a rank, "mpirun" or "all ranks"
-    moment: float  # 0: start; STARTED: first step; 0.9: last step; 1: END_SECONDS after the last step
-    pause: float  # seconds until a stopped process continues
+    target: object  # number of a rank, "mpirun" or "all ranks"
+    moment: float  # 0: start; STARTED: first step; 0.9: last step; 1: END_SECONDS after it
+    pause: float  # after so many seconds, a stopped process continues
 
     def __str__(self):
         target = f"rank {self.target}" if isinstance(self.target, int) else self.target
@@ -56,7 +56,7 @@ class Fault:
 class Case:
     number: int
     ranks: int
-    starts: tuple  # for each start, a tuple of Faults
+    starts: tuple  # (faults of a start, ...) for each start
 
     @property
     def faults(self):
@@ -96,7 +96,7 @@ def check(context):
 
 
 def _drawn(seed, count):
-    """Cases with `count` faults in total; even a few cases contain every signal."""
+    """Draws cases with `count` faults in total. A few cases already contain every signal."""
     cases, left = [], count
     for number in itertools.count():
         if left <= 0:
@@ -119,14 +119,14 @@ def _fault(chance, ranks, number=None):
 
 
 class Disturbed:
-    """The starts of a case and their results."""
+    """All starts of a case, and their results."""
 
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
-        self._starts = set()  # the steps at which a start may resume; a killed mpirun may not print the step
-        self.met = self.hung = 0  # number of faults that reached a process; number of mpiruns that hung
-        self._kills = 0  # starts with a KILL; the other ranks may then save a step that rank 0 has not logged
+        self._starts = set()  # steps at which a start may resume; a killed mpirun may not print the step
+        self.met = self.hung = 0  # how many faults reached a process, and how many mpiruns hung
+        self._kills = 0  # starts with a KILL: the other ranks may save a step that rank 0 has not logged
 
     def result(self):
         try:
@@ -147,9 +147,9 @@ class Disturbed:
             self._codes.append(done.code)
             self._kills += signal.SIGKILL in sent
             self._resumed.append(training.resumed_at(done))
-            wrong = self._orphans()  # remaining processes would continue to write
+            wrong = self._orphans()  # remaining processes would still write
             expected = before[-1] if before else None
-            # If a run ended before it read the directory, it reports no step.
+            # A run that ends before it reads the directory reports no step.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
                 wrong = wrong or f"it resumed from {self._resumed[-1]}, but {before} were saved"
             wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
@@ -160,8 +160,8 @@ class Disturbed:
         return "it did not end with 0"
 
     def _start(self, faults):
-        """The run with faults, and the signals that were sent."""
-        # A killed mpirun leaves shared memory files. They are removed with the working directory.
+        """Runs with `faults`. Returns the finished run, and the signals that were sent."""
+        # A killed mpirun leaves files of its shared memory. They are removed with the working directory.
         memory = {"OMPI_MCA_btl_vader_backing_directory": str(self._context.work)}
         process = self._context.start(self._undisturbed.command(self._run), {MARK: self._run.name} | memory)
         began, sent = time.monotonic(), set()
@@ -192,19 +192,19 @@ class Disturbed:
         if moment < STARTED:
             time.sleep(max(0.0, began + moment / STARTED * START_SECONDS - time.monotonic()))
             return
-        # The last tenth of the moments is after the last step.
+        # Moments from 0.9 to 1 are after the last step.
         step = (moment - STARTED) / (0.9 - STARTED) * STEPS
         while process.poll() is None and self._logged() < min(step, STEPS) and time.monotonic() < began + WAIT_SECONDS:
             time.sleep(0.005)
         time.sleep(max(0.0, moment - 0.9) / 0.1 * END_SECONDS)
 
     def _logged(self):
-        """The logged steps of this run and of the previous runs."""
+        """Returns how many steps this run and the runs before it have logged."""
         log = self._run / "metrics.jsonl"
         return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
     def _reached(self, process, target):
-        """The processes that receive the signal of a fault. Waits until mpirun has started the rank."""
+        """Waits until mpirun has started the rank. Returns the processes that a fault's signal goes to."""
         deadline = time.monotonic() + WAIT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             found = rank_processes(process)
@@ -223,7 +223,8 @@ class Disturbed:
             programs.signal_process(pid, number)
 
     def _wrong_end(self, done, sent):
-        """The error of a run that has ended: in its exit code, its log or its checkpoints. Empty if there is none."""
+        """Returns the error of a run that has ended: in its exit code, its log or its checkpoints. Empty if there is
+        none."""
         saved = training.saved_steps(self._run)
         logged = self._logged()
         if done.code == 0:
@@ -236,12 +237,12 @@ class Disturbed:
             return f"exit code {done.code}, but it does not report the step at which it stopped"
         if said and (not saved or saved[-1] != int(said[1]) or not saved[-1] - self._kills <= logged <= saved[-1]):
             return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
-        # At most one checkpoint is being written; the next one waits for it.
+        # At most one checkpoint is being written; the next one waits until it is complete.
         due = (logged - 1) // EVERY * EVERY - EVERY
         return f"{logged} steps were logged, but {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
 
     def _orphans(self):
-        """Ends the processes of the case that are still running, and reports them."""
+        """Ends the processes of the case that still run, and reports them."""
         deadline = time.monotonic() + GONE_SECONDS
         while left := _marked(self._run.name):
             if time.monotonic() > deadline:
@@ -252,7 +253,7 @@ class Disturbed:
 
 
 def _marked(name):
-    """The processes of a case."""
+    """Returns the processes of a case."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:

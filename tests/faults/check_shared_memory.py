@@ -14,7 +14,7 @@ from bad_input import IO
 from processes import TIMEOUT, faulty
 from programs import Result, checkpoint, same_bits
 
-# The network has 11.2 million parameters. Two ranks share more than twice the size of /dev/shm in a Docker container.
+# The network has 11.2 million parameters. Two ranks need more than twice the size of a Docker container's /dev/shm.
 LARGE = ("cifar10_train", "--model", "resnet18_cifar", "--data", "synthetic", "--batch-size", 2, "--threads", 1,
          "--device", "cpu", "--summary-every", 0)  # fmt: skip
 DOCKERS = "64m"
@@ -57,7 +57,7 @@ def _preflight(context, size, environment=()):
 
 
 def _without_warning(done):
-    """(the finished run without its warnings about shared memory, these warnings)"""
+    """Returns the finished run without its warnings about shared memory, and these warnings."""
     warnings = [line for line in done.lines if line.startswith("warning: the shared memory")]
     rest = "".join(f"{line}\n" for line in done.lines if line not in warnings)
     return programs.Finished(done.command, done.code, done.output, rest), warnings
@@ -92,7 +92,8 @@ def _without_memory_files(context, expected):
 
 
 def _other_process_numbers(context):
-    """Simulates ranks in separate containers that share /dev/shm. Open MPI's own shared memory would crash there."""
+    """Simulates ranks in separate containers that share /dev/shm. There, Open MPI's own shared memory would crash, so
+    it is off."""
     options = ("--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
     command = context.command("mnist_train", *options)
     launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"]

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-CONTROL, MESSAGES = "10.77.0", "10.78.0"  # the links' networks
+CONTROL, MESSAGES = "10.77.0", "10.78.0"  # networks of the two links
 
 
 class TwoHosts:
@@ -25,7 +25,7 @@ class TwoHosts:
         names = folder / "hosts"
         known = f"127.0.0.1 localhost {socket.gethostname()}\n"
         names.write_text(known + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
-        # Commands outside both hosts that need their names get this prefix.
+        # Prefix of commands outside of both hosts that need the hosts' names.
         self.naming = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
                        'mount --bind "$0" /etc/hosts; exec "$@"', str(names)]  # fmt: skip
         self._agent = folder / "agent"
@@ -61,13 +61,14 @@ class TwoHosts:
         self._directory.cleanup()
 
     def host_file(self, slots):
-        """The path of a host file that gives both hosts this number of slots."""
+        """Returns the path of a host file in which each host has this number of slots."""
         path = Path(self._directory.name) / "hostfile"
         path.write_text(f"# two hosts\nn1 slots={slots}\nn2 slots={slots}\n")
         return path
 
     def environment(self):
-        """Environment of mpirun for both hosts, if another program writes its command line (start it with `naming`)."""
+        """Returns the environment of an mpirun for both hosts, if another program writes mpirun's command line. Start
+        that program with the prefix `naming`."""
         return {
             "OMPI_MCA_plm_rsh_agent": str(self._agent),
             "OMPI_MCA_oob_tcp_if_include": f"{CONTROL}.0/24",
@@ -75,9 +76,9 @@ class TwoHosts:
         }
 
     def launcher(self, ranks, kill_seconds=0):
-        """Prefix of a command: mpirun with an equal number of ranks on each host. kill_seconds: once a rank has ended,
-        mpirun waits this long before TERM, and again before KILL. mpirun wakes a stopped rank before it kills it; if
-        the time is short, this rank cannot report the rank that ended the run."""
+        """Returns the prefix of a command: mpirun with the same number of ranks on each host. kill_seconds: when a rank
+        has ended, mpirun waits this long before TERM, and again before KILL. Before it kills a stopped rank, mpirun
+        wakes it. If the time is short, this rank cannot report the rank that ended the run."""
         return [
             *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
@@ -92,7 +93,7 @@ class TwoHosts:
                 _ip("link", "set", self._end(link, 2), "down")
 
     def slow_down(self, rate):
-        """Limits the second link's rate in each direction; a value of tc, such as "1gbit"."""
+        """Limits the rate of the second link in each direction. `rate`: in the form of tc, such as "1gbit"."""
         for host in (1, 2):
             bucket = ["tbf", "rate", rate, "burst", "128kb", "latency", "100ms"]
             _ip("netns", "exec", self._space(host), "tc", "qdisc", "add", "dev", "eth1", "root", *bucket)
@@ -111,7 +112,8 @@ class TwoHosts:
             _ip("-n", space, "link", "set", f"eth{link}", "up")
 
     def _await_links(self):
-        """Waits until the hosts reach each other, and this host reaches both. A port without a listener refuses at once."""
+        """Waits until the hosts reach each other, and this host reaches both. A port without a listener refuses a
+        connection at once, which shows that a host is reached."""
         closed = 9
         attempt = 'timeout 1 bash -c "echo >/dev/tcp/$0/$1" 2>/dev/null; [ $? = 124 ] || exit 0'
         reach = f"for number in $(seq 20); do {attempt}; done; exit 1"
@@ -136,7 +138,8 @@ class TwoHosts:
 
 
 def _remove_leftovers():
-    """Removes links and namespaces of processes that were killed. Two links with one network would disturb each other."""
+    """Removes links and namespaces that killed processes left. Two links with the same network would disturb each
+    other."""
 
     def is_left(name):
         number = re.match(r"car(\d+)[bv-]", name)

@@ -16,9 +16,9 @@ import events
 import programs
 from programs import SCALED, checkpoint, load
 
-TIMEOUT = 120  # seconds; longer than a run on a loaded machine
+TIMEOUT = 120  # seconds; a run takes less, even on a loaded machine
 BEST = "best.ckpt.h5"
-# Tags of an evaluation.
+# The tags of an evaluation.
 EVALUATION = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro_f1", "calibration_error")
 
 
@@ -50,8 +50,8 @@ class Training:
         return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
 
     def damage(self, run):
-        """The error in the files that have names of checkpoints: at any time, each must be complete. Empty if there is
-        none."""
+        """Returns the error in the files with names of checkpoints; empty if there is none. At any time, each of these
+        files must be complete."""
         for path in whole_names(run):
             try:
                 arrays, step = _bytes(path), _attributes(path)["global_step"]
@@ -62,9 +62,9 @@ class Training:
         return ""
 
     def difference(self, run, resumed_at=(), lost=0):
-        """The difference between the directory of a run that has ended and the directory of the undisturbed run.
-        Resumed steps may have an additional evaluation. Each log may lack `lost` entries, because writes were made to
-        fail."""
+        """Compares the directory of a run that has ended with the directory of the undisturbed run. Returns the
+        difference. At a step in `resumed_at`, there may be one more evaluation. Each log may lack `lost` entries,
+        because writes were made to fail."""
         last = checkpoint(run, self.steps)
         left = [path.name for path in run.iterdir() if path.name.endswith(".tmp") or path.name == ".heartbeat"]
         if left or not last.exists():
@@ -80,7 +80,8 @@ class Training:
             lines = programs.metrics(run)
         except (OSError, ValueError) as error:
             return f"metrics.jsonl: {error}" if math.isfinite(lost) else ""
-        order = [(line["step"], "loss" in line) for line in lines]  # an evaluation precedes the step with its number
+        # An evaluation comes before the step with the same number.
+        order = [(line["step"], "loss" in line) for line in lines]
         if order != sorted(set(order)):
             return f"metrics.jsonl has lines twice or out of order: {order}"
         losses, found = programs.losses(run), _evaluations(run)
@@ -111,7 +112,7 @@ class Training:
 
 
 def whole_names(run):
-    """The files whose names are reserved for complete checkpoints."""
+    """Returns the files with names that only complete checkpoints may have."""
     return [path for path in run.glob("*.h5")] if run.exists() else []
 
 
@@ -120,12 +121,12 @@ def remove(run):
 
 
 def saved_steps(run):
-    """The steps of the checkpoints that a run can resume from."""
+    """Returns the steps of the checkpoints from which a run can resume."""
     return sorted(int(path.name.split("-")[1].split(".")[0]) for path in run.glob("model.ckpt-*.h5"))
 
 
 def resumed_at(done):
-    """The step at which a run reports that it resumes; None if it starts at 0."""
+    """Returns the step at which a run reports that it resumes; None if it begins at 0."""
     found = re.search(r"^resuming from \S+ at step (\d+)", done.output, re.MULTILINE)
     return int(found[1]) if found else None
 
@@ -144,8 +145,8 @@ def _evaluations(run):
 
 
 def _shown(run):
-    """{tag: [(step, value)]} as TensorBoard shows them, without the contents of histograms, and without values that differ
-    between runs: speed, and the options of each start."""
+    """Returns {tag: [(step, value)]} as TensorBoard shows them. Omits the contents of histograms, and values that
+    differ between runs: the speed, and the options of each start."""
 
     def plain(tag, value):
         return value if isinstance(value, float) and tag != "examples_per_second" else None
@@ -156,7 +157,8 @@ def _shown(run):
 
 
 def _wrong_best(run):
-    """The best checkpoint belongs to the first evaluation with the highest accuracy."""
+    """Returns the error of the best checkpoint: it must belong to the first evaluation with the highest accuracy. Empty
+    if there is none."""
     found = _evaluations(run)
     highest = max(found.values())
     attributes = _attributes(run / BEST)

@@ -1,4 +1,5 @@
-// Tests of attention in bf16, a fused operation of cuDNN. It is compared with the CPU, and with other runs on the GPU.
+// Tests attention in bf16, which is a fused operation of cuDNN. It is compared with the CPU, and with other runs on the
+// GPU.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +25,7 @@ struct Case {
   Shape qkv() const { return {batch, tokens, 3 * heads * head_size}; }
 };
 
-/// An attention of the input "x", followed by a scale per channel.
+/// A graph with an attention of the input "x", and a scale_channels after it.
 class ScaledAttention {
  public:
   ScaledAttention(const Case& c, Device& device, Arithmetic arithmetic) : harness_(c.batch, device, arithmetic) {
@@ -34,7 +35,7 @@ class ScaledAttention {
   }
   OpHarness& harness() { return harness_; }
 
-  /// The output and the gradient of x.
+  /// Returns the output, and the gradient of x.
   OpResults results(std::span<const float> x) {
     harness_.set("x", x);
     OpResults results{{"output", copy(harness_.forward())}};
@@ -47,7 +48,7 @@ class ScaledAttention {
   OpHarness harness_;
 };
 
-/// Random values that bf16 represents exactly.
+/// Returns random values that bf16 can represent exactly.
 std::vector<float> operands(const Case& c) {
   std::vector<float> values = random_values(static_cast<std::size_t>(c.qkv().element_count()), 7, -2.0f, 2.0f);
   for (float& value : values) value = to_float(to_bf16(value));
@@ -67,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionInBf16,
 
 class AttentionPlansOnAGpu : public GpuTest {};
 
-/// Without plans, ops would use matrix products, and the other tests would still pass.
+/// Without plans, the op would use matrix products, and the other tests would pass nevertheless.
 TEST_F(AttentionPlansOnAGpu, ExistForVisionTransformers) {
   CudaDevice gpu(0);
   for (const AttentionPass pass : {AttentionPass::training, AttentionPass::evaluation, AttentionPass::backward}) {

@@ -1,4 +1,4 @@
-"""Tests of measured_plans.py, and of the output of time_conv_plans_gpu on the fake GPU.
+"""Tests measured_plans.py, and what time_conv_plans_gpu prints on the fake GPU.
 
 check_measured_plans.py TIME_CONV_PLANS_GPU
 """
@@ -47,7 +47,7 @@ class MeasuredPlansTest(unittest.TestCase):
             [PROGRAM, "cifar10:32:1:bf16"], check=True, stdout=subprocess.PIPE, text=True
         ).stdout.splitlines()  # fmt: skip
         lines = [line.split("\t") for line in output if not line.startswith("#")]
-        self.assertEqual([line[0] for line in lines], ["rules"] * 10, output)  # an image input has no gradient
+        self.assertEqual([line[0] for line in lines], ["rules"] * 10, output)  # image inputs need no gradient
         self.assertEqual(len({line[5] for line in lines}), 5)
         self.assertEqual(self.written("\n".join(output)), [])
 

@@ -1,5 +1,5 @@
-// Tests of evaluations on a GPU, at 1, 2 and 4 ranks that share it: with captured and with launched kernels, with
-// records that the GPU keeps and with copied records, and with views of the images that the GPU makes.
+// Tests of evaluations on a GPU, with 1, 2 and 4 ranks that share it. The kernels are captured or launched one by one.
+// The GPU keeps the records, or they are copied for each batch. In some tests, the GPU makes views of the images.
 #include "src/train/evaluation/evaluator.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Keeps the outputs and targets of all samples.
+/// A metric that keeps the outputs and targets of all samples.
 class SeenMetric : public Metric {
  public:
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
@@ -47,8 +47,8 @@ class SeenMetric : public Metric {
   std::string outputs_, targets_;
 };
 
-/// With 1 rank there are more batches than slots in the ring; with 2 ranks more than in one block. The last batch is
-/// incomplete.
+/// With 1 rank, there are more batches than slots in the ring. With 2 ranks, there are more batches than in one block.
+/// The last batch is incomplete.
 constexpr std::size_t record_count = 67;
 constexpr std::int64_t batch_size = 2;
 
@@ -61,7 +61,7 @@ class EvaluatorOnAGpu : public GpuTest {
   static EvaluatorSettings settings(Arithmetic arithmetic = Arithmetic::fp32) {
     return {.batch_size = batch_size, .arithmetic = arithmetic};
   }
-  /// Random variables, and buffers that depend on the seed. They are equal on all devices and ranks.
+  /// Returns random variables, and buffers that depend on the seed. The values are equal on all devices and ranks.
   static LoadedCheckpoint checkpoint(const Network& network, std::uint64_t seed = 1) {
     CpuDevice device(1);
     const auto communicator = make_self_communicator(device);
@@ -221,7 +221,8 @@ TEST_F(EvaluatorOnAGpu, KeptRecordsAreCopiedOnceForAllEvaluations) {
     const std::size_t own = record_count * (mpi_world().rank() + 1) / mpi_world().size() -
                             record_count * mpi_world().rank() / mpi_world().size();
     const std::size_t blocks = ((own + batch_size - 1) / batch_size + 15) / 16;
-    // Each block copies the rows of its samples and its outputs. The first block ends at the end of the ring.
+    // For each block, the GPU copies the rows of its samples and its outputs. The first block ends at the end of the
+    // ring.
     EXPECT_LE(gpu_calls()->copies - before->copies, 2 * blocks + 2);
   }
   const NoiseRecords others(record_count, 784);
@@ -242,22 +243,22 @@ TEST_F(EvaluatorOnAGpu, ConvertsOncePerEvaluationAndLaunchesAGraphPerBatch) {
     tower.initialize(1);
     tower.broadcast_from_first();
     Evaluator evaluator(network, chosen, device);
-    seen(evaluator, few.dataset());  // launches each kernel once, and captures the graphs
+    seen(evaluator, few.dataset());  // the first evaluation launches each kernel once and captures the graphs
     const GpuCalls before = *gpu_calls();
     evaluator.load_averages(tower.moving_averages(), tower.buffers());
     seen(evaluator, few.dataset());
     const GpuCalls after = *gpu_calls();
     EXPECT_EQ(after.kernels - before.kernels, 4u) << "the conversions of two weights and two biases";
     EXPECT_EQ(after.graph_launches - before.graph_launches, 5u) << "one of each batch";
-    // A batch has five nodes: input, two products, the ReLU between them, and outputs. With views, a batch has six such
-    // passes, each with one more kernel that makes the view.
+    // A batch has five nodes: input, two products, the ReLU between them, and outputs. With views, a batch has six
+    // passes, each with six nodes: one more kernel makes the view.
     EXPECT_EQ(after.graph_nodes - before.graph_nodes, 5u * (views ? 6 * 6 : 5));
     EXPECT_EQ(after.copies - before.copies, 3u) << "averages, rows of samples, outputs";
     EXPECT_EQ(after.waits - before.waits, 1u);
   }
 }
 
-/// The mean of the outputs over the views. The host makes the views, and each view is evaluated as a record.
+/// Returns the mean of the outputs over the views. The host makes the views, and evaluates each view as an image.
 std::vector<float> mean_over_host_views(Evaluator& plain, const Dataset& dataset, const ImageShape& shape) {
   std::vector<float> means;
   for (std::size_t first = 0; first < dataset.size(); first += batch_size) {
@@ -280,7 +281,7 @@ std::vector<float> mean_over_host_views(Evaluator& plain, const Dataset& dataset
 }
 
 TEST_F(EvaluatorOnAGpu, ViewsEqualThoseOfTheHostBitForBit) {
-  if (mpi_world().size() > 1) return;  // with several ranks, batches have other records
+  if (mpi_world().size() > 1) return;  // with several ranks, each rank's batches have other records
   set_conditions({});
   CudaDevice device(0);
   const Network network = normalized_network();
@@ -310,7 +311,7 @@ TEST_F(EvaluatorOnAGpu, SeesNewVariablesInEachEvaluation) {
     EXPECT_FALSE(equal_bits(before, after));
     Evaluator fresh(network, settings(arithmetic), device);
     EXPECT_TRUE(equal_bits(loaded(fresh, second), after));
-    // Repeat this as trainings and evaluation programs load.
+    // Repeat this in the way in which trainings and evaluation programs load variables.
     if (mpi_world().rank() == 0) evaluator.load(first, TrainedValues::variables);
     evaluator.broadcast_from_first(mpi_world());
     EXPECT_TRUE(equal_bits(seen(evaluator).outputs(), before));

@@ -39,12 +39,12 @@ from visit_speed import kernels, plans, speed, switches
 from visit_tests import sanitizer, tests
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-# Seconds of each phase in a visit of 560 seconds. If a phase needs less time, the later phases can use the rest.
+# Seconds of each phase in a visit of 560 seconds. If a phase needs less, the later phases can use the rest.
 SHARES = {
     "machine": 12, "tests": 80, "speed": 60, "kernels": 110, "switches": 120, "plans": 90, "bits": 70, "networks": 160,
     "sanitizer": 110,
 }  # fmt: skip
-BESIDE = {"pytorch": pytorch, "cpu": cpu}  # run in parallel with the phases after them, until the end of the visit
+BESIDE = {"pytorch": pytorch, "cpu": cpu}  # these run in parallel with the later phases, until the end of the visit
 NO_DATA = ("machine", "tests", "plans", "sanitizer")
 LIBRARIES = ("libcuda.so.1", "libnvrtc.so.13", "libcudnn.so.9", "libcublasLt.so.13")
 
@@ -103,7 +103,7 @@ PHASES = {
 
 
 def records(visit, name):
-    """Converts the set to the records that the phases train on; without --mnist or --cifar10, a set of noise."""
+    """Converts the dataset `name` to the records on which the phases train; without --mnist or --cifar10, noise."""
     source, target = getattr(visit.options, name), visit.work / f"{name}-records"
     try:
         if not source:
@@ -124,7 +124,7 @@ def run(visit, name, phase, until):
         phase(visit, until)
     except Deadline:
         visit.result(name, False, "stopped at its deadline")
-    except Exception as error:  # the other phases must run
+    except Exception as error:  # the other phases must still run
         visit.result(name, False, f"{type(error).__name__}: {error}")
 
 

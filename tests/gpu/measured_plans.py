@@ -20,7 +20,7 @@ ENTRY = re.compile(r'\{"([^"]*)", "([^"]*)"\},')
 
 
 def read(paths):
-    """{convolution: [(kind, microseconds, kernel)]}"""
+    """Returns {convolution: [(kind, microseconds, kernel)]}"""
     found = collections.defaultdict(list)
     for path in paths:
         for line in path.read_text().splitlines():
@@ -32,7 +32,8 @@ def read(paths):
 
 
 def choose(lines, least):
-    """(kernel or None, microseconds of the rules' plan, of the fastest plan, and of the product or None)"""
+    """Returns (kernel or None, microseconds of the rules' plan, of the fastest plan, and of cuBLASLt's product or
+    None)"""
     times = {kind: [time for other, time, _ in lines if other == kind] for kind in ("rules", "product")}
     if not times["rules"]:
         return None, None, None, None

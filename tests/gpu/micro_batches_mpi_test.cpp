@@ -1,4 +1,4 @@
-// Micro-batches on a GPU, at 1, 2 and 4 ranks that share it.
+// Tests micro-batches on a GPU, with 1, 2 and 4 ranks that share it.
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t samples = 3, micro_batches = 8;  // per micro-batch; per step, of all ranks
+constexpr std::int64_t samples = 3, micro_batches = 8;  // samples per micro-batch; micro-batches per step of all ranks
 
 class MicroBatchesOnAGpu : public GpuTest {
  protected:
@@ -83,7 +83,7 @@ TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsWithALookahead) {
 
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpu) { expect_near_the_cpu(normalized(12)); }
 
-/// The blending weights are drawn from stream positions.
+/// Mixup draws the weights of the images from stream positions, which must not depend on the micro-batches.
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpuIfTheirSamplesAreMixed) {
   Training training = normalized(12);
   training.network = mixed_network();

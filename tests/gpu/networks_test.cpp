@@ -1,6 +1,6 @@
-// A training step of built-in networks on a GPU equals the step on a CPU, up to rounding. The test has one network of
-// each kind, because steps on the fake GPU are slow: 12 s for ResNet-50, 8 s for ConvNeXt-T. tests/gpu/gpu_visit.py
-// compares all networks on a real GPU.
+// Expects that a training step on a GPU equals the step on a CPU, up to rounding. Tests only one network of each kind,
+// because steps on the fake GPU are slow: 12 s for ResNet-50, 8 s for ConvNeXt-T. On a real GPU, tests/gpu/gpu_visit.py
+// compares all networks.
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/image_input/image_input.h"
@@ -18,8 +18,8 @@ struct NetworkCase {
   const char* name;
   Network network;
   /// Largest error of the variables, relative to their change in the step. Rounding can change which values a ReLU or a
-  /// pooling passes on, and then gradients differ. If batch norms over few values follow, gradients of all layers
-  /// differ.
+  /// pooling lets through, and then gradients differ. If a batch norm over few values comes later, gradients of all
+  /// layers differ.
   double tolerance = 1e-4;
 };
 
@@ -59,7 +59,8 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
   EXPECT_NEAR(found.results[0].loss, expected.results[0].loss, 1e-5 * expected.results[0].loss);
 }
 
-/// Two residual blocks. The first block's output has two readers, and a batch norm of this block adds their gradients.
+/// A network of two residual blocks. Two ops read the first block's output; a batch norm of this block adds their
+/// gradients.
 Network two_residual_blocks() {
   return make_network("two_blocks", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);

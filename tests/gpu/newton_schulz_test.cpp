@@ -1,4 +1,5 @@
-// The Newton-Schulz iteration on a GPU equals the iteration on a CPU, and uses the precision of the run.
+// Expects that the Newton-Schulz iteration on a GPU equals the iteration on a CPU, and that it uses the run's
+// precision.
 #include "src/optim/newton_schulz_cuda.h"
 
 #include <cmath>
@@ -11,7 +12,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Several matrices of some shapes, in mixed order. Some shapes need gaps after their matrices.
+/// Several matrices of each shape, in mixed order. After matrices of some shapes, the array needs gaps.
 const std::vector<MatrixShape> mixed_shapes = {{24, 16}, {5, 7},  {24, 16}, {16, 24}, {9, 9},
                                                {5, 7},   {40, 3}, {24, 16}, {1, 6},   {9, 9}};
 
@@ -21,7 +22,7 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(squares);
 }
 
-/// Random matrices in a flat array with zeros between them.
+/// Random matrices in one array, with zeros in the gaps between them.
 struct FlatMatrices {
   std::vector<FlatMatrix> matrices;
   std::vector<float> values, inverse_norms;
@@ -64,7 +65,8 @@ struct FlatMatrices {
   }
 };
 
-/// The largest distance between matrices of a and b, relative to the matrix's norm.
+/// Returns the largest norm of the difference between a matrix of `a` and the same matrix of `b`, relative to the norm
+/// of the matrix of `a`.
 double largest_distance(const FlatMatrices& flat, const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0.0;
   for (std::size_t i = 0; i < flat.matrices.size(); ++i) {

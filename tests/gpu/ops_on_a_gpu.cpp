@@ -9,7 +9,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The op on a GPU with a batch of noise and random variables.
+/// An op on a GPU, with a batch of noise and random variables.
 struct OpUnderTest {
   NoiseBatch samples;
   OpHarness harness;
@@ -27,7 +27,7 @@ struct OpUnderTest {
   }
 };
 
-/// Checks both backends in every arithmetic.
+/// Expects that a NaN or an infinity in the input reaches the output, on the CPU and on the GPU, in every precision.
 void expect_bad_values_propagate(const OpCase& op) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     CpuDevice cpu(1);

@@ -1,4 +1,4 @@
-// Compares an op's CUDA implementation with its CPU implementation, in every precision.
+// Fixture that compares an op's CUDA implementation with its CPU implementation, in every precision.
 #pragma once
 
 #include "tests/gpu/gpu_under_test.h"
@@ -8,8 +8,8 @@ namespace carillon::testing {
 
 class OpsOnAGpu : public GpuTest, public ::testing::WithParamInterface<OpCase> {
  protected:
-  /// Expects that the output and the gradients equal the CPU's, and that on both devices non-finite values of an input
-  /// "x" or "z" reach the output.
+  /// Expects that the output and the gradients equal those of the CPU. Expects, on both devices, that a non-finite
+  /// value of an input "x" or "z" reaches the output.
   static void expect_like_cpu(const OpCase& op);
 };
 

@@ -14,8 +14,8 @@ namespace {
 TEST_P(OpsOnAGpu, HaveTheResultsOfTheCpu) { expect_like_cpu(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Ops, OpsOnAGpu, ::testing::ValuesIn(op_cases()), [](const auto& op) { return op.param.name; });
 
-/// Tests convolutions and dense ops with other implementations than the default: products of patches are switched off,
-/// and the epilogue with bias gradients is switched on (src/device/cuda_backend.h).
+/// Tests convolutions and dense ops that do not use their default implementation: the products of patches are off, and
+/// the epilogue that sums bias gradients is on (src/device/cuda_backend.h).
 class SwitchedOpsOnAGpu : public OpsOnAGpu {
  private:
   SwitchedOff products_{"patch_products,pointwise_products"};

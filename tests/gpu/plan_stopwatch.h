@@ -1,4 +1,5 @@
-// Times work on a GPU. The fake GPU has no clock: tests/support/fake_cuda/plan_stopwatch.cpp stands in.
+// Measures the time of work on a GPU. The fake GPU has no clock: for it, tests/support/fake_cuda/plan_stopwatch.cpp
+// replaces this code.
 #pragma once
 
 #include <functional>
@@ -7,9 +8,9 @@
 
 namespace carillon::testing {
 
-/// The time in microseconds of the work that `enqueue` adds to the compute stream. It is a median over captured
-/// launches, because steps are captured, too. Work that takes several times `best` is timed only once, including the
-/// latency of the launch.
+/// Returns the time, in microseconds, of the work that `enqueue` adds to the compute stream: the median over several
+/// launches of a captured graph, as in a training. `best`: the best time so far, in microseconds. Work that is much
+/// slower is timed only once, without a graph, so its time includes the latency of the launch.
 double time_of(CudaDevice& device, const std::function<void()>& enqueue, double best);
 
 }  // namespace carillon::testing

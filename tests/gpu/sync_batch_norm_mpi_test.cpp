@@ -1,4 +1,4 @@
-// --sync-batch-norm on a GPU, at 1, 2 and 4 ranks that share it.
+// Tests --sync-batch-norm on a GPU, with 1, 2 and 4 ranks that share it.
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
@@ -33,7 +33,7 @@ class SyncBatchNormOnAGpu : public GpuTest {
     CudaDevice device(0);
     return train(training, records(), device, *make_communicator(mpi_world(), device));
   }
-  /// The training of one rank with the global batch, without synchronisation.
+  /// Trains one rank with the global batch, without --sync-batch-norm.
   static Trained alone(Training training) {
     training.network.sync_batch_norm = false;
     training.batch_size = global_batch;

@@ -1,4 +1,5 @@
-// Times cuDNN's plans for the convolutions of networks. tests/gpu/measured_plans.py makes a table of the result.
+// Times cuDNN's plans for the convolutions of networks. tests/gpu/measured_plans.py makes the table of measured plans
+// from the output.
 //
 //   time_conv_plans_gpu [--seconds S] [--count N] [NETWORK:IMAGE_SIZE:BATCH:PRECISION...]
 //
@@ -94,7 +95,7 @@ Network network_of(const Request& request) {
   return found->second({.image = {request.size, request.size, 3}, .outputs = 10, .distort = true});
 }
 
-/// Device memory with random values in [-1, 1), read as bf16 or as f32.
+/// Returns device memory with random values in [-1, 1). The bits are such values both for bf16 and for f32.
 Buffer random_buffer(CudaDevice& device, std::size_t bytes) {
   constexpr std::size_t block_values = std::size_t{1} << 21;
   Buffer buffer = device.allocate(bytes);
@@ -114,7 +115,7 @@ std::size_t bytes_of(const StridedTensor& tensor) {
   return bytes;
 }
 
-/// The operands of the convolutions. Results are written to separate memory, so the operands stay random.
+/// The operands of the convolutions. Results are written to other memory, so the operands stay random.
 class Operands {
  public:
   Operands(CudaDevice& device, const std::vector<NamedConv2dTask>& tasks) {
@@ -142,8 +143,8 @@ class Operands {
   Buffer x_, weights_, y_, result_;
 };
 
-/// The matrix product that computes the convolution; none unless the window is 1 x 1 with stride 1. The gradient of the
-/// weights is in float32.
+/// Returns the matrix product that computes the convolution; nullopt unless the window is 1 x 1 with stride 1. The
+/// weights gradient is in float32.
 std::optional<MatrixProductCuda> product_of(CudaDevice& device, const Conv2dTask& task,
                                             const Conv2dPlan::Memory& memory) {
   const auto& [filters, channels, window_rows, window_columns] = task.layout.weights.extents;
@@ -172,7 +173,7 @@ class Measurement {
   Measurement(CudaDevice& device, std::size_t count, const std::vector<NamedConv2dTask>& tasks)
       : device_(device), count_(count), operands_(device, tasks) {}
 
-  /// Times a convolution, unless it was timed before.
+  /// Times a convolution that was not timed before.
   void time(const NamedConv2dTask& named) {
     const CudnnTarget target{.handle = device_.cudnn()};
     const Conv2dTask& task = named.task;
@@ -180,7 +181,7 @@ class Measurement {
     if (!timed_.insert(text).second) return;
     std::string reason;
     const auto chosen = Conv2dPlan::find(target, task, reason, {});
-    if (!chosen) return;  // no plan exists, for example for biases in bf16
+    if (!chosen) return;  // no plan exists; an example is a bias in bf16
     double best = timed("rules", -1, *chosen, task, text, 1e9);
     const auto plans = Conv2dPlan::candidates(target, task, count_);
     for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -1,4 +1,4 @@
-// Several ranks with a GPU tower each on one GPU, as in runs with more ranks than GPUs.
+// Tests several ranks whose towers share one GPU, as in runs with more ranks than GPUs.
 #include "src/step/tower.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class TowersOnAGpu : public GpuTest {
     const auto communicator = make_communicator(mpi_world(), device);
     return train(training, records(), device, *communicator);
   }
-  /// Every rank's fake GPU runs its work in a different order.
+  /// Trains a tower on the GPU. Each rank's fake GPU runs its work in another order.
   static Trained on_gpu(const Training& training, std::uint64_t seed = 1, std::string_view choice = "auto") {
     set_conditions({.seed = 10 * seed + static_cast<std::uint64_t>(mpi_world().rank())});
     CudaDevice device(0);
@@ -80,7 +80,7 @@ TEST_F(TowersOnAGpu, KnowOfABadLossOfOne) {
 }
 
 TEST_F(TowersOnAGpu, UseNcclWithAGpuEach) {
-  if (mpi_world().size() > 1) {  // all ranks share one GPU, which NCCL does not support
+  if (mpi_world().size() > 1) {  // NCCL does not support ranks that share a GPU
     EXPECT_ANY_THROW(on_gpu({.steps = 1}, 1, "nccl"));
     return;
   }

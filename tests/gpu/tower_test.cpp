@@ -1,4 +1,5 @@
-// The GPU tower equals the CPU tower up to rounding. Its bits do not depend on the order of work on the GPU.
+// Expects that a tower on a GPU equals a tower on a CPU, up to rounding, and that its bits do not depend on the order
+// of work on the GPU.
 #include "src/step/tower.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Larger than the number of entries in the ring of the table, so that the steps wrap around.
+/// More steps than the table's ring has entries, so that steps reuse entries.
 constexpr int many_steps = 150;
 
 class TowerOnAGpu : public GpuTest {
@@ -33,8 +34,8 @@ class TowerOnAGpu : public GpuTest {
     const auto communicator = make_self_communicator(device);
     return train(training, records(), device, *communicator);
   }
-  /// Expects that the variables agree up to `tolerance`, relative to their change. The same holds for averages and
-  /// losses.
+  /// Expects that the variables and averages differ by at most `tolerance`, relative to the change of the variables in
+  /// the training. The losses may differ by `tolerance`, relative to their values.
   static void expect_near(const Training& training, const Trained& cpu, const Trained& gpu, double tolerance) {
     Training nothing = training;
     nothing.steps = 0;
@@ -57,7 +58,7 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-/// The batch has too many blocks for the kernel of the loss that also sums the last layer's bias gradient.
+/// The loss kernel cannot sum the last layer's bias gradient: the batch has too many blocks for it.
 TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   const Training training{.batch_size = 600, .steps = 5};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
@@ -317,7 +318,7 @@ TEST_F(TowerOnAGpu, UpdatesEquallyWithoutMovingAverages) {
   EXPECT_TRUE(equal_bits(with.values, on_gpu(training).values));
 }
 
-/// Trains CIFAR-10's network with distortions.
+/// Trains CIFAR-10's network, with distorted images.
 TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
   const NoiseRecords images(31, 3072);
   Training training{.network = cifar10_network(cifar10_images({.regularization = 1e-4f, .distort = true, .seed = 5})),
@@ -330,7 +331,8 @@ TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
   Training nothing = training;
   nothing.steps = 0;
   const Trained start = train(nothing, images, cpu, *cpu_communicator);
-  // In bf16, images have 8 channels. If a filter reads a wrong channel, the error is much larger than the tolerance.
+  // In bf16, images have 8 channels. If a filter read a wrong channel, the error would be much larger than the
+  // tolerance.
   for (const auto& [arithmetic, tolerance] : {std::pair{Arithmetic::fp32, 1e-3}, {Arithmetic::bf16, 0.2}}) {
     training.arithmetic = arithmetic;
     CudaDevice gpu(0);

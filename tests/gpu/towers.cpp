@@ -27,7 +27,7 @@ std::vector<float> downloaded(std::span<const float> values, Device& device) {
   return copy;
 }
 
-/// The samples of one tower's step. The destructor overwrites their memory.
+/// One tower's samples of one step. The destructor overwrites them, to show that nobody reads them later.
 class PassingBatch {
  public:
   PassingBatch(const Dataset& dataset, std::uint64_t first, std::size_t count) : first_(first) {
@@ -88,7 +88,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode
 
 namespace {
 
-/// Expects that the compute copies equal, bit for bit, a conversion of the variables.
+/// Expects that each compute copy equals, bit for bit, its variable after the conversion.
 void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
     const ComputeCopy& compute_copy = parameters.compute_copies()[i];
@@ -115,7 +115,7 @@ void expect_compute_copies_hold(const ParameterStore& parameters, Device& device
   }
 }
 
-/// Creates another tower with the state of `tower`, and destroys `tower`.
+/// Saves `tower`, destroys it, and returns a new tower with its state.
 template <typename MakeTower>
 std::unique_ptr<Tower> continued(std::unique_ptr<Tower> tower, const MakeTower& make_tower) {
   LoadedCheckpoint checkpoint;

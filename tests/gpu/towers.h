@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// A network for MNIST's images that is small enough for tests.
+/// Returns a network for MNIST's images that is small enough for tests.
 Network small_network();
 
 /// Records of noise in the format of MNIST's records.
@@ -40,29 +40,29 @@ struct Training {
   double clip_norm = 0.0;
   bool muon_normalizes = false;
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  const Dataset* resident = nullptr;  ///< the tower is informed that steps use its records
+  const Dataset* resident = nullptr;  ///< records that the tower may keep on the GPU
   int results_every = 1;              ///< steps between calls of next_result
   int sync_at = -1;                   ///< the step that requests a synchronisation
-  int explode_at = -1;                ///< the step with a learning rate that makes the loss non-finite
+  int explode_at = -1;                ///< the step whose learning rate makes the loss non-finite
   int l2_every = 0;                   ///< period of steps that report the L2 loss; 0: never
   int observe_every = 0;              ///< period of steps with a before_update; 0: never
-  int restored_at = -1;               ///< before this step, another tower continues from a checkpoint; one rank only
+  int restored_at = -1;               ///< before this step, a new tower restores the state; one rank only
   bool averages = true;               ///< keep moving averages
 };
 
 struct Trained {
   std::vector<float> values, averages, buffers;
   std::vector<StepResult> results;
-  std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
+  std::vector<std::vector<float>> observed;  ///< mean gradients and step sums
   std::vector<std::string> captured_nodes;
   bool keeps_records = false;
 };
 
-/// Trains a tower. Steps use `records` in a scattered order, and the images of a step are overwritten after the call.
-/// Rank r of n uses its part of n * batch_size samples.
+/// Trains a tower. The steps use `records` in a scattered order. After each call of step, its images are overwritten.
+/// Rank r of n uses its own part of the n * batch_size samples of a step.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
-/// Expects equal bits, also in the results.
+/// Expects that the two trainings have equal bits, also in their step results.
 void expect_equal(const Trained& a, const Trained& b);
 
 }  // namespace carillon::testing

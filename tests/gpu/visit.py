@@ -20,11 +20,11 @@ sys.path[:0] = [str(TESTS / "acceptance"), str(TESTS / "benchmarks")]
 import programs  # noqa: E402
 
 DEVICE = os.environ.get("VISIT_DEVICE", "cuda")  # cpu: only to test these scripts
-TEST_SECONDS = 60  # limit of one test
-STOPPED = "stopped after {:.0f} s"  # the last line of a process that reached its limit
+TEST_SECONDS = 60  # seconds; limit of one test
+STOPPED = "stopped after {:.0f} s"  # last line in the output of a process that reached its limit
 CORES = sorted(os.sched_getaffinity(0))
 GPU_CORES, CPU_CORES = CORES[:4], CORES[4:] or CORES
-LOCK_SECONDS = 45  # longest wait for the GPU
+LOCK_SECONDS = 45  # longest time for which a measurement waits for the GPU
 
 
 class Deadline(Exception):
@@ -46,7 +46,7 @@ class Visit:
         self.ours, self.theirs, self.steps = {}, {}, {}
         self.data, self.sets = {}, {}
         self._lock = threading.Lock()
-        self.gpu_lock = work / "gpu.lock"  # PyTorch's processes use the same lock
+        self.gpu_lock = work / "gpu.lock"  # PyTorch's processes also lock this file
         options.out.mkdir(parents=True, exist_ok=True)
 
     def left(self):
@@ -54,7 +54,7 @@ class Visit:
 
     @contextlib.contextmanager
     def gpu(self):
-        """Holds the GPU for a measurement. If another process does not release the GPU in time, measures
+        """Holds the GPU for a measurement. If another process does not release the GPU within LOCK_SECONDS, measures
         nevertheless."""
         with self.gpu_lock.open("a") as file:
             began = time.monotonic()
@@ -66,7 +66,7 @@ class Visit:
             else:
                 self.say("      the next measurement shared the GPU")
             yield
-        time.sleep(0.1)  # so that a waiting process can get the lock
+        time.sleep(0.1)  # lets a waiting process get the lock
 
     def say(self, line, file="summary.txt"):
         with self._lock, (self.options.out / file).open("a") as summary:
@@ -106,7 +106,7 @@ class Visit:
             kill(process.pid)
             try:
                 output, _ = process.communicate(timeout=5)
-            except subprocess.TimeoutExpired:  # a process that cannot be killed keeps the pipe open
+            except subprocess.TimeoutExpired:  # if a process cannot be killed, the pipe stays open
                 output = ""
             code = 124
             output += f"\n{STOPPED.format(seconds)}\n"
@@ -116,19 +116,19 @@ class Visit:
 
 
 def on(cores):
-    """The words before a command that may use only these cores."""
+    """Returns the words before a command by which the command uses only these cores."""
     return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
 def kill(pid):
-    """Kills the process and all that it started: mpirun's ranks have their own groups."""
+    """Kills the process and all processes that it started: mpirun's ranks have their own process groups."""
     for each in [*programs.descendants(pid), pid]:
         programs.signal_process(each, signal.SIGKILL)
 
 
 def last_line(output):
-    """The most useful line of a failure: the first failed assertion, the time limit together with an error, or the last
-    line."""
+    """Returns the most useful line of a failed process's output: the first failed assertion; at the time limit, the
+    limit and the last error; otherwise the last error, or the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.endswith(": Failure"):

@@ -12,21 +12,22 @@ from pathlib import Path
 
 from visit import CPU_CORES, Deadline, last_line
 
-import gpu_vs_pytorch  # visit makes this import possible
+import gpu_vs_pytorch  # visit.py adds its folder to the import path
 import measure
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
 WORKERS = Path(gpu_vs_pytorch.__file__).parent
-SECONDS = 3.0  # seconds of a measurement
-NETWORKS = {  # batch size, images per second that one core with AMX may reach
+SECONDS = 3.0  # of one measurement
+NETWORKS = {  # batch size; images per second that one core with AMX may reach
     "airbench94": (128, 800),
     "resnet18_cifar": (128, 130),
     "resnet50": (16, 10),
     "cifar10": (128, 4000),
 }
-CORES, ROUNDS = (2, 4, 8, 12, 1), 2  # two rounds with the first number of cores
+CORES, ROUNDS = (2, 4, 8, 12, 1), 2  # two rounds for the first number of cores, one for the others
 RANKS = (1, 2, 4, 8, 12)
-SCALED = {"mnist": ("fp32", 100, 80000), "cifar10": ("bf16", 128, 4000)}  # precision, batch, images per second of a rank
+# Precision, batch size, images per second of one rank.
+SCALED = {"mnist": ("fp32", 100, 80000), "cifar10": ("bf16", 128, 4000)}
 
 
 def cpu(visit, until):
@@ -120,7 +121,7 @@ def _compare(visit, name, cores, rounds, more=()):
 
 
 def _scale(visit, name):
-    """Weak scaling: one thread and one core per rank."""
+    """Measures weak scaling: each rank has one thread and one core."""
     precision, batch, rate = SCALED[name]
     one = None
     for ranks in RANKS:

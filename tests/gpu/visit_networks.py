@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from visit import DEVICE, GPU_CORES, Deadline, last_line
 
-from hdf5 import load  # visit makes this import possible
+from hdf5 import load  # visit.py adds their folder to the import path
 from programs import checkpoint, same_bits
 
-LIMIT = 1e-3  # of the distance travelled
-LARGEST_FLOOR = 0.1  # if a network amplifies one rounding more than this, it cannot be compared
-REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # of one step, for the worst variable; the CPU's own bf16: up to 0.4
+LIMIT = 1e-3  # of the distance that a variable travelled
+LARGEST_FLOOR = 0.1  # if one rounding has a larger effect, the network cannot be compared
+REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # after one step, for the worst variable; bf16 on the CPU: up to 0.4
 STEPS, BITS_STEPS = 10, 20
 
 
@@ -64,7 +64,8 @@ def command_of(visit, network, train_dir, *more, size=None):
     extra = []
     if network.program == "image_train":
         data = ["--data", "synthetic", "--classes", network.classes]
-        extra = ["--image-size", size or network.size, "--schedule", "constant"]  # a cosine depends on --max-steps
+        # A cosine schedule would depend on --max-steps.
+        extra = ["--image-size", size or network.size, "--schedule", "constant"]
     elif network.program == "cifar10_train":
         extra = ["--distort=false"]
     else:
@@ -96,13 +97,13 @@ def bits(visit, until):
 
 
 class NetworkChecks:
-    """The checks of one network."""
+    """Runs the checks of one network."""
 
     def __init__(self, visit, network, until, steps=STEPS):
         self.visit, self.network, self.until, self.steps = visit, network, until, steps
         self.name = network.name + (f", {network.options[1]}" if network.options[0] == "--optimizer" else "")
-        self.initial = None  # train directory with the initial checkpoint
-        self.rounded = None  # the same with each weight rounded once
+        self.initial = None  # train directory of the initial checkpoint
+        self.rounded = None  # the same, after each weight was rounded once
 
     def run(self):
         try:
@@ -134,7 +135,7 @@ class NetworkChecks:
             self._near(f"one step in {precision}", found, cpu, limit=limit)
 
     def _equal_bits(self, precision):
-        """Returns the checkpoint of a run with captured steps."""
+        """Checks that runs have equal bits. Returns the last checkpoint of a run with captured steps."""
         gpu = self._train("captured", DEVICE, precision=precision)
         self._same(f"two runs in {precision}", self._train("again", DEVICE, precision=precision), gpu)
         eager = self._train("eager", DEVICE, "--cuda-graph=false", precision=precision)
@@ -152,7 +153,7 @@ class NetworkChecks:
         self._near(f"{STEPS} steps in fp32", gpu, cpu, rounded)
 
     def _train(self, label, device, *more, train_dir=None, steps=None, precision="fp32", start=None):
-        """The last checkpoint of a training; None, with a result, if it failed."""
+        """Returns the last checkpoint of a training. If the training failed, reports the failure and returns None."""
         steps = steps or self.steps
         run = train_dir or self.visit.directory("network")
         start = start or self.initial
@@ -182,8 +183,8 @@ class NetworkChecks:
         return target
 
     def _near(self, label, found, expected, rounded=None, limit=LIMIT):
-        """Reports the distance of `found` from `expected`. Some networks amplify a rounding of the weights, so the
-        limit is at least the effect of one such rounding on the CPU."""
+        """Reports the distance of `found` from `expected`. Some networks amplify a rounding of the weights. So the
+        limit is at least 4 times the effect of one such rounding on the CPU."""
         if not found or not expected:
             return
         begin = load(checkpoint(self.initial, 0))
@@ -208,9 +209,9 @@ class NetworkChecks:
 
 
 def farthest(found, expected, start):
-    """The largest distance of a variable, relative to the distance that it travelled, and the variable's name. If a
-    variable hardly travels, such as biases without influence, its distance is relative to a thousandth of the usual
-    travelled distance."""
+    """Returns (distance, name) of the variable with the largest distance between `found` and `expected`, relative to
+    the distance that the variable travelled from `start`. Some variables hardly travel, such as biases without
+    influence. For them, the distance is relative to a thousandth of the usual travelled distance."""
     names = [key for key in expected if key.startswith("variables/") and (expected[key] != start[key]).any()]
     travelled = {key: np.linalg.norm(np.float64(expected[key]) - start[key]) for key in names}
     usual = np.sqrt(sum(way**2 for way in travelled.values()) / sum(expected[key].size for key in names))

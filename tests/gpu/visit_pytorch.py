@@ -12,18 +12,18 @@ import threading
 from visit import DEVICE, GPU_CORES, kill, on
 from visit_speed import batch_of
 
-import gpu_vs_pytorch  # visit makes this import possible
+import gpu_vs_pytorch  # visit.py adds its folder to the import path
 
 AT_ONCE = 3
-STEPS = {"cifar10": 10, "mnist": 10}  # steps that one graph captures; other networks: 1
-SECONDS = 1.0  # seconds of a measurement
-FORM_SECONDS = 300  # limit of one form, including its compilation
+STEPS = {"cifar10": 10, "mnist": 10}  # steps in one captured graph; other networks: 1
+SECONDS = 1.0  # of one measurement
+FORM_SECONDS = 300  # limit of one form, with its compilation
 NAMES = ("vit_small_patch16_224", "convnext_tiny", "resnet50", "airbench94", "resnet18_cifar", "cifar10", "mnist")
-LARGE = NAMES[:3]  # these networks are also measured with weights in bf16
+LARGE = NAMES[:3]  # measured also with weights in bf16
 
 
 def forms(name):
-    """Pairs (form, precision). The most informative pairs are first."""
+    """Returns pairs (form, precision), the most informative ones first."""
     if DEVICE == "cpu":
         return (("eager", "bf16"),)
     if name == "mnist":
@@ -38,7 +38,7 @@ def pytorch(visit, until):
         for each in [pool.submit(_network, visit, name) for name in chosen]:
             try:
                 each.result()
-            except Exception as error:  # the other networks must run
+            except Exception as error:  # the other networks must still run
                 visit.result("pytorch", False, f"{type(error).__name__}: {error}")
 
 

@@ -10,10 +10,10 @@ import time
 
 from visit import DEVICE, GPU_CORES, Deadline, last_line
 
-import gpu_profile  # visit makes this import possible
+import gpu_profile  # visit.py adds its folder to the import path
 import gpu_vs_pytorch
 
-SPEEDS = {  # number of steps; images and batch sizes are those of gpu_vs_pytorch.py
+SPEEDS = {  # number of steps; image and batch sizes are those of gpu_vs_pytorch.py
     "vit_small_patch16_224": 40,
     "resnet50": 40,
     "convnext_tiny": 40,
@@ -22,7 +22,7 @@ SPEEDS = {  # number of steps; images and batch sizes are those of gpu_vs_pytorc
     "cifar10": 4000,
     "mnist": 20000,
 }
-OFF = "CARILLON_GPU_OFF"  # unset: bias_gradient_epilogue (src/device/cuda_backend.h)
+OFF = "CARILLON_GPU_OFF"  # if unset, bias_gradient_epilogue is off (src/device/cuda_backend.h)
 SWITCHES = (  # network, variable, value
     ("vit_small_patch16_224", OFF, "fused_attention"),
     ("vit_small_patch16_224", OFF, "none"),
@@ -40,7 +40,7 @@ SWITCHES = (  # network, variable, value
     ("mnist", "CARILLON_EARLY_LAUNCH", "1"),
 )
 PROFILES = ("vit_small_patch16_224", "resnet50", "convnext_tiny", "airbench94")
-ROWS = 14  # of a table of kernels that the summary shows; kernels.md has all
+ROWS = 14  # rows of each table of kernels in the summary; kernels.md has all rows
 
 
 def speed(visit, until):
@@ -115,7 +115,7 @@ def _time(visit, until, name, steps, variant="", environment=()):
 def kernels(visit, until):
     for name in PROFILES:
         if re.search(visit.options.networks, name) and re.search(visit.options.profile, name):
-            if name not in visit.steps:  # the number of launches per step must be known
+            if name not in visit.steps:  # the number of launches per step is not known yet
                 _time(visit, until, name, SPEEDS[name])
             try:
                 _profile(visit, until, name)
@@ -124,7 +124,7 @@ def kernels(visit, until):
 
 
 def _profile(visit, until, name):
-    """Profiles a little more than one step, launched kernel by kernel, after the start-up and two steps."""
+    """Profiles a little more than one step, after the start and two steps. Every kernel is launched alone."""
     _, nodes = visit.steps.get(name, (0, 0))
     log = visit.options.out / f"ncu-{name}.csv"
     window = ["--launch-skip", math.ceil(2.2 * nodes), "--launch-count", math.ceil(1.25 * nodes) + 10] if nodes else []
@@ -150,7 +150,7 @@ def _profile(visit, until, name):
 
 
 def plans(visit, until):
-    """Times cuDNN's plans, if the program for it exists. tests/gpu/measured_plans.py reads the output."""
+    """Times cuDNN's plans, if there is a program for it. tests/gpu/measured_plans.py reads the output."""
     for program in visit.options.elf.glob("time_conv_plans_gpu"):
         with visit.gpu():
             seconds = max(1, int(until - time.monotonic()) - 10)

@@ -19,7 +19,8 @@ def gtest_names(output):
 
 
 def matching_tests(visit, phase, pattern, until):
-    """The test program and the names of its tests that match `pattern`. If there is none, also reports a failure."""
+    """Returns the test program and the names of its tests that match `pattern`. If no test matches, also reports a
+    failure."""
     program = visit.options.elf / "gpu_test"
     code, output, _ = visit.run([program, "--gtest_list_tests"], f"{phase}.log", until=until)
     names = [name for name in gtest_names(output) if code == 0 and re.search(pattern, name)]
@@ -68,7 +69,7 @@ def tests(visit, until):
 
 
 def _shared(visit, until, ranks):
-    """The tests of ranks that share the GPU."""
+    """Runs the tests in which ranks share the GPU."""
     name = f"tests: gpu_mpi_test, {ranks} ranks"
     command = [visit.options.bin / "mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none",
                visit.options.elf / "gpu_mpi_test"]  # fmt: skip

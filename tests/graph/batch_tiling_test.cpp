@@ -15,7 +15,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The ops of each section and its number of tiles, such as "input | conv pool x16 | logits".
+/// Returns the ops of each section and its number of tiles, such as "input | conv pool x16 | logits".
 std::string text_of(const Graph& graph, int workers) {
   std::string text;
   for (const TiledSection& section : plan_tiling(graph, workers)) {
@@ -60,7 +60,7 @@ TEST(BatchTiling, OfABatchThatFitsACacheTakeItWhole) {
 TEST(BatchTiling, ExcludesOpsWithManyParametersAndSingleOps) {
   Graph graph(256);
   Value x = image_input(graph, "input", {.sample = {8, 8, 256}});
-  x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // 2.4 MB
+  x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // the weights have 2.4 MB
   x = max_pool(graph, "alone", x, {.window = 2, .stride = 2});
   x = dense(graph, "dense", x, {.units = 10});
   EXPECT_EQ(text_of(graph, 2), "input | many | alone | dense");
@@ -101,7 +101,8 @@ TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {
   EXPECT_EQ(plan_tiling(cifar10(128), 100)[1].workers, 16);
 }
 
-/// Only pool1 reads the output of conv1. Its gradient is written by pool1's backward pass and read by conv1's.
+/// pool1 alone reads the output of conv1. pool1's backward pass writes the gradient of this output, and conv1's
+/// backward pass reads it.
 TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
   const Graph graph = cifar10(128);
   const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
@@ -126,8 +127,8 @@ TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
       EXPECT_EQ(tiled[i].bytes, whole[i].bytes);
     }
   }
-  EXPECT_FALSE(tiled[index_of("norm1")].per_worker);  // conv2's backward pass reads it
-  EXPECT_FALSE(tiled[index_of("pool2")].per_worker);  // local3 reads it
+  EXPECT_FALSE(tiled[index_of("norm1")].per_worker);  // conv2's backward pass reads norm1
+  EXPECT_FALSE(tiled[index_of("pool2")].per_worker);  // local3 reads pool2
 }
 
 TEST(BatchTiling, ResultsAreOfTheWholeBatch) {

@@ -58,8 +58,9 @@ TEST(MemoryPlan, TensorsThatAreTheSameLieInOnePlace) {
   EXPECT_EQ(plan.peak_bytes, 1280u);
 }
 
-/// x -> fork -> (dense, no op) -> add. Both outputs of the fork share the memory of x, and one of their gradients
-/// shares the memory of x's gradient. The branch without an op shares the memory of the sum's gradient.
+/// The graph is x -> fork -> (dense b; nothing) -> add. Both outputs of the fork share the memory of x. The gradient of
+/// one output shares the memory of x's gradient. The gradient of the other output, whose branch has no op, shares the
+/// memory of the sum's gradient.
 TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   Graph graph(4);
   const Value x = dense(graph, "a", image_input(graph, "input", {.sample = {8}}), {.units = 16});

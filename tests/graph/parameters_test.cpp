@@ -37,7 +37,7 @@ TEST(InitialValues, TruncatedNormalHasTheMomentsOfItsDistribution) {
   EXPECT_LT(largest, 0.2);
   EXPECT_GT(largest, 0.199);
   EXPECT_NEAR(sum / count, 0.0, 5e-4);
-  EXPECT_NEAR(std::sqrt(squares / count), 0.1 * 0.87963, 5e-4);  // standard deviation of N(0,1) truncated at 2
+  EXPECT_NEAR(std::sqrt(squares / count), 0.1 * 0.87963, 5e-4);  // 0.87963: standard deviation of N(0,1) truncated at 2
 }
 
 TEST(InitialValues, UniformOnesFillTheirInterval) {
@@ -61,7 +61,7 @@ TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
   EXPECT_NE(initial_values(spec, 1), initial_values(other, 1));
 }
 
-/// The values of filter o in weights [height, width, in, out].
+/// Returns the values of filter `o`, from weights of shape [height, width, in, out].
 std::vector<float> filter_of(const std::vector<float>& values, std::size_t o, std::size_t out) {
   std::vector<float> filter;
   for (std::size_t i = o; i < values.size(); i += out) filter.push_back(values[i]);

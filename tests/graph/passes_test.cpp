@@ -18,7 +18,7 @@
 namespace carillon::testing {
 namespace {
 
-/// A line for each node, such as "conv2d conv(input)".
+/// Returns a line for each node, such as "conv2d conv(input)": type, name and inputs.
 std::vector<std::string> described(const Graph& graph) {
   std::vector<std::string> lines;
   for (const Graph::Node& node : graph.nodes()) {
@@ -77,7 +77,7 @@ TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
   EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
 }
 
-/// Parameters must stay in the order of the ops.
+/// The later one takes the sum, so that the parameters stay in the order of the ops.
 TEST_F(Passes, OfTwoBatchNormsTheLaterTakesTheirSum) {
   const Value x = images(), a = batch_norm(graph_, "a", convolution("conv_a", x));
   const Value b = batch_norm(graph_, "b", convolution("conv_b", x));
@@ -165,7 +165,7 @@ TEST_F(Passes, BiasesStayAfterAReluFusedIntoTheConvolution) {
   EXPECT_EQ(graph_.nodes()[1].parameters, (std::vector{0, 1}));
 }
 
-/// Gradients become complete in the reverse of the parameters' order.
+/// The backward pass completes gradients in the reverse order of the parameters.
 TEST_F(Passes, BiasesStayBeforeOtherVariables) {
   const Value x = images(), a = convolution("a", x), b = convolution("b", x);
   const std::vector results{max_pool(graph_, "pool", a, {.window = 2, .stride = 2}), b};
@@ -278,7 +278,7 @@ TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   EXPECT_TRUE(graph.values()[a.index].wants_gradient);
 }
 
-/// A residual block. Its output has `reader_count` readers.
+/// Returns a residual block. `reader_count`: number of ops that read its output.
 Graph residual_block(int reader_count) {
   Graph graph(2);
   const auto convolution = [&](const std::string& name, Value x) {

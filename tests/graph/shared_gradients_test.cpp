@@ -1,4 +1,4 @@
-// The passes that save sums and copies of gradients on a GPU (src/graph/passes.h).
+// Tests of the passes that avoid sums and copies of gradients on a GPU (src/graph/passes.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows a backward pass, and knows for each place in memory which gradients are complete and not yet overwritten.
+/// Follows a backward pass. For each place in memory, tracks which gradients are complete there and not yet
+/// overwritten.
 void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto place_of = [&](int value) {
@@ -30,7 +31,7 @@ void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
   const auto is_used = [&](int value) {
     return graph.values()[value].wants_gradient && !graph.values()[value].readers.empty();
   };
-  std::map<int, std::set<int>> complete;  // for each place, the values whose gradients it has
+  std::map<int, std::set<int>> complete;  // for each place, the values with a complete gradient there
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const Graph::Node& node = graph.nodes()[i];
     for (const int output : node.outputs) {
@@ -59,7 +60,8 @@ class SharedGradients : public ::testing::Test {
   Value norm(const std::string& name, Value x) { return layer_norm(graph_, name, x); }
   Value sum(Value a, Value b) { return add(graph_, "sum", a, b); }
 
-  /// Runs the pass. Returns for each addition, in forward order, whether it shares its gradient with both inputs.
+  /// Runs the pass. Returns, for each addition in forward order, whether the gradient of its output serves as the
+  /// gradient of both inputs, without a copy.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
     give_values_one_reader(graph_, device, gradient_ops());
     expect_gradients_are_read_before_they_are_overwritten(graph_);
@@ -121,8 +123,8 @@ TEST_F(SharedGradients, AnAdditionCopiesIfBothInputsHaveOneProducer) {
   EXPECT_EQ(run(), std::vector{false});
 }
 
-/// The second norm adds its gradient to the gradient of its other output before the first norm has read its own
-/// gradient.
+/// The second norm also outputs its input t. It adds its own gradient to the gradient of this output before the first
+/// norm has read the gradient of y. So t and y cannot share a gradient.
 TEST_F(SharedGradients, AnAdditionCopiesIfTheLaterInputIsAnotherOutputOfItsProducer) {
   const Value x = stem(), y = norm("first", x), t = sum(layer("body", x), x), u = norm("second", t);
   const Value s = sum(t, y);

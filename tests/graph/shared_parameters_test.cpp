@@ -1,4 +1,4 @@
-// Parameters that several ops share (Graph::share_parameter).
+// Tests of parameters that several ops share (Graph::share_parameter).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The nodes' names, separated by ", ".
+/// Returns the names of the nodes, separated by ", ".
 std::string names_of(const std::vector<Graph::Node>& nodes) {
   std::string names;
   for (const Graph::Node& node : nodes) names += (names.empty() ? "" : ", ") + node.name;
@@ -74,7 +74,7 @@ TEST_F(SharedParameters, AreSummedBeforeTheFirstOp) {
   }
 }
 
-/// Op b computes the gradient of the shared weights even if only b's biases are trained.
+/// Op b also computes the gradient of the shared weights if only b's biases are trained.
 TEST_F(SharedParameters, HaveMemoryForTheGradientsOfOpsThatRun) {
   const Value x = layer("a", input_);
   graph_.share_parameter("b/weights", "a/weights");
@@ -132,7 +132,7 @@ TEST_F(SharedParameters, AreInADescription) {
               HasSubstr("no earlier op has the variable 'logits/weights'"));
 }
 
-/// Changing a shared parameter for finite differences affects all ops that share it.
+/// Finite differences change a shared parameter, which affects all ops that share it.
 TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   for (const int threads : {1, 2}) {
     OpHarness harness(5, threads);
@@ -147,8 +147,8 @@ TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   }
 }
 
-/// Five convolutions in tiles. The third one shares the variables of the first one, or has its own variables with equal
-/// values.
+/// A graph of five convolutions in tiles. Either the third one shares the variables of the first one, or it has its own
+/// variables with equal values.
 struct TiledConvolutions {
   static constexpr std::int64_t batch = 64;
 

@@ -1,4 +1,4 @@
-// RandAugment and random erasing, compared with torchvision's.
+// Tests of RandAugment and random erasing, compared with torchvision's.
 #include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST_F(Augment, OneColourStaysOneColour) {
 }
 
 TEST_F(Augment, OpsAreDrawnEquallyOften) {
-  // Each op is recognised by its result with magnitude 18, positive or negative.
+  // Each op is recognised by its result with magnitude 18 and either sign.
   const auto text_of = [](const std::vector<std::uint8_t>& bytes) { return std::string(bytes.begin(), bytes.end()); };
   std::map<std::string, std::size_t> op_of;
   for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
@@ -124,7 +124,7 @@ TEST(ErasedBox, HasTheAreasAndRatiosOfTorchvisions) {
   EXPECT_EQ(count, 3);
 }
 
-/// All 8 orientations of a square occur, and each is a permutation of the pixels.
+/// All 8 orientations of a square must occur. Each of them permutes the pixels.
 TEST_F(Augment, OrientationsFlipAndTurn) {
   constexpr std::int64_t side = 3;
   std::vector<std::uint8_t> square(3 * side * side);
@@ -155,7 +155,7 @@ TEST_F(Augment, OrientationsFlipAndTurn) {
                                    std::vector{8, 7, 6, 5, 4, 3, 2, 1, 0}, std::vector{2, 5, 8, 1, 4, 7, 0, 3, 6}));
 }
 
-/// Brightness and contrast do not change the ratios of the colours, but saturation does.
+/// Brightness and contrast keep the ratios of the colours. Saturation changes them.
 TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
   std::set<std::vector<std::uint8_t>> seen;
   for (std::uint64_t position = 0; position < 50; ++position) {
@@ -164,7 +164,7 @@ TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
     color_jitter(0.4, draws, image(values));
     seen.insert(values);
     PhiloxDraws again(3, RandomPurpose::color_jitter, position);
-    color_jitter(0.4, again, image(grey));  // in a grey picture, only the brightness changes
+    color_jitter(0.4, again, image(grey));  // in a grey picture, only the brightness can change
     EXPECT_THAT(grey, testing::Each(testing::AllOf(testing::Ge(54), testing::Le(126), testing::Eq(grey[0]))));
     color_jitter(0.0, draws, image(same));
     EXPECT_EQ(same, source_);
@@ -173,7 +173,7 @@ TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
 }
 
 TEST_F(Augment, ErasingFillsOneBoxWithTheGivenProbability) {
-  const Colour fill{.red = 250, .green = 251, .blue = 252};  // no pixel of the source has this colour
+  const Colour fill{.red = 250, .green = 251, .blue = 252};  // no pixel of the source has it
   int erased = 0;
   constexpr int draw_count = 4000;
   for (std::uint64_t position = 0; position < draw_count; ++position) {

@@ -1,4 +1,4 @@
-// Decoding compared with Pillow, partial decoding compared with whole decoding, and rejected files.
+// Tests of decoding: compared with Pillow, partial decoding compared with whole decoding, and files that are rejected.
 #include "carillon/images/decode.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST_P(FormOfFile, APartEqualsThatPartOfTheWhole) {
   }
 }
 
-/// 16 bits per channel are truncated before they are composited, as Pillow does.
+/// Channels of 16 bits are truncated to 8 bits before the picture is composited, as Pillow does.
 TEST(Decode, TransparentPixelsAreCompositedAsByPillow) {
   const Colour background{.red = 200, .green = 30, .blue = 90};
   const std::vector<std::uint8_t> all = picture_file("composited.u8");
@@ -113,7 +113,7 @@ TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   }
 }
 
-/// A JPEG file with chroma subsampling `across` x `down`. Empty if JPEG does not allow this subsampling.
+/// Returns a JPEG file with chroma subsampling `across` x `down`. Empty if JPEG does not allow this subsampling.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};
@@ -189,7 +189,8 @@ TEST(Decode, ALargeJpegComesSmallerWhereItIsReducedAnyway) {
   EXPECT_EQ(reduction(0.01), 8);
 }
 
-/// Each scan of a progressive file covers the whole picture. The first scan has coarse means; it may be repeated.
+/// Each scan of a progressive file covers the whole picture. The first scan holds coarse means, and a file may repeat
+/// it.
 TEST(Decode, MoreScansThanAreReadAreRefused) {
   const std::string scan = "\xFF\xDA", tables = "\xFF\xC4", end = "\xFF\xD9";
   const std::vector<std::uint8_t> own = picture_file("progressive.jpg");
@@ -243,7 +244,7 @@ TEST_P(OrientedFile, APartIsInTheCoordinatesOfThePictureAsItIsShown) {
   }
 }
 
-/// A malformed EXIF block does not make a file unreadable: its orientation is ignored.
+/// A file with a malformed EXIF block must be readable. Only the orientation is ignored.
 TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
   const std::vector<std::uint8_t> file = picture_file("oriented_6.jpg");
   const std::string text(file.begin(), file.end());
@@ -265,7 +266,7 @@ TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
     decode_whole(bytes_of(bad), whole);
     EXPECT_EQ(whole.height, 13);
   }
-  // The EXIF block states more entries than it holds; the existing entries are read.
+  // The EXIF block declares more entries than it holds. The entries that exist are read.
   EXPECT_EQ(picture_info(bytes_of(changed(header + 8, "\xff\xff"s))).orientation, 6);
 }
 
@@ -275,7 +276,7 @@ struct Refused {
 
 class OtherFile : public testing::TestWithParam<Refused> {};
 
-/// The start of a PNG file of `side` x `side` pixels.
+/// Returns the beginning of a PNG file of `side` x `side` pixels.
 std::string png_of(std::uint32_t side) {
   const std::vector<std::uint8_t> own = picture_file("colour.png");
   std::string file(own.begin(), own.end());

@@ -1,4 +1,4 @@
-// Helpers of the picture tests: the files of tests/data/pictures, and comparison of pixels.
+// Helpers of the picture tests: the files in tests/data/pictures, and functions that compare pixels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The pixels [height][width][3] of `box`, which is within the decoded part.
+/// Returns the pixels [height][width][3] of `box`, which must be within the decoded part.
 inline std::vector<std::uint8_t> rgb_of(const DecodedPart& part, const PictureBox& box) {
   std::vector<std::uint8_t> pixels;
   for (std::int64_t y = 0; y < box.height; ++y) {
@@ -43,7 +43,7 @@ inline std::vector<std::uint8_t> rgb_of(const DecodedPart& whole) {
   return rgb_of(whole, {whole.row, whole.column, whole.height, whole.width});
 }
 
-/// `jpeg` with an EXIF block that contains the orientation.
+/// Returns `jpeg` with an EXIF block that holds the orientation.
 inline std::vector<std::uint8_t> with_orientation(const std::string& jpeg, int orientation) {
   using namespace std::string_literals;
   const std::string entry = "\x01\x12\0\3\0\0\0\1\0"s + static_cast<char>(orientation) + "\0\0"s;
@@ -72,7 +72,7 @@ inline Difference difference(std::span<const std::uint8_t> a, std::span<const st
   return found;
 }
 
-/// The CRC of a PNG chunk.
+/// Returns the CRC of a PNG chunk.
 inline std::uint32_t png_crc(std::span<const std::uint8_t> bytes) {
   return static_cast<std::uint32_t>(::crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
 }

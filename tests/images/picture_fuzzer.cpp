@@ -1,4 +1,4 @@
-// Fuzzes pictures: any bytes are either decoded, completely and in part, or rejected.
+// Fuzzes pictures: any bytes must either be decoded, as a whole and in part, or be rejected.
 #include <algorithm>
 
 #include "carillon/core/error.h"
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static ViewMemory memory;
   try {
     const PictureInfo info = picture_info(file);
-    if (info.height * info.width > (std::int64_t{1} << 20)) return 0;  // slow, and tests nothing new
+    if (info.height * info.width > (std::int64_t{1} << 20)) return 0;  // decoding would be slow, and tests nothing new
     decode_whole(file, memory.part);
     std::vector<std::uint8_t> pixels(3 * 16 * 24);
     const PictureBox part{info.height / 3, info.width / 4, (info.height + 1) / 2, (info.width + 1) / 2};

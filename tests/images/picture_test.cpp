@@ -12,7 +12,7 @@ SheetTile tile(const std::string& text) {
   return {.height = 2, .width = 2, .pixels = std::vector<std::uint8_t>(12, 9), .text = text};
 }
 
-/// The number of pixels that the text changes in tile(), which is dark.
+/// Returns how many pixels the text changes in tile(), which is dark.
 std::int64_t pixels_of_text(const std::string& text) {
   const Picture sheet = make_sheet({tile(text)});
   return std::ranges::count_if(sheet.pixels, [](std::uint8_t value) { return value > 64; });
@@ -62,7 +62,7 @@ TEST(Thumbnail, ReducesALargeImageAndKeepsItsProportions) {
   EXPECT_EQ(small.height, 48);
   EXPECT_EQ(small.width, 96);
   for (std::size_t i = 0; i < small.pixels.size(); ++i) {
-    ASSERT_NEAR(small.pixels[i], 60 + 50 * static_cast<int>(i % 3), 6) << i;  // mean of neighbouring pixels
+    ASSERT_NEAR(small.pixels[i], 60 + 50 * static_cast<int>(i % 3), 6) << i;  // the mean of neighbouring pixels
   }
 }
 

@@ -1,4 +1,4 @@
-// Views: resizing compared with Pillow and TensorFlow, and random crops compared with torchvision's.
+// Tests of views: resizing compared with Pillow and TensorFlow, and random crops compared with torchvision's.
 #include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(View, IsMirroredWhereAsked) {
   }
 }
 
-/// If the decoder reduces a picture to half its size, the view looks like the view of the whole picture.
+/// If the decoder reduces a picture to half its size, the view must be nearly equal to the view of the whole picture.
 TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 480, .width = 640, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -105,7 +105,7 @@ TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   DecodedPart whole;
   decode_whole(bytes_of(jpeg), whole);
   const Picture decoded{.height = 480, .width = 640, .channels = 3, .pixels = rgb_of(whole)};
-  const std::string png = encode_png(decoded);  // the decoder never reduces PNG files
+  const std::string png = encode_png(decoded);  // the decoder does not reduce PNG files
   for (const PictureView& view : {view_of({{0, 0, 480, 640}, 224, 224}), view_of({{17, 33, 301, 407}, 100, 90}),
                                   view_of({{200, 300, 128, 128}, 16, 16})}) {
     const auto from_jpeg = rendered({jpeg.begin(), jpeg.end()}, view, Resampling::antialiased);
@@ -114,7 +114,7 @@ TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   }
 }
 
-/// `decoded` as a PNG file.
+/// Returns `decoded` as a PNG file.
 std::vector<std::uint8_t> png_of(const DecodedPart& decoded) {
   const std::string png =
       encode_png({.height = decoded.height, .width = decoded.width, .channels = 3, .pixels = rgb_of(decoded)});
@@ -137,7 +137,7 @@ TEST(View, OfAnOrientedPictureIsThatOfThePictureAsItIsShown) {
   }
 }
 
-/// The sides are not divisible by the reduction, so a reversed side begins with an incomplete pixel.
+/// The reduction does not divide the sides. So if a side is reversed, it begins with an incomplete pixel.
 TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 237, .width = 317, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -162,7 +162,7 @@ TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
 }
 
 TEST(View, TransparentPixelsShowTheBackground) {
-  PictureView view = view_of({{0, 0, 4, 4}, 4, 4});  // a transparent part of the picture
+  PictureView view = view_of({{0, 0, 4, 4}, 4, 4});  // this part of the picture is transparent
   EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(255));
   view.background = {.red = 7, .green = 7, .blue = 7};
   EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(7));
@@ -190,7 +190,7 @@ TEST(View, OfAThinPictureIsOne) {
   }
 }
 
-/// A PNG file with pixels of one grey level.
+/// Returns a PNG file in which all pixels have the grey level `level`.
 std::vector<std::uint8_t> grey_file(std::int64_t height, std::int64_t width, std::uint8_t level) {
   Picture picture{.height = height, .width = width, .channels = 1, .pixels = {}};
   picture.pixels.assign(static_cast<std::size_t>(height * width), level);
@@ -267,8 +267,8 @@ TEST(View, APaddedPictureIsMirroredWithItsBars) {
   EXPECT_THAT(reds(), testing::ElementsAre(0, 0, 0, 0, 0, 200, 200, 0));
 }
 
-/// Weights are rounded to whole numbers. A 500-fold reduction has a thousand small weights for each pixel, and their
-/// rounding errors add up.
+/// Weights are rounded to integers. If a picture is reduced 500-fold, each pixel has a thousand small weights, and
+/// their rounding errors add up.
 TEST(View, OfAWhitePictureIsWhiteHoweverMuchItIsReduced) {
   for (const std::int64_t length : {4, 20, 300, 2000}) {
     Picture white{.height = length, .width = length, .channels = 1, .pixels = {}};
@@ -297,7 +297,7 @@ std::vector<PictureBox> draws_of(const PictureInfo& picture, const CropRule& rul
   return parts;
 }
 
-/// The value below which i tenths of `values` are.
+/// Returns the value below which i tenths of `values` are.
 double tenth(std::vector<double>& values, int i) {
   std::ranges::sort(values);
   return values[values.size() * static_cast<std::size_t>(i) / 10];

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 import programs  # noqa: E402
 from processes import wait_for  # noqa: E402
 
-# A test program with two good tests, one that fails, and one that prints a warning, starts a child and hangs.
+# A test program with two tests that pass, one that fails, and one that prints a warning, starts a child and hangs.
 GPU_TEST = """#!/usr/bin/env bash
 case $1 in
   --gtest_list_tests) printf 'Suite.\\n  Passes\\n  Fails\\n  Hangs\\nOps/Other.\\n  Passes/One  # GetParam() = One\\n' ;;
@@ -26,7 +26,7 @@ esac
 """
 GPU_MPI_TEST = "#!/bin/sh\nexit 0\n"
 MNIST_TRAIN = "#!/bin/sh\nexit 0\n"
-# Rejects the GPU unless it finds the library in a folder of a Python package.
+# Rejects the GPU unless it finds the library in the folder of a Python package.
 OLD_CUDNN = """#!/bin/sh
 case $LD_LIBRARY_PATH in *cudnn-of-python*) exit 0 ;; esac
 echo 'cuDNN 9.14.0 is loaded, but this program was built with 9.19.0: install that version or a later one' >&2
@@ -35,7 +35,7 @@ exit 69
 MPIRUN = "#!/bin/sh\nexit 0\n"
 NVIDIA_SMI = '#!/bin/sh\necho "GPU 0: stub"\n'
 NO_GPU = "#!/bin/sh\nexit 9\n"
-# Trains 40 steps of 25 ms each, or of 50 ms each if fused attention is switched off.
+# Trains 40 steps of 25 ms each; of 50 ms each if fused attention is switched off.
 TRAIN = f"""#!{sys.executable}
 import json, os, pathlib, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))
@@ -46,7 +46,7 @@ lines = [json.dumps({{"step": step, "time": step * seconds, "loss": 1}}) for ste
 (folder / "metrics.jsonl").write_text("\\n".join(lines))
 print("captured step: 3 nodes")
 """
-# Writes the output of ncu 2025.3 for a product, a copy and a norm. The output begins within a step.
+# Writes what ncu 2025.3 writes for a product, a copy and a norm. The profile begins in the middle of a step.
 NCU = f"""#!{sys.executable}
 import csv, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))
@@ -104,7 +104,7 @@ class GpuCheckTest(unittest.TestCase):
         )
 
     def line(self, text):
-        """The line of the summary that contains the text; empty if there is none."""
+        """Returns the line of the summary that contains the text; empty if there is none."""
         path = self.out / "summary.txt"
         lines = path.read_text().splitlines() if path.exists() else []
         return next((line for line in lines if text in line), "")

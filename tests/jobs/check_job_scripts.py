@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 import programs
 from processes import TIMEOUT
 
-# Logs its signals; ends at a TERM.
+# Logs the signals that it gets, and ends at a TERM.
 SIGNAL_LOGGER = """#!/usr/bin/env bash
 trap 'echo USR1 >>"$LOG"' USR1
 trap 'echo TERM >>"$LOG"; exit 75' TERM
@@ -31,7 +31,7 @@ while kill -0 "$PPID" 2>/dev/null; do sleep 0.02; done  # until the launcher is 
 SRUN = """#!/usr/bin/env bash
 exit "$SRUN_CODE"
 """
-# mpirun with one rank.
+# Replaces mpirun; has one rank.
 MPIRUN = """#!/usr/bin/env bash
 shopt -s extglob
 if [[ $1 == --version ]]; then
@@ -45,7 +45,7 @@ while [[ $1 != *_@(train|eval) ]]; do
 done
 "$@"
 """
-# The last lines of MPIRUN for a stub that runs a command at USR1.
+# Last lines of MPIRUN, in a stub that runs a command at USR1.
 HANDLE_USR1 = """trap '%s' USR1
 "$@" &
 wait $!
@@ -55,7 +55,7 @@ SRUN_WITH_PROGRAM = """#!/usr/bin/env bash
 while [[ $1 != */*_train ]]; do shift; done
 "$@"
 """
-# A training program that logs its arguments and runs the script BODY. BODY finds the number of the start in `n`.
+# Replaces a training program. Logs its arguments, then runs the script BODY, in which `n` is the number of the start.
 TRAIN = """#!/usr/bin/env bash
 echo "start $*" >>"$LOG"
 n=$(grep -c '^start' "$LOG")
@@ -88,7 +88,7 @@ if [[ $1 == requeue ]]; then echo "$2" >>"$LOG"; fi
 
 
 def heed_signals():
-    """A shell cannot trap a signal that its parent ignores, as nohup does."""
+    """If the parent ignores a signal, as nohup does, a shell cannot trap it. So restore the default."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -125,7 +125,7 @@ class LaunchTest(ScriptTest):
         return [BIN / "carillon", "launch", "--name", "script", "--program", program, "--", program]
 
     def start(self):
-        """Starts the launcher with the signal logger. Returns when the logger handles signals."""
+        """Starts the launcher with the signal logger as its program. Returns when the logger handles signals."""
         logger = self.stub("logger", SIGNAL_LOGGER)
         launcher = subprocess.Popen(
             self.command(logger), env=os.environ | {"LOG": str(self.log)}, start_new_session=True, preexec_fn=heed_signals
@@ -142,9 +142,9 @@ class LaunchTest(ScriptTest):
         launcher.wait()
 
     def forwarded(self, *sent):
-        """Sends the signals to a launcher. Returns the kinds of signals that the logger receives and the exit code
-        (None if the launcher still runs). Each signal is sent after the previous one has arrived, and more than a
-        second after the first one, because stopping a process group may send two signals."""
+        """Sends the signals to a launcher. Returns the kinds of signals that the logger gets, and the exit code (None
+        if the launcher still runs). Sends each signal after the previous one has arrived, and more than a second after
+        the first one: when a process group is stopped, two signals may come together, and count as one."""
         launcher = self.start()
         for count, number in enumerate(sent, start=1):
             launcher.send_signal(number)
@@ -193,8 +193,8 @@ class RepeatErrorTest(ScriptTest):
     """Tests of the lines that carillon launch prints after the end of mpirun."""
 
     def errors(self, code, line):
-        """The lines on stderr if the program reports `line` and ends with `code`. mpirun prints its own lines after
-        that."""
+        """Returns the lines on stderr if the program reports `line` and ends with `code`. After that, mpirun prints its
+        own lines."""
         keep = f'echo "{line}" | tee -a "$CARILLON_ERROR_FILE" >&2\n' if line else ""
         version = "if [[ $1 == --version ]]; then echo 'mpirun (Open MPI) 4.1.0'; exit; fi\n"
         self.stub("mpirun", f"#!/usr/bin/env bash\n{version}{keep}echo 'Primary job terminated normally' >&2\nexit {code}\n")
@@ -231,7 +231,7 @@ class SlurmTrainTest(ScriptTest):
                 self.assertRegex(done.stderr, rf"^{name}\.sbatch: this is not a Slurm job: submit it with sbatch.*\n$")
 
     def run_script(self, code, program="mnist_train", state="RUNNING", **variables):
-        """Runs the script; srun ends with `code`. Returns (exit code, requeued jobs)."""
+        """Runs the script; its srun ends with `code`. Returns (exit code, requeued jobs)."""
         self.log.write_text("")
         for name, text in (("srun", SRUN), ("squeue", SQUEUE), ("scontrol", SCONTROL), (program, SRUN)):
             self.stub(name, text)
@@ -246,7 +246,7 @@ class SlurmTrainTest(ScriptTest):
         self.assertEqual(self.run_script(75), (75, ["17"]))
 
     def test_array_task_is_requeued_by_its_array_number(self):
-        for job in ("17", "20"):  # the last task of an array has the number of the array itself
+        for job in ("17", "20"):  # the last task of an array has the number of the array
             array = {"SLURM_JOB_ID": job, "SLURM_ARRAY_JOB_ID": "20", "SLURM_ARRAY_TASK_ID": "3"}
             self.assertEqual(self.run_script(75, **array), (75, ["20_3"]))
 
@@ -266,7 +266,7 @@ class SlurmTrainTest(ScriptTest):
 
 
 class CoresTest(ScriptTest):
-    """Tests jobs/mpi_env.sh on a machine with two cores of two hardware threads each, and a third core in another
+    """Tests jobs/mpi_env.sh on a machine with two cores of two hardware threads each, and a third core on another
     socket."""
 
     def cores(self, allowed):
@@ -297,7 +297,7 @@ class CoresTest(ScriptTest):
 
 
 class RestartTest(ScriptTest):
-    """Restarts by the three job scripts."""
+    """Tests how the three job scripts restart a training."""
 
     def setUp(self):
         super().setUp()
@@ -320,7 +320,7 @@ class RestartTest(ScriptTest):
         return kept | variables
 
     def run_command(self, command, body, **variables):
-        """Runs the command. Returns (exit code, options of each start, lines on stderr that announce restarts)."""
+        """Runs the command. Returns (exit code, options of each start, lines on stderr that announce a restart)."""
         self.log.write_text("")
         done = subprocess.run(
             command, env=self.environment(body, **variables), capture_output=True, text=True, timeout=TIMEOUT, cwd=self.work
@@ -420,7 +420,7 @@ class RestartTest(ScriptTest):
                 self.assertIn("from step 8 ", lines[0])
 
     def start_and_signal(self, body, number, condition, name="single_node.sh"):
-        """Sends the signal to a script once the condition holds. Returns (exit code, number of starts)."""
+        """Sends the signal to a script when the condition holds. Returns (exit code, number of starts)."""
         script = subprocess.Popen(
             self.command(name, self.program), env=self.environment(body), start_new_session=True,
             stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,
@@ -466,7 +466,7 @@ class RestartTest(ScriptTest):
         return self.run_command(command, "((n > 1)) || lost", ON_OTHER_HOST="1", **variables)
 
     def launched(self):
-        """For each start: the number of ranks, and the lines of the host file."""
+        """Returns, for each start, the number of ranks and the lines of the host file."""
         text = self.log.read_text().split("mpirun -np ")[1:]
         return [(int(part.split()[0]), [line for line in part.splitlines() if "slots=" in line]) for part in text]
 

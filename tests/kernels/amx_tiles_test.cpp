@@ -1,6 +1,7 @@
-// Tests the products with AMX's tile instructions, which few processors have. amx_tiles.cpp is compiled here a second
-// time, with functions instead of the instructions. On a processor with AMX, Bf16Tiles (bf16_tiles_test.cpp) tests the
-// instructions themselves. Whether the compiler moves memory accesses across the instructions is not tested here.
+// Tests the matrix products that use AMX's tile instructions (amx_tiles.cpp). Few processors have AMX, so this file
+// compiles amx_tiles.cpp a second time, with functions in place of the instructions. On a processor with AMX, Bf16Tiles
+// (bf16_tiles_test.cpp) tests the instructions themselves. No test checks whether the compiler moves memory accesses
+// across the instructions.
 #if defined(__x86_64__)
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The tiles, and the numbers of loads and products.
+/// State of the emulated tile unit, and how many tile loads and products it has executed.
 struct Tiles {
   std::array<std::array<std::uint8_t, 1024>, 8> tiles{};
   bool configured = false;
@@ -91,7 +92,7 @@ void multiply_add(std::size_t sums, std::size_t left, std::size_t right) {
 #define _tile_loadd carillon::testing::load
 #define _tile_stored carillon::testing::store
 #define _tile_dpbf16ps carillon::testing::multiply_add
-// The functions get other names than in the library.
+// The macros rename the functions of amx_tiles.cpp, so that they differ from the functions in the library.
 #define begin_amx_tiles begin_tiles_under_test
 #define end_amx_tiles end_tiles_under_test
 #define multiply_amx_tiles multiply_tiles_under_test

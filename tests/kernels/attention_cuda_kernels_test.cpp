@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of attention in loops, and compares them with the definition in double.
+// Runs the CUDA kernels of attention on the CPU, by loops over blocks and threads (`emulate`), and compares the results
+// with the definition, computed in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +16,8 @@ namespace {
 
 constexpr float scale = 0.3f;
 
-/// The scores of one head. The rows that the forward pass stores have the shape [samples, 2 heads, tokens]; this is
-/// head 1.
+/// Sizes of the attention scores of one head. The array Found::kept has the shape [samples, 2 heads, tokens]; the
+/// kernels run for head 1 only.
 struct Case {
   std::int64_t samples, tokens, row_stride;
 
@@ -32,7 +33,7 @@ struct Found {
   std::vector<AttentionRow> kept;
 };
 
-/// Runs both kernels on the same scores.
+/// Runs the forward kernel and the backward kernel on the same scores.
 template <typename T>
 Found<T> emulate_attention(const Case& c, const std::vector<float>& scores, const std::vector<float>& weight_gradients,
                            ThreadOrder order = ThreadOrder::ascending) {
@@ -74,7 +75,7 @@ Expected definition(const Case& c, const std::vector<float>& scores, const std::
   return expected;
 }
 
-/// Compares the rows. The padding must keep the value of `filled`.
+/// Compares the elements that are no padding with `expected`. Padding must keep the value that `filled` wrote.
 template <typename T>
 void expect_rows(const Case& c, const std::vector<T>& found, const std::vector<float>& expected, double tolerance) {
   const std::vector<float> values = floats(found), untouched = floats(filled<T>(found.size()));

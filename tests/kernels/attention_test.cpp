@@ -22,7 +22,7 @@ namespace {
 struct Case {
   std::int64_t batch, tokens, heads, head_size;
   int threads = 1;
-  float range = 1.5f;  ///< the inputs are between -range and range
+  float range = 1.5f;  ///< all inputs are between -range and range
 
   std::int64_t width() const { return heads * head_size; }
   Shape input() const { return {batch, tokens, 3 * width()}; }
@@ -33,7 +33,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << c.threads << " threads, range " << c.range;
 }
 
-/// y and the gradient of qkv according to the definition, in double.
+/// y and the gradient of qkv (the op's input), computed in double by the definition.
 class Reference {
  public:
   std::vector<double> y, dqkv;
@@ -161,7 +161,7 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-/// Instruction sets with the same bits as AMX. avx512_bf16 adds in another order.
+/// The instruction sets that give the same bits as AMX. avx512_bf16 is omitted: it adds in another order.
 std::vector<Isa> isas_with_amx_bits() {
   std::vector<Isa> isas = available_isas();
   std::erase(isas, Isa::avx512_bf16);
@@ -197,8 +197,8 @@ TEST_P(IsaAttention, TransposesMatricesOfAnySize) {
   }
 }
 
-/// The weights and the gradient of the scores are rounded to bf16 as operands of products. Rounding only the results
-/// would cause an error of 0.0016.
+/// The op rounds the attention weights and the gradient of the scores to bf16 before it multiplies them. If the op
+/// rounded only the results, the error would be 0.0016.
 TEST_P(IsaAttention, IsNearTheDefinitionInBf16) {
   CpuDevice device(1, {.isa = GetParam()});
   for (const Case& c : {Case{1, 1, 1, 1}, Case{2, 5, 2, 3}, Case{1, 16, 1, 32}, Case{1, 33, 2, 40}, Case{1, 96, 1, 64},
@@ -226,7 +226,7 @@ TEST(AttentionOp, DoesAsPyTorch) {
   const std::vector<float> x = of_pytorch("attention/qkv");
   harness.set("x", x);
   expect_as_pytorch(harness.forward(), "attention/y", 5e-7);
-  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // the op has these gradients (test above)
+  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // equals the op's (tested above)
   expect_as_pytorch(std::vector<float>(of_definition.dqkv.begin(), of_definition.dqkv.end()), "attention/dqkv", 5e-7);
 }
 
@@ -247,7 +247,7 @@ TEST(AttentionOp, HasEqualBitsAtAnyNumberOfThreads) {
 TEST(AttentionOp, ASampleDoesNotDependOnTheOthers) {
   const Case all{3, 21, 2, 10}, alone{1, 21, 2, 10};
   CpuDevice device(1);
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 has the same inputs in both
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 is the same in both
     const Results expected = results(alone, device, arithmetic), found = results(all, device, arithmetic);
     EXPECT_TRUE(std::equal(expected.y.begin(), expected.y.end(), found.y.begin()));
     EXPECT_TRUE(std::equal(expected.dx.begin(), expected.dx.end(), found.dx.begin()));
@@ -292,8 +292,8 @@ struct BadRows {
   std::vector<bool> y, dx;
 };
 
-/// The rows of y and of dx that contain a NaN or an infinity if element c of a part of token 2 in sample 1 is `bad`.
-/// Keys 0 to 2 are also in the rows of all other tokens.
+/// Sets element 5 of the query (part 0), key (part 1) or value (part 2) of token 2 in sample 1 to `bad`. Returns which
+/// rows of y and dx then contain a NaN or an infinity. All queries have the sign of `query_sign`.
 BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
   const Case c{2, 20, 1, 8};
   CpuDevice device(1);
@@ -314,7 +314,7 @@ BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic
 TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {nan, -nan, infinity, -infinity}) {
-    for (const float query_sign : {1.0f, -1.0f}) {  // at -1, the score of an infinite key is -infinity
+    for (const float query_sign : {1.0f, -1.0f}) {  // with -1, the score of a key of +infinity is -infinity
       for (const std::int64_t part : {0, 1, 2}) {
         std::vector<bool> expected(40, false);
         std::fill(expected.begin() + 20, expected.end(), part > 0);
@@ -323,7 +323,8 @@ TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
           const BadRows found = rows_with_nan(bad, part, query_sign, arithmetic);
           EXPECT_EQ(found.y, expected) << bad << ", part " << part;
           for (std::size_t row = 0; row < 60; ++row) EXPECT_FALSE(found.dx[row]) << "of the other sample";
-          // Gradients of values depend on the probabilities; gradients of queries depend on all values.
+          // Rows 60, 63, ...: gradients of the queries; a bad value makes all of them bad. Rows 62, 65, ...: gradients
+          // of the values; a bad query or key makes attention weights bad, and these make all of them bad.
           for (std::size_t row = part == 2 ? 60 : 62; row < 120; row += 3) {
             EXPECT_TRUE(found.dx[row]) << bad << ", part " << part << ", row " << row;
           }
@@ -341,7 +342,7 @@ TEST_P(AttentionArithmetic, DoesNotDependOnWhatTheWorkspaceHolds) {
   const Case c{1, 37, 1, 24};
   CpuDevice device(1);
   const Results expected = results(c, device, GetParam());
-  constexpr std::size_t workspace_floats = 1 << 16;  // more than the op uses
+  constexpr std::size_t workspace_floats = 1 << 16;  // more floats than the op uses
   device.reserve_workspace(workspace_floats * sizeof(float));
   OpHarness harness(c.batch, device, GetParam());
   harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));

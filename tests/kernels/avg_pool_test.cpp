@@ -18,7 +18,7 @@ namespace {
 
 struct Case {
   Shape shape;
-  std::optional<AvgPoolParams> params;  ///< none: global_avg_pool
+  std::optional<AvgPoolParams> params;  ///< nullopt: tests global_avg_pool
   int threads = 1;
 
   AvgPoolGeometry geometry() const {
@@ -28,7 +28,7 @@ struct Case {
   }
 };
 
-/// y and dx according to the definition, in double, window by window.
+/// y and dx, computed in double by the definition, one window after the other.
 struct Reference {
   std::vector<double> y, dx;
 
@@ -77,7 +77,8 @@ class AvgPool : public ::testing::TestWithParam<Case> {
   void expect_kernels_as_the_definition(double tolerance) {
     const Case& c = GetParam();
     const std::vector<T> x = rounded<T>(random_values(static_cast<std::size_t>(c.shape.element_count()), 1));
-    const std::vector<T> dy = rounded<T>(random_values(x.size(), 2));  // only the first values, as many as y has
+    // Has as many values as x; only the first ones are used, as many as y has.
+    const std::vector<T> dy = rounded<T>(random_values(x.size(), 2));
     const Reference expected(c, floats(x), floats(dy));
     for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
       std::vector<T> y = filled<T>(expected.y.size()), dx = filled<T>(x.size());
@@ -150,7 +151,8 @@ TEST(AvgPoolOp, DoesAsPyTorch) {
   harness.finish(avg_pool(harness.graph(), "pool", harness.input("x", {2, 7, 6, 3}), {.window = 3, .stride = 2}));
   harness.set("x", of_pytorch("avg_pool/x"));
   expect_as_pytorch(harness.forward(), "avg_pool/y", 3e-7);
-  const Case c{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}};  // the op has its gradients (test above)
+  // A test above shows that the op has the gradients of Reference.
+  const Case c{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}};
   const std::vector<double> dx = Reference(c, of_pytorch("avg_pool/x"), of_pytorch("avg_pool/dy")).dx;
   expect_as_pytorch(std::vector<float>(dx.begin(), dx.end()), "avg_pool/dx", 3e-7);
 

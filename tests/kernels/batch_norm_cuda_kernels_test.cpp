@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of batch_norm in loops, and compares them with the CPU implementation.
+// Runs the CUDA kernels of batch_norm on the CPU, by loops over blocks and threads (`emulate`), and compares the
+// results with the CPU implementation.
 #include <gmock/gmock.h>
 
 #include "kernels/batch_norm/batch_norm.h"
@@ -61,7 +62,7 @@ Found cpu_batch_norm(const Case& c, const std::vector<float>& x, const std::vect
   return found;
 }
 
-/// Runs the kernels like BatchNormCuda, with packs of n.
+/// Runs the kernels in the same order as BatchNormCuda. Each pack has n channels.
 template <typename T, int n>
 class Emulated {
  public:
@@ -75,7 +76,7 @@ class Emulated {
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
         daddend_(filled<T>(x.size())),
         positive_(x.size() / n, 0xff),
-        gamma_(random_values(width(), 101)),  // as in OpHarness, in which gamma is variable 1
+        gamma_(random_values(width(), 101)),  // the same values as in OpHarness, which draws gamma as variable 1
         beta_(random_values(width(), 102)),
         norm_(3 * width()),
         gradient_(3 * width()),
@@ -153,7 +154,7 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
-      daddend_ = dx_;  // contains dy, then dz
+      daddend_ = dx_;  // contains dy; with a ReLU, `sums` replaces dy by dz
       if constexpr (std::is_same_v<Activation, Relu>) {
         const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
         sum_columns(sums, combine_gradients());
@@ -168,7 +169,7 @@ class Emulated {
     }
   }
 
-  /// `dy` may also be dz.
+  /// `dy`: the gradient of y; or dz, if Activation is Identity.
   template <typename Activation>
   void find_gradients(const T* dy) {
     const BatchNormGradient<T, n, Activation> kernel{packed(), norm(), gradient(), x_.data(), dy, dx_.data()};
@@ -182,7 +183,7 @@ class Emulated {
   std::vector<T> x_, y_, addend_, dx_, daddend_;
   std::vector<std::uint8_t> positive_;
   std::vector<float> gamma_, beta_;
-  std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for packs of all sizes
+  std::vector<Pack<float, 8>> norm_, gradient_;  ///< the type's alignment suffices for packs of any size
   std::vector<ChannelStatistics> statistics_;
   std::vector<double> parts_;
   std::vector<std::uint32_t> blocks_done_;
@@ -228,7 +229,7 @@ class BatchNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(BatchNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(5e-6, 2e-5); }
-/// The kernels start from a gradient that is rounded to bf16, and a sum may contain the whole rounding error.
+/// The kernels read dy rounded to bf16. The roundings of all terms may add up in a sum, so the bounds are wider.
 TEST_P(BatchNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(2e-2, 0.1); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
@@ -243,7 +244,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{300, 33, ActivationKind::relu, 0.0f, false, true},
                                            Case{700, 260, ActivationKind::relu, 0.0f, false, true}));
 
-/// Compares two gradients that the kernel adds with the same gradients added before the kernel, as a fork does.
+/// Two ops read y. The kernel can add their two gradients of y. Expects the same results as if a fork had added the
+/// gradients before.
 template <typename T, int n>
 void expect_the_sum_of_two_gradients(std::int64_t rows, std::int64_t columns, ThreadOrder order) {
   const std::size_t count = static_cast<std::size_t>(rows * columns);
@@ -279,7 +281,7 @@ TEST(BatchNormKernels, AddTheGradientsOfTwoReadersWithTheBitsOfAFork) {
 }
 
 TEST(BatchNormKernels, ABitOfTheMaskIsSetWhereTheReluPassesGradients) {
-  const float nan = std::nanf(""), tiny = 1e-45f;  // in bf16, tiny is 0
+  const float nan = std::nanf(""), tiny = 1e-45f;  // in bf16, 1e-45 is 0
   EXPECT_EQ(positive_bits(Pack<float, 4>{{1.0f, nan, -0.0f, tiny}}), 0b1001);
   EXPECT_EQ(positive_bits(Pack<Bf16, 4>{{to_bf16(INFINITY), to_bf16(nan), to_bf16(0.0f), to_bf16(tiny)}}), 0b0001);
 }

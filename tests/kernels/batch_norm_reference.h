@@ -1,4 +1,4 @@
-// The definition of batch_norm in double, and helpers of its tests.
+// batch_norm computed in double by its definition, and helpers for the tests of batch_norm.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ struct Statistics {
   std::vector<float> mean, variance;
 };
 
-/// The definition in double, in training. `addend` is empty if there is none. `moving`: statistics of a frozen batch
-/// norm.
+/// The op with its addend and activation, computed in double by the definition. `addend`: empty if the case has none.
+/// `moving`: the statistics to use if form.frozen; otherwise the statistics of the batch are used.
 struct Reference {
   std::size_t channels, rows;
   std::vector<double> mean, variance, y, dx, daddend, dgamma, dbeta;
@@ -87,7 +87,8 @@ struct Reference {
   }
 };
 
-/// Adds a batch norm of `x`, the addition of `addend` if the case has one, and an activation if the case has one.
+/// Adds batch_norm of `x` to the graph. If the case has an addend or an activation, adds these ops too. Returns the
+/// last op's value.
 inline Value add_ops(OpHarness& harness, const Case& c) {
   Graph& graph = harness.graph();
   const Value x = harness.input("x", c.shape);
@@ -100,7 +101,8 @@ inline void build(OpHarness& harness, const Case& c) { harness.finish(add_ops(ha
 
 inline std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Builds a frozen batch norm. Its statistics differ from the statistics of the batches.
+/// Builds a graph with a frozen batch norm, and returns its statistics: random numbers, unlike the statistics of the
+/// batch.
 inline Statistics build_frozen(OpHarness& harness, const Case& c) {
   const Value y = add_ops(harness, c);
   EXPECT_EQ(freeze_statistics(harness.graph(), [](const Graph::Node&) { return true; }), 1);
@@ -118,8 +120,8 @@ inline void expect_all_near(std::span<const float> found, const std::vector<doub
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << i;
 }
 
-/// Compares forward and backward pass with the definition. `tolerance` is relative to the largest value of each array.
-/// `frozen` is null if the batch norm is not frozen.
+/// Runs the forward and backward pass, and compares the results with Reference. `tolerance`: allowed error relative to
+/// the largest value of each array. `frozen`: the statistics of a frozen batch norm; null if it is not frozen.
 inline void expect_the_definition(OpHarness& harness, const Case& c, double tolerance,
                                   const Statistics* frozen = nullptr) {
   const std::vector<float> y(harness.forward().begin(), harness.forward().end());

@@ -18,7 +18,7 @@ class BatchNorm : public ::testing::TestWithParam<Case> {
 TEST_P(BatchNorm, EqualsTheDefinitionForwardAndBackward) { expect_the_definition(harness_, GetParam(), 2e-6); }
 
 TEST_P(BatchNorm, GradientsMatchFiniteDifferences) {
-  if (GetParam().activation == ActivationKind::relu) return;  // differences are wrong at the kink of the ReLU
+  if (GetParam().activation == ActivationKind::relu) return;  // near the kink of the ReLU, finite differences are wrong
   harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
 }
 
@@ -48,7 +48,7 @@ TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
   }
 }
 
-/// The sums are taken relative to the first row of a block, which is an outlier here.
+/// The op subtracts the first row of a block from all rows before it sums. Here that row is an outlier.
 TEST(BatchNorm, BearsAnOutlierInTheFirstRow) {
   const Case c{.shape = {100, 6}};
   OpHarness harness(100);
@@ -72,10 +72,12 @@ TEST(BatchNorm, DoesAsPyTorchInTrainingAndEvaluation) {
   expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
   expect_as_pytorch(harness.state("norm/moving_variance"), "batch_norm/moving_variance", 1e-6);
   expect_as_pytorch(harness.evaluate(), "batch_norm/evaluation", 1e-6);
-  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);  // the evaluation keeps it
+  // An evaluation does not change the moving mean.
+  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
 }
 
-/// The tests above compare the op's gradients with the reference's. This test compares the reference's with PyTorch's.
+/// The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
+/// with those of PyTorch.
 TEST(BatchNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("batch_norm/x2"), dy = of_pytorch("batch_norm/dy");
   const Reference expected(x, dy, of_pytorch("batch_norm/gamma"), of_pytorch("batch_norm/beta"), {});
@@ -120,7 +122,7 @@ TEST(BatchNorm, FusesTheFollowingActivation) {
        {ActivationKind::none, ActivationKind::relu, ActivationKind::gelu, ActivationKind::silu}) {
     OpHarness harness(4);
     build(harness, {.shape = {4, 3}, .activation = kind});
-    EXPECT_EQ(harness.graph().nodes().size(), 3);  // the other nodes are input and objective
+    EXPECT_EQ(harness.graph().nodes().size(), 3);  // input, batch norm and objective
   }
 }
 
@@ -128,7 +130,7 @@ TEST(BatchNorm, FusesTheFollowingSumAndItsRelu) {
   for (const ActivationKind kind : {ActivationKind::none, ActivationKind::relu}) {
     OpHarness harness(4);
     build(harness, {.shape = {4, 3}, .activation = kind, .has_addend = true});
-    EXPECT_EQ(harness.graph().nodes().size(), 4);  // the other nodes are inputs and objective
+    EXPECT_EQ(harness.graph().nodes().size(), 4);  // two inputs, batch norm and objective
   }
 }
 
@@ -139,7 +141,7 @@ TEST(BatchNorm, ASumWithPixelsHasGradientsWhereNobodyWantsThoseOfThePixels) {
   const Value pixels = image_input(harness.graph(), "pixels", {.sample = {2, 2, 3}});
   const Value x = harness.input("x", {20, 2, 2, 3}), y = batch_norm(harness.graph(), "norm", x);
   harness.finish(relu(harness.graph(), "relu", add(harness.graph(), "sum", pixels, y)));
-  EXPECT_EQ(harness.graph().nodes().size(), 4);  // the other nodes are inputs and objective
+  EXPECT_EQ(harness.graph().nodes().size(), 4);  // two inputs, batch norm and objective
   const std::size_t count = harness.forward().size();
   harness.backward();
   std::vector<float> addend;
@@ -159,7 +161,7 @@ TEST(BatchNorm, ASumHasTheGradientOfItsAddendWhereNobodyWantsThatOfThePixels) {
     Graph& graph = harness.graph();
     const Value pixels = image_input(graph, "pixels", {.sample = {2, 2, 3}}), x = harness.input("x", {20, 2, 2, 3});
     harness.finish(relu_if(with_relu, graph, add(graph, "sum", batch_norm(graph, "norm", pixels), x)));
-    EXPECT_EQ(graph.nodes().size(), 4);  // the other nodes are inputs and objective
+    EXPECT_EQ(graph.nodes().size(), 4);  // two inputs, batch norm and objective
     const std::span<const float> y = harness.forward();
     std::vector<float> expected = OpHarness::output_gradient(y.size());
     for (std::size_t i = 0; i < y.size(); ++i) expected[i] = with_relu && !(y[i] > 0.0f) ? 0.0f : expected[i];

@@ -1,5 +1,6 @@
-// Tests conv2d in bf16 for every instruction set of the processor, compared with float64 on rounded operands. The bits
-// are equal for any number of threads, and for all instruction sets except avx512_bf16.
+// Tests conv2d in bf16 with every instruction set that this processor has. The results are compared with float64 sums
+// of operands that are rounded to bf16. The bits must not depend on the number of threads. Except for avx512_bf16, they
+// must not depend on the instruction set either.
 #include "kernels/conv2d/bf16_conv2d.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +19,10 @@
 namespace carillon::testing {
 namespace {
 
-constexpr double bound = 1e-6;  ///< bound of the relative error of float32 sums
+constexpr double bound = 1e-6;  ///< largest relative error of float32 sums
 
-/// Expects each result to be the expected value rounded to bf16 (8 bits). Sums may differ by `bound` times the largest
-/// value.
+/// Expects each value of `found` to equal the expected value rounded to bf16 (8 bits). The sums before the rounding may
+/// differ by 10 * `bound` times the largest expected value.
 void expect_rounded(std::span<const float> found, std::span<const double> expected, const char* name) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
@@ -30,7 +31,7 @@ void expect_rounded(std::span<const float> found, std::span<const double> expect
   }
 }
 
-/// conv2d in bf16 on its own device.
+/// A graph with one conv2d in bf16, and a device for it.
 class Convolution {
  public:
   Convolution(const Conv2dCase& c, Isa isa)
@@ -67,8 +68,8 @@ Results results_of(Convolution& convolution) {
   return results;
 }
 
-/// The instruction sets whose products differ in bits or instructions, lowest first. Lower instruction sets emulate
-/// products like avx512.
+/// One instruction set for each implementation of the products, lowest first. If the processor has avx512, lower
+/// instruction sets are omitted: they emulate the products of avx512.
 std::vector<Isa> product_isas() {
   std::vector<Isa> isas = available_isas();
   if (isas.back() >= Isa::avx512) std::erase_if(isas, [](Isa isa) { return isa < Isa::avx512; });
@@ -123,10 +124,12 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
   for (const std::int64_t channels : {1, 3, 8, 15, 16, 17, 31, 32, 33, 48, 100, 130}) {
     expect_definition({2, 5, 6, channels, {.filters = 150 - channels, .kernel = 3}, 2, true});
   }
-  expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});     // weights larger than the cache
-  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});     // the weights are divided into unequal parts
-  expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});  // the weights gradient has two parts: filters
-  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});  // the weights gradient has two parts: channels
+  expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});  // the weights are larger than the cache
+  expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});  // the weights are divided into unequal parts
+  // The weights gradient has two parts of the filters.
+  expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});
+  // The weights gradient has two parts of the channels.
+  expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});
 }
 
 TEST(Bf16Convolution, EqualsTheDefinitionForRectanglesAndPadsOnSomeSides) {
@@ -168,7 +171,8 @@ TEST(Bf16Convolution, EqualsTheDefinitionForGroupsAndDilation) {
   }
 }
 
-/// The gradient of x is stored in the memory of the float32 copy of x.
+/// The backward pass writes the gradient of x to the memory that holds the float32 copy of x. So it must make the copy
+/// again.
 TEST(Bf16Convolution, OfGroupsReadsItsInputAgainInBackward) {
   Convolution convolution({2, 6, 6, 4, {.filters = 4, .kernel = 3, .groups = 2}}, Isa::plain);
   const std::vector<float> expected = results_of(convolution).dw;
@@ -187,7 +191,7 @@ TEST(Bf16Convolution, OfGroupsDoesNotAddItsDataGradient) {
   harness.expect_gradients_match_differences(0.25, 0.05);
 }
 
-/// In such convolutions, the columns of a filter's row become channels.
+/// If images have few channels, the op treats the columns of one filter row as additional channels.
 TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {1, 2, 3, 5, 7}) {
     for (const std::int64_t stride : {1, 2, 3, 4}) {
@@ -199,7 +203,7 @@ TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {3, 5}) expect_definition({32, 6, 5, 3, {.filters = 20, .kernel = kernel}, 2});
 }
 
-/// Small images are processed in groups of 16 that share the weights, large images in strips of rows.
+/// The op processes small images in groups of 16 images that share the weights, and large images in strips of rows.
 TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   for (const std::int64_t batch : {1, 15, 16, 17, 48, 113}) {
     for (const std::int64_t extent : {1, 3, 6})
@@ -210,8 +214,8 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
 }
 
-/// With one group of 16 images or three groups, weights gradients sum over the upper and the lower half of the rows at
-/// the same time. With large images, each half has strips of rows, and the last strip is shorter.
+/// With one group or three groups of 16 images, the op sums the weights gradient over the upper and the lower half of
+/// the rows at the same time. Each half of a large image consists of strips of rows; the last strip is shorter.
 TEST(Bf16Convolution, EqualsTheDefinitionWhereHalvesOfTheRowsAreSummedAtOnce) {
   for (const std::int64_t batch : {5, 40}) {
     for (const std::int64_t height : {1, 2, 3, 8, 9}) {
@@ -231,7 +235,7 @@ TEST(Bf16Convolution, HasEqualBitsOnEveryInstructionSetExceptAvx512Bf16) {
     Convolution convolution(c, Isa::plain);
     const Results expected = results_of(convolution);
     for (const Isa isa : available_isas()) {
-      if (isa == Isa::avx512_bf16) continue;  // it adds in another order
+      if (isa == Isa::avx512_bf16) continue;  // avx512_bf16 adds in another order
       Convolution other(c, isa);
       EXPECT_EQ(results_of(other), expected) << isa_name(isa);
     }
@@ -255,8 +259,8 @@ TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// Two convolutions read x. The first one adds its gradient of x to the second one's gradient, and the graph has no
-/// fork.
+/// A graph in which two convolutions, a and b, read x. The graph has no fork: a adds its gradient of x to the gradient
+/// that b has written.
 class TwoReaders {
  public:
   TwoReaders(const Conv2dCase& first, const Conv2dCase& second, Isa isa)
@@ -273,7 +277,7 @@ class TwoReaders {
         std::ranges::none_of(graph.nodes(), [](const Graph::Node& node) { return node.definition->type() == "fork"; }));
   }
 
-  /// dx, and the gradients of both filters.
+  /// Returns dx, the gradient of a's filters and the gradient of b's filters, concatenated.
   std::vector<float> gradients() {
     harness_.forward();
     harness_.backward();
@@ -287,7 +291,8 @@ class TwoReaders {
 
   void expect_definition() {
     gradients();
-    const std::vector<float> found = gradients();  // does not depend on the previous content of memory
+    // The second result must not depend on what the first pass left in memory.
+    const std::vector<float> found = gradients();
     const auto x = rounded<float>(harness_.values("x")),
                filters_of_first = rounded<float>(harness_.values("a/weights")),
                filters_of_second = rounded<float>(harness_.values("b/weights"));
@@ -301,7 +306,8 @@ class TwoReaders {
                           of_second = NaiveConv2d(second_).backward(x, filters_of_second, dz_of_second);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double expected = of_first.x[i] + of_second.x[i];
-      // Each of the two rounded results may be wrong by half a bf16 unit; the float32 sums add their error.
+      // b's gradient and the sum are each rounded to bf16, with an error of at most half a unit. 2e-4: error of the
+      // float32 sums.
       ASSERT_NEAR(found[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second.x[i])) * 0x1p-8 + 2e-4) << i;
     }
     const std::span filters = std::span(found).subspan(x.size());
@@ -343,7 +349,7 @@ TEST(Bf16Convolution, AddsWithEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// In two consecutive residual blocks, the gradients of convolutions, batch norms and their sums share memory.
+/// In two consecutive residual blocks, the gradients of the convolutions, batch norms and additions share memory.
 TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
   const auto gradients_in = [](Arithmetic arithmetic) {
     CpuDevice device(2);
@@ -377,8 +383,8 @@ TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
   }
 }
 
-/// With 16 images, each thread writes 4 MiB of results, with non-temporal stores. With 15 images, the results are
-/// smaller and are written with normal stores.
+/// With 16 images, each thread writes 4 MiB of results, and the op uses non-temporal stores. With 15 images, a thread
+/// writes less, and the op uses normal stores.
 TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   for (const Isa isa : product_isas()) {
     const auto of_batch = [&](std::int64_t batch) {
@@ -394,8 +400,8 @@ TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   }
 }
 
-/// With up to 16 images, products process several pixels of a row, including filter taps that some of these pixels
-/// lack.
+/// With up to 16 images, one product covers several pixels of a row. It includes filter taps that exist for some of
+/// these pixels only.
 TEST(Bf16Convolution, ASampleHasEqualBitsInAnyBatch) {
   for (const Isa isa : product_isas()) {
     std::vector<float> expected;

@@ -1,4 +1,4 @@
-// Every op with bf16 activations on a CPU, compared with float32.
+// Compares every op with bf16 activations on a CPU with the same op in float32.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,8 @@ TEST_P(Bf16Ops, AreNearFloat32) {
   expect_close(results(Arithmetic::fp32), results(Arithmetic::bf16), GetParam().bf16_tolerance);
 }
 
-/// Sums and functions are computed in float32, so the error of an output is at most half a unit of its last place.
+/// These ops compute sums and functions in float32 and round each output once. So an output's error is at most half a
+/// unit of its last place.
 TEST_P(Bf16OpsThatRoundOnce, DoSo) {
   const std::vector<float> expected = results(Arithmetic::fp32)["output"], found = results(Arithmetic::bf16)["output"];
   float largest = 0.0f;

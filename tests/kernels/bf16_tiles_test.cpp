@@ -1,4 +1,5 @@
-// Bf16TileKernels of every instruction set of this processor have the same bits as the definitions in the headers.
+// Compares the bits of Bf16TileKernels, for every instruction set of this processor, with the definitions in the
+// headers.
 #include "kernels/shared/bf16_tiles.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ namespace {
 float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x; }
 float widened(Bf16 x) { return flushed(to_float(x)); }
 
-/// Adds the products of one step to a sum, in the order of VDPBF16PS.
+/// Adds the products of the 32 values of `left` with column `column` of the tile `right` to `sum`, in the order of the
+/// instruction VDPBF16PS.
 float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   for (std::int64_t pair = 0; pair < 16; ++pair) {
     for (const std::int64_t k : {1, 0}) {
@@ -32,7 +34,7 @@ float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t 
   return sum;
 }
 
-/// Adds the products of one step to a sum, in the order of TDPBF16PS.
+/// Adds the same products as sum_in_pairs, in the order of the instruction TDPBF16PS.
 float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   float even = 0.0f, odd = 0.0f;
   for (std::int64_t pair = 0; pair < 16; ++pair) {
@@ -64,14 +66,14 @@ struct Operands : TileOperands {
     const std::int64_t panel = i / tile_sums % product.panels;
     return right.data() + panel * product.panel_stride + right_offsets[static_cast<std::size_t>(step)];
   }
-  /// Sum number i after all steps of a product with AMX.
+  /// Returns sum number i after all steps of a product, if AMX computes it. `sum`: its value before.
   float sum_of_steps(std::int64_t i, float sum) const {
     for (std::int64_t step = 0; step < product.steps; ++step) {
       sum = sum_in_chains(sum, left_row(step, i), right_tile(step, i), i % 16);
     }
     return sum;
   }
-  /// Sum number i after all steps of a product with AVX512-BF16.
+  /// Returns sum number i after all steps of a product, if AVX512-BF16 computes it. `sum`: its value before.
   float sum_of_chains(std::int64_t i, float sum) const {
     const auto chain_of = [&](std::int64_t step) {
       return avx512_bf16_chain(right_offsets[static_cast<std::size_t>(step)]);
@@ -149,8 +151,8 @@ TEST_P(Bf16Tiles, AreZeroAfterNoSteps) {
   expect_equal_bits(operands.sums, std::vector<float>(6 * tile_sums));
 }
 
-/// The sum of one step. The operands are zeros, except at the beginning of a row and a column, which hold the pairs
-/// (left, right) of `products`.
+/// Multiplies one row by one column that begin with the pairs (left, right) of `products` and are zero after them.
+/// Returns `before` plus the products.
 float sum_of(const Bf16TileKernels& kernels, const std::vector<std::pair<float, float>>& products, float before) {
   Operands operands(1, 1, 0.0f, 1);
   std::ranges::fill(operands.left, Bf16{0});
@@ -189,7 +191,8 @@ TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
   EXPECT_TRUE(std::isnan(operands.sums[0]));
 }
 
-/// The last row ends where the array ends, so a read after its last column is outside of the array.
+/// A matrix of floats and its copy in bf16. Its last row ends where the memory ends, so that a read beyond the last
+/// column is outside of the array.
 struct Source {
   std::vector<float> floats;
   std::vector<Bf16> rounded;
@@ -265,7 +268,7 @@ TEST_P(Bf16Tiles, TransposePairs) {
   }
 }
 
-/// The sum at this row and column; two panels are side by side.
+/// Returns the sum in row `row` and column `column` of two panels side by side.
 float sum_at(const std::vector<float>& sums, std::int64_t row, std::int64_t column) {
   return sums[static_cast<std::size_t>(column / 16 * tile_sums + row * 16 + column % 16)];
 }
@@ -323,7 +326,7 @@ TEST_P(Bf16Tiles, WriteEqualValuesWithNonTemporalStores) {
   const std::vector<float> sums = random_values(2 * tile_sums, 1), bias = random_values(32, 2);
   for (const std::int64_t columns : {16, 31, 32}) {
     for (const std::int64_t stride : {40, 64}) {
-      for (const std::int64_t first : {0, 16}) {  // a row starts at the start or in the middle of a cache line
+      for (const std::int64_t first : {0, 16}) {  // a row begins at the start or in the middle of a cache line
         alignas(64) Bf16 expected[16 * 64] = {}, found[16 * 64] = {};
         RoundedWrite write{.bias = bias.data(), .relu = true};
         kernels().write_rounded(sums.data(), write, {expected + first, stride, 7, columns});

@@ -1,5 +1,5 @@
-// Runs the GPU's kernels of bias_relu_backward in loops, and compares them with the definition and the CPU
-// implementation.
+// Runs the CUDA kernels of bias_relu_backward on the CPU, by loops over blocks and threads (`emulate`), and compares
+// the results with the definition and with the CPU implementation.
 #include <gtest/gtest.h>
 
 #include "kernels/elementwise/elementwise_map.h"
@@ -24,7 +24,7 @@ struct Found {
   std::vector<float> db;
 };
 
-/// Runs the kernel with memory like that of GradientSumsMemory.
+/// Allocates the memory that GradientSumsMemory has on a GPU, and runs the kernel with it.
 template <typename Kernel>
 void emulate_divided(Kernel kernel, ThreadOrder order) {
   std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * kernel.columns));
@@ -35,7 +35,7 @@ void emulate_divided(Kernel kernel, ThreadOrder order) {
   for (const std::uint32_t done : blocks_done) EXPECT_EQ(done, 0u) << "the next launch cannot tell its last block";
 }
 
-/// Does the same as BiasReluBackwardCuda::run.
+/// Runs the same kernels as BiasReluBackwardCuda::run.
 template <typename T>
 Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vector<T>& dy, ThreadOrder order) {
   Found<T> found{dy, filled<float>(static_cast<std::size_t>(c.columns))};
@@ -56,7 +56,7 @@ Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vec
   return found;
 }
 
-/// dz according to the definition; db from the CPU implementation.
+/// Returns dz by the definition, and db by the CPU implementation.
 Found<float> expected_backward(const Case& c, std::vector<float> y, std::vector<float> dy) {
   const CpuDevice device(1);
   Found<float> expected{dy, std::vector<float>(static_cast<std::size_t>(c.columns))};
@@ -75,7 +75,7 @@ class BiasReluBackwardKernels : public ::testing::TestWithParam<Case> {
     const std::size_t count = static_cast<std::size_t>(c.rows * c.columns);
     std::vector<float> values = random_values(count, 1);
     for (std::size_t i = 0; i < count; i += 5) values[i] = 0.0f;
-    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // the gradient at a NaN is 0
+    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // where y is a NaN, the gradient is 0
     const std::vector<T> y = rounded<T>(values), dy = rounded<T>(random_values(count, 2));
     const Found<float> expected = expected_backward(c, floats(y), floats(dy));
     const Found<T> ascending = emulate_backward(c, y, dy, ThreadOrder::ascending);
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BiasReluBackwardKernels,
                                            Case{2049, 500, false}, Case{128 * 12 * 12, 64}, Case{3001, 64, false},
                                            Case{257, 130}, Case{300, 1000}, Case{2, 20000}));
 
-/// Tests the sums of dx over each column, which ActivationWithSums computes before dx is rounded.
+/// Tests the sums of each column of dx. ActivationWithSums sums dx before it rounds dx.
 class ActivationGradientSums : public ::testing::TestWithParam<Case> {
  protected:
   template <typename T, typename F>

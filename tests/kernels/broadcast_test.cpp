@@ -18,7 +18,8 @@ struct Case {
   Shape a, b;
 };
 
-/// The position of an element in a tensor of `shape`. `indices` are those of a tensor with as many axes or more.
+/// Returns the position of an element in a tensor of `shape`. `indices` are the element's indices in the result, which
+/// has at least as many axes as `shape`.
 std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& indices) {
   std::int64_t position = indices[0];
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) {
@@ -28,7 +29,7 @@ std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& ind
   return static_cast<std::size_t>(position);
 }
 
-/// The result and the gradients according to the definition, in double precision.
+/// The result y and the gradients of a and b, computed in double by the definition.
 struct Expected {
   std::vector<double> y, da, db;
 };

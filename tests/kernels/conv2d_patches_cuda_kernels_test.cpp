@@ -1,4 +1,5 @@
-// Runs in loops the GPU's kernels that copy images to the matrix of their patches and back.
+// Tests the CUDA kernels that copy images to the matrix of their patches and back. They run on the CPU, by loops over
+// blocks and threads (`emulate`).
 #include <gtest/gtest.h>
 
 #include "kernels/conv2d/patch_kernels.h"
@@ -13,8 +14,8 @@ constexpr ThreadOrder orders[] = {ThreadOrder::ascending, ThreadOrder::descendin
 
 struct Images {
   std::int64_t batch, height, width, channels, window;
-  int pack;                       ///< expected elements per pack of bf16
-  std::int64_t window_width = 0;  ///< 0: equal to window
+  int pack;                       ///< expected number of elements per pack, for bf16
+  std::int64_t window_width = 0;  ///< 0: as large as window
 
   std::int64_t columns() const { return window_width == 0 ? window : window_width; }
   Conv2dGeometry geometry() const {
@@ -26,7 +27,7 @@ struct Images {
     const std::int64_t patches = batch * shape.vertical.output * shape.horizontal.output;
     return static_cast<std::size_t>(patches * window * columns() * channels);
   }
-  /// The index in the images of each element of the patches, according to the definition of a window.
+  /// Returns, for each element of the patches, its index in the images, by the definition of a window.
   std::vector<std::size_t> sources() const {
     const Conv2dGeometry shape = geometry();
     std::vector<std::size_t> sources;
@@ -46,9 +47,9 @@ struct Images {
 };
 
 constexpr Images all_images[] = {
-    {.batch = 2, .height = 32, .width = 48, .channels = 3, .window = 16, .pack = 8},  // ViT
-    {.batch = 2, .height = 8, .width = 16, .channels = 3, .window = 4, .pack = 4},    // ConvNeXt's stem
-    {.batch = 3, .height = 6, .width = 4, .channels = 24, .window = 2, .pack = 8},    // ConvNeXt's downsampling
+    {.batch = 2, .height = 32, .width = 48, .channels = 3, .window = 16, .pack = 8},  // patches of ViT
+    {.batch = 2, .height = 8, .width = 16, .channels = 3, .window = 4, .pack = 4},    // stem of ConvNeXt
+    {.batch = 3, .height = 6, .width = 4, .channels = 24, .window = 2, .pack = 8},    // downsampling of ConvNeXt
     {.batch = 2, .height = 9, .width = 11, .channels = 3, .window = 4, .pack = 1},    // some pixels belong to no patch
     {.batch = 1, .height = 7, .width = 5, .channels = 8, .window = 3, .pack = 8},
     {.batch = 3, .height = 7, .width = 7, .channels = 1, .window = 7, .pack = 1},

@@ -1,4 +1,4 @@
-// Tests of cuDNN's plans without a GPU: cuDNN chooses them from a description of the GPU.
+// Tests cuDNN's plans of convolutions without a GPU: cuDNN chooses a plan from a description of the GPU.
 #include <gtest/gtest.h>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"
@@ -7,7 +7,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{256} << 20;  // least workspace of CudaDevice
+constexpr std::size_t workspace_bytes = std::size_t{256} << 20;  // smallest workspace that CudaDevice has
 
 struct Case {
   const char* name;
@@ -108,7 +108,7 @@ TEST(Conv2dPlansCuda, TensorCoresAreForTheOtherArithmetics) {
   }
 }
 
-/// The engine that cuDNN proposes first does not use tensor cores.
+/// For this convolution, the engine that cuDNN proposes first does not use tensor cores.
 TEST(Conv2dPlansCuda, KernelsWithTensorCoresComeFirst) {
   const Case shortcut{"shortcut", 32, 32, 64, {.filters = 128, .kernel = 1, .stride = 2}};
   std::string reason;
@@ -118,7 +118,8 @@ TEST(Conv2dPlansCuda, KernelsWithTensorCoresComeFirst) {
   EXPECT_TRUE(plan->on_tensor_cores()) << plan->kernel();
 }
 
-/// In the plan that cuDNN proposes first, each block computes 64x64 results, so only 4 blocks add over all images.
+/// In the plan that cuDNN proposes first, each block computes 64x64 results. So only 4 blocks run, and each sums over
+/// all images.
 TEST(Conv2dPlansCuda, ASmallGradientOfWeightsDividesItsSum) {
   const Case images{"images", 24, 24, 8, {.filters = 64, .kernel = 5}};
   std::string reason;
@@ -130,7 +131,8 @@ TEST(Conv2dPlansCuda, ASmallGradientOfWeightsDividesItsSum) {
   EXPECT_GE(std::stoi(plan->kernel().substr(knob + 4)), 16) << plan->kernel();
 }
 
-/// This is why images begin with 8 channels in bfloat16: if they have fewer channels, cuDNN makes padded copies.
+/// Shows why images have 8 channels in bfloat16: if they have fewer, cuDNN makes padded copies of them in its
+/// workspace.
 TEST(Conv2dPlansCuda, FewChannelsAreCopiedInBf16) {
   for (const Conv2dPass pass : {Conv2dPass::forward, Conv2dPass::weights_gradient}) {
     const auto workspace = [&](std::int64_t channels) {
@@ -144,7 +146,7 @@ TEST(Conv2dPlansCuda, FewChannelsAreCopiedInBf16) {
     if (pass == Conv2dPass::forward) {
       EXPECT_LT(workspace(8), padded_images / 10);
     }
-    EXPECT_LT(workspace(8), padded_images);  // only partial sums of the weights' gradient
+    EXPECT_LT(workspace(8), padded_images);  // the workspace holds only partial sums of the weights gradient
   }
 }
 
@@ -159,7 +161,7 @@ TEST(Conv2dPlansCuda, NoWorkspaceMeansAnotherKernelOrNone) {
 TEST(Conv2dPlansCuda, ARefusalComesWithItsReason) {
   Conv2dTask task =
       task_of({"too wide", 4, 4, 1, {.filters = 1, .kernel = 3}}, 1, Conv2dPass::forward, Arithmetic::fp32);
-  task.layout.weights.extents[1] = 2;  // x does not have so many channels
+  task.layout.weights.extents[1] = 2;  // the weights need 2 input channels, but x has 1
   std::string reason;
   EXPECT_FALSE(Conv2dPlan::find({.device_json = h200}, task, reason));
   EXPECT_FALSE(reason.empty());

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{1, 1, 1, 1, {.filters = 1, .kernel = 1}}, Case{1, 1, 1, 2, {.filters = 3, .kernel = 5}},
                       Case{2, 3, 4, 3, {.filters = 7, .kernel = 5}, 2, true},
                       Case{3, 7, 5, 17, {.filters = 16, .kernel = 3}, 2, true},
-                      Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even kernel: more padding after than before
+                      Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even size: more padding after than before
                       Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}, 2, true},
                       Case{5, 28, 28, 1, {.filters = 6, .kernel = 5, .padding = Padding::valid}, 2, true},
                       Case{2, 5, 5, 16, {.filters = 20, .kernel = 5, .padding = Padding::valid}},
@@ -119,7 +119,7 @@ TEST_P(Conv2dDifferences, MatchTheGradients) {
   OpHarness harness(c.batch, c.threads);
   const Value x = harness.input("x", {c.batch, c.height, c.width, c.in});
   harness.finish(relu_if(c.relu, harness.graph(), conv2d(harness.graph(), "conv", x, c.params)));
-  if (c.relu) {  // avoid the kink: half of the filters are always on, the others are always off
+  if (c.relu) {  // avoid the kink: the ReLU passes every value of half of the filters, and none of the others
     std::vector<float> biases(static_cast<std::size_t>(c.params.filters));
     for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = i % 2 == 0 ? 50.0f : -50.0f;
     harness.set("conv/biases", biases);
@@ -136,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 3, .dilation = 2}},
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 1, .kernel_width = 5, .pads = {0, 1, 0, 2}}}));
 
-/// oneDNN divides the sums of the weights gradient among its threads, so only this gradient depends on their number.
+/// oneDNN divides the sums of the weights gradient among its threads. So the bits of this gradient alone depend on the
+/// number of threads.
 TEST(Conv2dThreads, GiveOutputsAndInputGradientsWithEqualBits) {
   for (const Case& c : general_cases()) {
     if (c.threads == 1) continue;
@@ -164,7 +165,7 @@ TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   harness.finish(relu(harness.graph(), "relu", conv2d(harness.graph(), "conv", x, {.filters = 1, .kernel = 1})));
   harness.set("x", std::vector{2.0f});
   harness.set("conv/weights", std::vector{3.0f});
-  harness.set("conv/biases", std::vector{-6.0f});  // z = 0 exactly
+  harness.set("conv/biases", std::vector{-6.0f});  // so z is exactly 0
   EXPECT_EQ(harness.forward()[0], 0.0f);
   harness.backward();
   EXPECT_EQ(harness.gradient("conv/weights")[0], 0.0f);
@@ -172,7 +173,8 @@ TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   EXPECT_EQ(harness.gradient("x")[0], 0.0f);
 }
 
-/// Images with one value for all pixels. As the input of a first layer, they need no gradient.
+/// An op without inputs that makes images in which all pixels have one value. A convolution that reads it is a first
+/// layer, and computes no gradient of its input.
 class ConstantImages final : public OpDefinition {
  public:
   std::string_view type() const override { return "constant_images"; }

@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of convert in loops.
+// Tests the CUDA kernels that convert and transpose arrays. They run on the CPU, by loops over blocks and threads
+// (`emulate`).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +52,7 @@ void expect_transpose(std::size_t rows, std::size_t columns) {
   }
 }
 
-/// Conv2d's weights are transposed from [pixels * channels, filters] to [filters, pixels * padded] and back.
+/// Transposes weights of conv2d from [pixels * channels, filters] to [filters, pixels * padded], and back.
 TEST(ConvertKernels, TransposePaddedChannels) {
   constexpr std::int64_t pixels = 25, filters = 40, channels = 3, padded = 8, rows = pixels * channels;
   const ChannelPadding padding{channels, padded};

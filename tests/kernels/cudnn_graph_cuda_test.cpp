@@ -1,4 +1,5 @@
-// Requests to cuDNN for deterministic kernels. Structure.GpuSumsHaveAFixedOrder checks that all operations make them.
+// Tests that the code asks cuDNN for deterministic kernels. Structure.GpuSumsHaveAFixedOrder checks that all operations
+// do.
 #include "kernels/shared/cudnn_graph.h"
 
 #include <gtest/gtest.h>
@@ -22,13 +23,13 @@ TEST(CudnnGraphCuda, OperationsRequestADeterministicAlgorithm) {
   EXPECT_EQ(json_of_deterministic<frontend::graph::Reduction_attributes>().at("is_deterministic"), true);
 }
 
-/// The code sets these attributes because their defaults are not deterministic.
+/// The code must set these attributes, because cuDNN's defaults are not deterministic.
 TEST(CudnnGraphCuda, OperationsAreNotDeterministicByDefault) {
   EXPECT_EQ(nlohmann::json(frontend::graph::SDPA_backward_attributes()).at("is_deterministic_algorithm"), false);
   EXPECT_EQ(nlohmann::json(frontend::graph::Reduction_attributes()).at("is_deterministic"), false);
 }
 
-/// The gradient of a convolution's weights, for which cuDNN has plans with atomic additions.
+/// A cuDNN graph of a convolution's weights gradient. Some of cuDNN's plans for it use atomic additions.
 class WeightsGradient : public frontend::graph::Graph {
  public:
   WeightsGradient() {

@@ -50,12 +50,12 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
                                            Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2},
                                            Case{5, 17, 10, false, 2, false}, Case{5, 7, 3, true, 1, false}));
 
-/// A layer per position equals a layer whose batch consists of all positions.
+/// With per_position, dense equals dense without it on a matrix that has one row per position.
 TEST(Dense, PerPositionIsTheLayerOfOneSampleForEachPosition) {
   struct Layer {
     Shape shape;
     std::int64_t units;
-    float input_density;  ///< at 0.01, the products skip zeros
+    float input_density;  ///< with 0.01, the products skip zeros
   };
   for (const auto& [shape, units, density] :
        {Layer{{3, 5, 8}, 6, 1.0f}, Layer{{2, 3, 4, 8}, 6, 1.0f}, Layer{{2, 3, 784}, 500, 0.01f}}) {
@@ -83,7 +83,7 @@ TEST(Dense, ReluPassesNoGradientWhereItsOutputIsZero) {
       relu_if(true, harness.graph(), dense(harness.graph(), "layer", harness.input("x", {1, 1}), {.units = 1})));
   harness.set("x", std::vector{2.0f});
   harness.set("layer/weights", std::vector{3.0f});
-  harness.set("layer/biases", std::vector{-6.0f});  // z = 0 exactly
+  harness.set("layer/biases", std::vector{-6.0f});  // so z is exactly 0
   EXPECT_EQ(harness.forward()[0], 0.0f);
   harness.backward();
   EXPECT_EQ(harness.gradient("layer/weights")[0], 0.0f);
@@ -103,7 +103,7 @@ TEST(Dense, NamesAndShapesAreTensorFlows) {
   EXPECT_EQ(specs[2].shape, (Shape{500}));
 }
 
-/// In bf16, the rows are processed like images of one or two columns.
+/// In bf16, dense processes the rows like images that are one or two columns wide.
 TEST(DenseOp, IsNearFloat32InBf16AtAnyNumberOfRows) {
   for (const std::int64_t rows : {1, 17, 31, 32, 33, 34, 62, 64, 97, 226}) {
     const OpCase op{.name = "dense", .batch = rows, .build = [=](OpHarness& h) {

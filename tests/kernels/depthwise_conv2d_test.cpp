@@ -1,5 +1,5 @@
-// Tests depthwise_conv2d on a CPU for every instruction set of the processor and at any number of threads, compared
-// with loops in double precision and with PyTorch.
+// Tests depthwise_conv2d on a CPU with every instruction set that this processor has, and with several numbers of
+// threads. The results are compared with loops in double precision and with PyTorch.
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 
 #include <gtest/gtest.h>
@@ -21,14 +21,14 @@ namespace {
 
 using Case = DepthwiseCase;
 
-/// Cases for every variant of the loops: channels that fill vectors and channels that do not, windows larger than the
-/// image, and padding on one side.
+/// Cases for every variant of the loops. The channels fill the vectors or do not. Some windows are larger than the
+/// image, and some cases have padding on one side only.
 const std::vector<Case> cases{
     {{2, 7, 7, 32}, {.kernel = 7}},
     {{3, 14, 14, 20}, {.kernel = 7}},
     {{1, 28, 30, 16}, {.kernel = 7}},
     {{1, 60, 56, 8}, {.kernel = 7}},
-    {{1, 56, 56, 44}, {.kernel = 7}},  // larger than the cache
+    {{1, 56, 56, 44}, {.kernel = 7}},  // the image is larger than the cache
     {{2, 1, 1, 3}, {.kernel = 7}},
     {{2, 3, 2, 1}, {.kernel = 7}},
     {{2, 9, 17, 5}, {.kernel = 7, .stride = 2}},
@@ -120,7 +120,7 @@ TEST_P(DepthwiseConv2d, ReturnsEqualBitsForAnyNumberOfThreads) {
   }
 }
 
-TEST_P(DepthwiseConv2d, ReturnsEqualBitsAgain) {  // scratch still holds rows of the last image
+TEST_P(DepthwiseConv2d, ReturnsEqualBitsAgain) {  // the scratch memory still holds rows of the last image
   const Case c{{2, 13, 11, 20}, {.kernel = 7}};
   CpuDevice device(1, {.isa = GetParam()});
   OpHarness harness(c.shape[0], device);
@@ -178,7 +178,7 @@ TEST(DepthwiseConv2dOp, DoesAsPyTorch) {
     harness.set("conv/weights", of_pytorch(name + "weights"));
     harness.set("conv/biases", of_pytorch(name + "biases"));
     expect_as_pytorch(harness.forward(), name + "y", 2e-6);
-    // The test above compares the op's gradients with this definition.
+    // The test above compares the op's gradients with this definition, so only the definition is compared with PyTorch.
     const NaiveDepthwiseConv2d expected = definition_of(harness, c, of_pytorch(name + "dy"));
     expect_as_pytorch(expected.floats(expected.dx), name + "dx", 2e-6);
     expect_as_pytorch(expected.floats(expected.dweights), name + "dweights", 2e-6);

@@ -16,7 +16,8 @@
 namespace carillon::testing {
 namespace {
 
-/// The factor of each element: y for an x of ones at stream position `position`.
+/// Returns the factor by which the op multiplies each element: its output for an input of ones. `position`: stream
+/// position of the batch.
 std::vector<float> factors(const Shape& shape, const DropoutParams& params, std::uint64_t position = 0, int threads = 1,
                            const std::string& name = "drop", bool whole_samples = false) {
   OpHarness harness(shape[0], threads);
@@ -54,7 +55,7 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
   }
 }
 
-/// All elements of a sample are kept and scaled, or none. There are enough elements for several blocks of draws.
+/// The op keeps and scales all elements of a sample, or drops all. The batch needs several blocks of random numbers.
 TEST(DropPath, DropsWholeSamples) {
   OpHarness harness(2000, 2);
   harness.finish(drop_path(harness.graph(), "drop", harness.input("x", {2000, 9}), {.rate = 0.25f}));
@@ -90,7 +91,7 @@ TEST(Dropout, GradientsMatchFiniteDifferences) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// The mask depends neither on the division of the stream into batches nor on the number of threads.
+/// The mask must not depend on how the stream is divided into batches, nor on the number of threads.
 TEST(Dropout, ASamplesMaskDependsOnItsPositionOnly) {
   const DropoutParams params{.rate = 0.5f, .seed = 3};
   const std::uint64_t far = (std::uint64_t{1} << 32) - 2;
@@ -114,7 +115,7 @@ TEST(Dropout, SeedNamePositionAndElementAllMatter) {
   EXPECT_NEAR(differing(factors({1, 1000}, params, 1)), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, std::uint64_t{1} << 32)), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, 0, 1, "other")), 500, 80);
-  std::vector<float> next(y.begin() + 4, y.end());  // shifted by one block of draws
+  std::vector<float> next(y.begin() + 4, y.end());  // shifted by the 4 numbers of one block of random numbers
   next.resize(1000);
   EXPECT_NEAR(differing(next), 500, 80);
 }
@@ -138,7 +139,7 @@ void expect_kernel_as_cpu_form(std::int64_t size, bool whole_samples) {
   ring.put(5, {.first_position = position}, std::vector<std::uint32_t>{0, 0, 0});
   const DropoutFilter filter({philox_key_of(params.seed, RandomPurpose::dropout, "drop"), params.rate, whole_samples});
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    std::vector<T> values(expected.size(), stored_as<T>(1.0f));  // the kernels work in place
+    std::vector<T> values(expected.size(), stored_as<T>(1.0f));  // the kernels overwrite their input
     const auto run = [&](const auto& kernel) {
       emulate(ForEachElement{kernel, 3 * std::int64_t{kernel.blocks_per_sample()}}, order);
     };

@@ -21,7 +21,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests a ReLU that no pass fuses into another op, on a batch of 3.
+/// Tests a ReLU that remains an op of its own (no pass fuses it into another op), on a batch of 3.
 class ReluOp : public ::testing::TestWithParam<int> {
  protected:
   ReluOp() {
@@ -103,8 +103,8 @@ TEST(Add, RefusesOtherShapes) {
   EXPECT_THROW(add(harness.graph(), "sum", harness.input("a", {2, 3}), harness.input("b", {2, 4})), Error);
 }
 
-/// A residual block like in networks. The backward pass of each op may use its gradient as scratch; this must not
-/// change the gradient of another op.
+/// A residual block. In the backward pass, an op may overwrite the gradient of its output. This must not change the
+/// gradient of another op.
 TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();
@@ -114,7 +114,7 @@ TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   const Value sum = relu(graph, "sum/relu", add(graph, "sum", x, b));
   const Value again = add(graph, "again", relu(graph, "c/relu", dense(graph, "c", sum, {.units = 6})), sum);
   harness.finish(add(graph, "end", again, x));
-  // Avoid the kinks: every second unit is always on, the others are always off.
+  // Avoid the kinks of the ReLUs: every second unit is always on, the others are always off.
   for (const std::string layer : {"a", "c"}) {
     harness.set(layer + "/biases", std::vector<float>{9.0f, -9.0f, 9.0f, -9.0f, 9.0f, -9.0f});
   }
@@ -172,8 +172,8 @@ class Activation : public ::testing::TestWithParam<Case> {
   }
 };
 
-/// The tolerance of y is relative, even near 0. The tolerance of the derivative is absolute for |x| <= 3, where the
-/// derivative may be 0, and relative beyond.
+/// The tolerance of y is relative, even near 0. The tolerance of the derivative is absolute for |x| <= 3, because the
+/// derivative may be 0 there. For larger |x|, the tolerance of the derivative is relative.
 TEST_P(Activation, EqualsTheDefinitionToAFewRoundings) {
   const std::int64_t count = 100001;
   OpHarness harness(1);
@@ -210,7 +210,8 @@ TEST_P(Activation, DoesAsPyTorch) {
   harness.backward();
   const std::vector<float> own = OpHarness::output_gradient(x.size());
   std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
-  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];  // scale to the gradient of y that PyTorch used
+  // Scale from the op's gradient of y to the one that PyTorch used.
+  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];
   expect_as_pytorch(dx, name + "/dx", 1e-6);
 }
 
@@ -243,7 +244,8 @@ TEST_P(Activation, DoesNotDependOnTheThreadCount) {
   }
 }
 
-/// Compares with the definition. `tolerance` is relative for values above 1, otherwise absolute.
+/// Compares the kernels of the function with its definition. `tolerance` is relative for values above 1, otherwise
+/// absolute.
 template <typename T, int n>
 void expect_kernels_as_the_definition(const Case& c, double tolerance) {
   const std::vector<T> x = rounded<T>(random_values(24 * n, 1, -5.0f, 5.0f)), dy = rounded<T>(random_values(24 * n, 2));
@@ -268,7 +270,7 @@ TEST_P(Activation, KernelsEqualTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(All, Activation, ::testing::Values(gelu_case, silu_case),
                          [](const auto& which) { return which.param.name; });
 
-/// A function that no pass fuses into another op, and the range in which the test compares it.
+/// A function that has its own op after all passes, and the range of x in which the test compares it.
 struct Function {
   const char* name;
   Value (*add)(Graph&, const std::string&, Value);
@@ -314,7 +316,7 @@ class ElementFunction : public ::testing::TestWithParam<Function> {
   }
 };
 
-/// The gradients of sigmoid and tanh are computed from y, and have the absolute error of y.
+/// Sigmoid and tanh compute their gradients from y. So the gradients have the absolute error of y.
 TEST_P(ElementFunction, EqualsTheDefinitionToAFewRoundings) {
   constexpr std::int64_t count = 100003;
   const Function& function = GetParam();
@@ -340,7 +342,7 @@ TEST_P(ElementFunction, EqualsTheDefinitionToAFewRoundings) {
 TEST_P(ElementFunction, GradientsMatchFiniteDifferences) {
   OpHarness harness(1);
   build(harness, 17);
-  std::vector<float> x = random_values(17, 3, 0.5f, 2.5f);  // the range has no kinks and poles
+  std::vector<float> x = random_values(17, 3, 0.5f, 2.5f);  // in this range, the functions have no kinks and no poles
   harness.set("x", x);
   harness.expect_gradients_match_differences(1e-3, 2e-3);
 }
@@ -372,7 +374,7 @@ TEST(ElementFunctions, HaveTheirLimits) {
   EXPECT_EQ(LeakyRelu{}.gradient(LeakyRelu{.slope = 0.0f}.value(-1.0f), 1.0f), 0.01f);
 }
 
-/// bf16 rounds the limit -0.3. A y that equals the rounded limit must still be recognised as a limit.
+/// bf16 rounds the limit -0.3. The gradient must treat a y that equals the rounded limit as a limit.
 TEST(Clip, PassesNoGradientAtALimitInBf16) {
   const auto rounded_clip = function_for<Bf16>(Clip{.least = -0.3f, .most = 0.3f});
   for (const float x : {-1.0f, 1.0f}) {
@@ -390,7 +392,8 @@ TEST(ElementFunctions, RefuseOtherSettings) {
   EXPECT_THROW(leaky_relu(harness.graph(), "leaky", x, {.slope = -0.1f}), Error);
 }
 
-/// Checks y = f(a) or f(a, b), rounded to T, in both thread orders. The result may also replace b, or a if f is unary.
+/// Checks y = f(a) or y = f(a, b), rounded to T, with both thread orders. Also lets y overwrite b, or a if f has one
+/// argument.
 template <typename T, int n, typename F>
 void expect_kernel_maps(const F& function) {
   const std::vector<T> a = rounded<T>(random_values(300 * n, 1)), b = rounded<T>(random_values(300 * n, 2));

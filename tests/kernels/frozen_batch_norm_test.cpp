@@ -19,7 +19,7 @@ TEST_P(FrozenBatchNorm, EqualsTheDefinitionForwardAndBackward) {
 }
 
 TEST_P(FrozenBatchNorm, GradientsMatchFiniteDifferences) {
-  if (GetParam().activation == ActivationKind::relu) return;  // differences are wrong at the kink of the ReLU
+  if (GetParam().activation == ActivationKind::relu) return;  // near the kink of the ReLU, finite differences are wrong
   harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
 }
 
@@ -57,8 +57,8 @@ TEST(FrozenBatchNorm, DoesAsPyTorchInEvaluationMode) {
     harness.set("norm/beta", of_pytorch("batch_norm/beta"));
     harness.set("x", of_pytorch("batch_norm/x2"));
     expect_as_pytorch(harness.forward(), prefix + "y", 1e-6);
-    // The tests above compare the op's gradients with the reference's. This test compares the reference's with
-    // PyTorch's.
+    // The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
+    // with those of PyTorch.
     const Reference expected(of_pytorch("batch_norm/x2"), of_pytorch("batch_norm/dy"), of_pytorch("batch_norm/gamma"),
                              of_pytorch("batch_norm/beta"), {.activation = kind, .frozen = true},
                              {of_pytorch("batch_norm/moving_mean"), of_pytorch("batch_norm/moving_variance")});

@@ -1,4 +1,4 @@
-// Forms of image_input, and its output for a batch, for the tests of image_input.
+// Parameter sets of image_input, and a function that runs the op on a batch. For the tests of image_input.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace carillon::testing {
 
 using Image = std::vector<std::uint8_t>;
 
-inline constexpr std::uint64_t first_position = 0xFFFFFFF0u;  // the batch's positions exceed 32 bits
+// Some stream positions of the batch need more than 32 bits.
+inline constexpr std::uint64_t first_position = 0xFFFFFFF0u;
 
 inline std::vector<float> run(const ImageInputParams& params, const Batch& batch, int threads = 1,
                               Arithmetic arithmetic = Arithmetic::fp32) {
@@ -24,7 +25,7 @@ inline std::vector<float> run(const ImageInputParams& params, const Batch& batch
   return {y.begin(), y.end()};
 }
 
-/// The output of the op for a batch of `images` that starts at stream position `first`.
+/// Returns the output of the op for a batch of `images`. `first`: stream position of the first image.
 inline std::vector<float> run(const ImageInputParams& params, const std::vector<Image>& images, std::uint64_t first,
                               int threads = 1) {
   std::vector<const std::uint8_t*> pointers;

@@ -1,5 +1,5 @@
-// image_input by its definition (kernels/image_input/image_input.h): one step after the other, in float64. Only the
-// draws of crop, mirroring, square, brightness and contrast are those of the op.
+// image_input computed by its definition (kernels/image_input/image_input.h): one step after the other, in float64.
+// Only the random draws come from the op's own code: crop, mirroring, square, brightness and contrast.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// The rows of one channel of an image that is padded on all sides.
+/// The rows of one channel of an image, padded on all sides.
 using Plane = std::vector<std::vector<double>>;
 
 inline Plane padded_plane(const std::uint8_t* image, const Shape& shape, std::int64_t channel, std::int64_t padding,
@@ -41,7 +41,7 @@ inline Plane padded_plane(const std::uint8_t* image, const Shape& shape, std::in
   return plane;
 }
 
-/// Changes brightness, then contrast per channel, of values [pixels, channels].
+/// Adds the brightness to all values [pixels, channels], then scales the contrast of each channel.
 inline void distort_by_the_book(std::vector<double>& values, std::size_t channels, const ImageDraw& draw) {
   for (double& v : values) v += draw.brightness;
   for (std::size_t c = 0; c < channels; ++c) {
@@ -61,7 +61,8 @@ inline void standardise_by_the_book(std::vector<double>& values) {
   for (double& v : values) v = (v - mean) / divisor;
 }
 
-/// The four numbers that are drawn for a sample, each mapped to the range from -1 to 1.
+/// Draws the four numbers that determine a sample's warp, and maps each to the range from -1 to 1. `at`: stream
+/// position.
 inline std::array<double, 4> drawn_parts(std::uint64_t seed, std::uint64_t at) {
   PhiloxDraws draws(seed, RandomPurpose::warping, at);
   std::array<double, 4> parts{};
@@ -69,7 +70,7 @@ inline std::array<double, 4> drawn_parts(std::uint64_t seed, std::uint64_t at) {
   return parts;
 }
 
-/// Warps `values`, [height, width, channels].
+/// Returns `values`, of shape [height, width, channels], after the warp of stream position `position`.
 inline std::vector<double> warped_by_the_book(const std::vector<double>& values, const Shape& shape,
                                               const WarpParams& params, std::uint64_t position) {
   const std::int64_t height = shape[0], width = shape[1], channels = shape[2];
@@ -99,7 +100,7 @@ inline std::vector<double> warped_by_the_book(const std::vector<double>& values,
   return warped;
 }
 
-/// The output of the op for one image.
+/// Returns the output of the op for one image. `position`: its stream position.
 inline std::vector<double> image_by_the_book(const ImageInputParams& params, const std::uint8_t* image,
                                              std::uint64_t position, std::uint32_t record = 0) {
   const std::int64_t height = params.sample[0], width = params.sample[1], channels = params.sample[2];

@@ -1,4 +1,4 @@
-// Images that are standardised, with the distortions of TensorFlow's CIFAR-10 tutorial.
+// Tests images that are standardised, with and without the distortions of TensorFlow's CIFAR-10 tutorial.
 #include "kernels/image_input/image_input.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Images of noise. Each channel has its own mean, and the noise is `spread` wide.
+/// Makes images of uniform noise with a range of `spread`. The smaller `spread`, the more the means of the channels
+/// differ.
 std::vector<Image> make_images(std::size_t count, const ImageInputParams& params, float spread = 255.0f) {
   const auto channels = static_cast<std::size_t>(params.sample[2]);
   std::vector<Image> images;
@@ -88,7 +89,8 @@ TEST(ImageInputStandardized, ConstantImagesBecomeZero) {
 
 TEST(ImageInputStandardized, OneValueApartIsDividedByTheFloor) {
   std::vector<Image> images(1, Image(3072, 100));
-  images[0][(16 * 32 + 16) * 3] = 101;  // makes the standard deviation slightly smaller than 1 / sqrt(1728)
+  // The standard deviation becomes slightly smaller than its minimum, 1 / sqrt(1728).
+  images[0][(16 * 32 + 16) * 3] = 101;
   const std::vector<float> y = run(undistorted(standardized), images, 0);
   const double mean = 1.0 / 1728.0;
   EXPECT_NEAR(y[(12 * 24 + 12) * 3], (1.0 - mean) * std::sqrt(1728.0), 1e-5);
@@ -133,7 +135,7 @@ class StandardizedDraws : public ::testing::Test {
     return ImageInputMap(with_seed(standardized, seed)).draw(position, 0);
   }
 
-  /// Pearson's chi-squared statistic of `bin_of` over the draws, for bins of equal probability.
+  /// Returns Pearson's chi-squared statistic of the counts of `bin_of` over many draws. All bins are equally probable.
   template <std::size_t bins, typename BinOf>
   static double chi_square(const BinOf& bin_of) {
     std::array<double, bins> found{};
@@ -145,7 +147,7 @@ class StandardizedDraws : public ::testing::Test {
   }
 };
 
-// The bounds are the 0.999 quantiles of chi-squared. The degrees of freedom are the number of bins less one.
+// The bounds are the 0.999 quantiles of chi-squared. There is one degree of freedom less than there are bins.
 TEST_F(StandardizedDraws, CropOffsetsAreUniformAndIndependent) {
   EXPECT_LT(chi_square<9>([](const ImageDraw& d) { return d.top; }), 26.12);
   EXPECT_LT(chi_square<9>([](const ImageDraw& d) { return d.left; }), 26.12);
@@ -181,7 +183,7 @@ TEST_F(StandardizedDraws, TheExtremeWordsStayInTheRanges) {
   EXPECT_LT(uniform_between(~0u, 0.2f, 1.8f), 1.8);
 }
 
-// Computed by a second implementation in Python. Later releases and GPUs must use the same random numbers.
+// An implementation in Python computed these numbers. Later releases and GPUs must draw the same random numbers.
 TEST_F(StandardizedDraws, EqualKnownAnswers) {
   const auto expect = [](std::uint64_t position, const ImageDraw& known) {
     const ImageDraw found = draw(position, 1);

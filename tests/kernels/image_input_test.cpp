@@ -1,4 +1,4 @@
-// The kernel of a GPU, and images that are scaled or normalised.
+// Tests the CUDA kernel of image_input, and images that are scaled or normalised.
 #include "kernels/image_input/image_input.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 namespace carillon::testing {
 namespace {
 
-// The kernel of a GPU
+// The CUDA kernel
 
 struct KernelCase {
   std::int64_t batch;
@@ -45,7 +45,7 @@ class ImageInputKernels : public ::testing::TestWithParam<KernelCase> {
     ring_.put(5, {.first_position = first_position}, rows_, records_);
   }
 
-  /// Noise. Every fourth image is nearly constant, so its standard deviation is below the minimum that the op uses.
+  /// Returns images of noise. Every fourth image is nearly constant: its standard deviation is below the op's minimum.
   std::vector<std::uint8_t> images() const {
     std::vector<std::uint8_t> bytes = random_bytes(std::size_t{row_count} * image_bytes_, 11);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -82,7 +82,7 @@ TEST_P(ImageInputKernels, EqualTheCpuToTheBit) {
     EXPECT_EQ(of_kernel<float>(order), expected);
     EXPECT_EQ(of_kernel<Bf16>(order), rounded);
   }
-  if (map_.warps) return;  // a warped value is rounded twice, so it may differ
+  if (map_.warps) return;  // a warp rounds a value twice, so the result may differ
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(rounded[i], to_float(to_bf16(expected[i]))) << i;
 }
 
@@ -138,7 +138,7 @@ TEST(ImageInput, GathersAndScalesEveryPixelAtEveryThreadCount) {
   }
 }
 
-// Normalized
+// Normalised images
 
 class NormalizedImages : public ::testing::TestWithParam<ImageInputParams> {
  protected:
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, NormalizedImages,
                                            padded(of_images(normalized, {7, 6, 4}), 3, ImagePadding::zero, 1),
                                            undistorted(padded(normalized, 3, ImagePadding::zero, 8))));
 
-/// Forms that combine steps that no built-in network combines.
+/// Combinations of steps that no built-in network uses.
 class CombinedImages : public ::testing::TestWithParam<ImageInputParams> {};
 
 TEST_P(CombinedImages, EqualTheDocumentedStepsInTheirOrder) {
@@ -179,7 +179,8 @@ TEST_P(CombinedImages, EqualTheDocumentedStepsInTheirOrder) {
   Batch batch = samples.batch();
   batch.first_position = first_position;
   const std::vector<float> y = run(params, batch, 2);
-  // The places of a warp are computed in float32. Their errors count more where neighbours differ more.
+  // The op computes the source positions of a warp in float32. An error of a position matters more if neighbours differ
+  // much.
   const double tolerance = params.warp.warps() ? 1e-3 : 3e-6;
   for (std::size_t b = 0; b < count; ++b) {
     const std::vector<double> expected =
@@ -226,7 +227,8 @@ ImageInputParams in_turn(std::uint64_t record_count, std::uint64_t seed) {
   return alternating({.sample = {1, 2, 1}, .seed = seed}, record_count);
 }
 
-/// Which images are mirrored in epoch `epoch`, if its order is `records`.
+/// Returns, for each record, whether it is mirrored in epoch `epoch`. `records`: the order of the records in this
+/// epoch.
 std::vector<bool> mirrored_in(std::uint64_t epoch, const std::vector<std::uint32_t>& records, std::uint64_t seed) {
   const std::uint8_t image[2] = {0, 255};
   const std::vector<const std::uint8_t*> images(records.size(), image);
@@ -244,7 +246,7 @@ TEST(ImageInput, MirroringInTurnKeepsARecordsSideAndTurnsItOverWithEveryEpoch) {
   std::vector<bool> turned = first;
   turned.flip();
   for (const std::uint64_t epoch : {1, 2, 3, 8}) {
-    std::ranges::reverse(records);  // each epoch has another order
+    std::ranges::reverse(records);  // each epoch has another order of the records
     EXPECT_EQ(mirrored_in(epoch, records, 1), epoch % 2 == 0 ? first : turned) << epoch;
   }
   EXPECT_NE(mirrored_in(0, records, 2), first);

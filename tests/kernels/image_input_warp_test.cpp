@@ -1,4 +1,4 @@
-// Images that are warped.
+// Tests images that are warped (rotated, scaled and shifted).
 #include "kernels/image_input/image_input.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                       WarpCase{67, {28, 28, 1}, {.rotation = 12.0, .zoom = 0.1, .shift = 0.1, .seed = 6}},
                       WarpCase{3, {1, 1, 2}, {.rotation = 30.0, .zoom = 0.5, .shift = 0.5, .seed = 7}}));
 
-/// Warps an image with one white pixel. `at`: stream position that determines the warp.
+/// Warps a 5x5 image in which only pixel number `dot` is not 0. `at`: stream position, which determines the warp.
 std::vector<float> warped_dot(const WarpParams& params, std::uint64_t at, std::size_t dot) {
   Image image(25);
   image[dot] = 200;
@@ -81,7 +81,7 @@ TEST(WarpedImagesDraws, FillTheirRanges) {
     const double factor = 1.0 / std::hypot(warp.by_column.row, warp.by_row.row);
     least_angle = std::min(least_angle, angle), most_angle = std::max(most_angle, angle);
     least_factor = std::min(least_factor, factor), most_factor = std::max(most_factor, factor);
-    // The shift is the distance of the warped centre from the centre, after rotation and scale are undone.
+    // Undo the rotation and the scale of the warped centre. Its distance from the centre is then the shift.
     const double row = warp.at(10, 20).row - 10.0, column = warp.at(10, 20).column - 20.0;
     const double down = -factor * (std::cos(angle) * row - std::sin(angle) * column);
     const double right = -factor * (std::sin(angle) * row + std::cos(angle) * column);

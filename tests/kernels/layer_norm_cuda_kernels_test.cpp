@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of layer_norm in loops, and compares them with the CPU implementation.
+// Runs the CUDA kernels of layer_norm on the CPU, by loops over blocks and threads (`emulate`), and compares the
+// results with the CPU implementation.
 #include <gtest/gtest.h>
 
 #include "kernels/layer_norm/layer_norm.h"
@@ -34,12 +35,13 @@ Found cpu_layer_norm(const Case& c, const std::vector<float>& x) {
 }
 
 std::vector<Pack<float, 8>> packs_of(const std::vector<float>& values) {
-  std::vector<Pack<float, 8>> packs(values.size() / 8 + 1);  // aligned for packs of all sizes
+  std::vector<Pack<float, 8>> packs(values.size() / 8 + 1);  // the type's alignment suffices for packs of any size
   std::ranges::copy(values, packs.front().at);
   return packs;
 }
 
-/// Runs the kernels like LayerNormCuda, with packs of n. They add the gradient to `dx`, unless it is empty.
+/// Runs the kernels in the same order as LayerNormCuda. Each pack has n channels. If `dx` is not empty, the kernels add
+/// the gradient to it.
 template <typename T, int n, int packs>
 class Emulated {
  public:
@@ -121,7 +123,7 @@ class LayerNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(LayerNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(1e-5, 2e-5); }
-/// The kernels start from a gradient that is rounded to bf16, and a sum may contain the whole rounding error.
+/// The kernels read dy rounded to bf16. The roundings of all terms may add up in a sum, so the bounds are wider.
 TEST_P(LayerNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(3e-2, 0.1); }
 
 TEST_P(LayerNormKernels, AddTheirGradientToThatOfOtherReaders) {

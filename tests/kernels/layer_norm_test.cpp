@@ -24,7 +24,7 @@ struct Case {
   LayerNormParams params = {};
 };
 
-/// The definition, in double.
+/// The op's results, computed in double by the definition.
 struct Reference {
   std::vector<double> y, dx, dgamma, dbeta;
 
@@ -72,7 +72,8 @@ void expect_all_near(std::span<const float> found, const std::vector<double>& ex
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << i;
 }
 
-/// Compares forward and backward pass with the definition. `tolerance` is relative to the largest value of each array.
+/// Runs the forward and backward pass, and compares the results with Reference. `tolerance`: allowed error relative to
+/// the largest value of each array.
 void expect_the_definition(OpHarness& harness, const Case& c, double tolerance) {
   const std::vector<float> y = copied(harness.forward());
   harness.backward();
@@ -84,7 +85,7 @@ void expect_the_definition(OpHarness& harness, const Case& c, double tolerance) 
   expect_all_near(harness.gradient("norm/beta"), expected.dbeta, tolerance);
 }
 
-/// y, dx, dgamma and dbeta.
+/// Returns y, dx, dgamma and dbeta.
 std::vector<std::vector<float>> results_of(OpHarness& harness) {
   std::vector<std::vector<float>> results{copied(harness.forward())};
   harness.backward();
@@ -133,7 +134,7 @@ TEST(LayerNorm, AConstantRowBecomesTheShift) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], harness.values("norm/beta")[i % 30], 1e-4) << i;
 }
 
-/// Here the rounding error of the mean is far larger than epsilon.
+/// Each row is constant, with values of 1e10 or more. The rounding error of its mean is far larger than epsilon.
 TEST(LayerNorm, ALargeConstantRowIsFinite) {
   OpHarness harness(100);
   build(harness, {.shape = {100, 30}});
@@ -152,7 +153,8 @@ TEST(LayerNorm, DoesAsPyTorchInTraining) {
   expect_as_pytorch(harness.forward(), "layer_norm/y", 1e-6);
 }
 
-/// The tests above compare the op's gradients with the reference's. This test compares the reference's with PyTorch's.
+/// The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
+/// with those of PyTorch.
 TEST(LayerNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("layer_norm/x"), dy = of_pytorch("layer_norm/dy");
   const Reference expected(x, dy, of_pytorch("layer_norm/gamma"), of_pytorch("layer_norm/beta"), 1e-6f);
@@ -198,7 +200,7 @@ TEST(LayerNorm, ASampleDoesNotDependOnTheOthers) {
   }
 }
 
-/// The op is in the middle of a tiled section. The addresses of its tiles are not aligned.
+/// The op is in the middle of a section that processes the batch in tiles. The addresses of its tiles are not aligned.
 TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
   constexpr std::int64_t batch = 29;
   std::vector<float> y, dx, dgamma;
@@ -223,7 +225,7 @@ TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
     }
     EXPECT_EQ(found, y);
     EXPECT_EQ(copied(harness.gradient("x")), dx);
-    expect_near(copied(harness.gradient("norm/gamma")), dgamma, 1e-4);  // is a sum over the tiles
+    expect_near(copied(harness.gradient("norm/gamma")), dgamma, 1e-4);  // this gradient is a sum over the tiles
   }
 }
 

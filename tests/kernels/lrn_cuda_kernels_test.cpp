@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of lrn in loops, and compares them with the CPU implementation.
+// Runs the CUDA kernels of lrn on the CPU, by loops over blocks and threads (`emulate`), and compares the results with
+// the CPU implementation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +37,7 @@ Found<T> emulate_lrn(const Case& c, const std::vector<T>& x, const std::vector<T
   return found;
 }
 
-/// y and dx of the CPU implementation.
+/// Returns y and dx of the CPU implementation.
 Found<float> cpu_lrn(const Case& c, const std::vector<float>& x) {
   OpHarness harness(c.pixels);
   harness.finish(lrn(harness.graph(), "norm", harness.input("x", {c.pixels, c.channels}), c.params));

@@ -18,7 +18,7 @@ struct Case {
   int threads = 1;
 };
 
-/// dL/dx and y according to the definition, in double, pixel by pixel.
+/// y and dx, computed in double by the definition, one pixel after the other.
 struct Reference {
   std::vector<double> y, dx;
 
@@ -47,7 +47,8 @@ struct Reference {
     }
     return params.bias + params.alpha * squares;
   }
-  /// Adds dy_c * dy_c / dx_i to dx for every i.
+  /// Adds what channel c of y contributes to dx: dy * dy_c/dx_i, for every channel i. `dy`: gradient of channel c of y.
+  /// `s`: sum_at of channel c.
   static void add_gradient(std::span<const float> x, double dy, std::size_t c, double s, const LrnParams& params,
                            double* dx) {
     dx[c] += dy * std::pow(s, -static_cast<double>(params.beta));
@@ -125,11 +126,12 @@ TEST(Lrn, BearsMoreThreadsThanItWasBuiltWith) {
 TEST(Lrn, NotANumberStaysInItsWindow) {
   OpHarness harness(1);
   harness.finish(lrn(harness.graph(), "norm", harness.input("x", {1, 2, 16})));
-  harness.values("x")[20] = std::nanf("");  // channel 4 of the second pixel
+  harness.values("x")[20] = std::nanf("");  // channel 4 of pixel 1
   const auto y = harness.forward();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 16 && i <= 24) << i;
   harness.values("x")[20] = 0.5f;
-  for (const float value : harness.forward()) EXPECT_FALSE(std::isnan(value));  // the scratch must not keep the NaN
+  // The op's scratch memory must not keep the NaN.
+  for (const float value : harness.forward()) EXPECT_FALSE(std::isnan(value));
 }
 
 TEST(Lrn, RefusesParametersOutOfRange) {

@@ -30,7 +30,7 @@ class Matmul : public ::testing::TestWithParam<std::tuple<Case, bool, bool>> {
     const Value b = harness.input("b", shape(extents().k, extents().n, transpose_b()));
     harness.finish(matmul(harness.graph(), "op", a, b, {.transpose_a = transpose_a(), .transpose_b = transpose_b()}));
   }
-  /// Calls body(position in a, in b, in y) for each product of two elements.
+  /// Calls body(position in a, position in b, position in y) for every product of two elements that y sums.
   template <typename Body>
   void for_products(const Body& body) const {
     const auto& [leading, m, k, n] = extents();

@@ -1,4 +1,5 @@
-// Runs the GPU's kernels of max_pool in loops, and compares them with the CPU implementation: equal bits.
+// Runs the CUDA kernels of max_pool on the CPU, by loops over blocks and threads (`emulate`). The results must have the
+// same bits as those of the CPU implementation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,7 +63,8 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   return found;
 }
 
-/// y and dx of the CPU implementation. It gets the sum of x and the biases.
+/// Returns y and dx of the CPU implementation. If the case has biases, its input is x plus the biases: the kernels add
+/// them, the CPU implementation does not.
 Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   const std::vector<float> biases = biases_of(c);
   if (c.biases) {
@@ -78,7 +80,7 @@ Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   return {{y.begin(), y.end()}, {dx.begin(), dx.end()}};
 }
 
-/// Expects equal values. A NaN equals a NaN.
+/// Expects that all values are equal. Two NaNs count as equal.
 void expect_same(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -104,7 +106,7 @@ TEST_P(MaxPoolKernels, EqualTheCpuForm) { expect_the_cpu_form(random_values(size
 
 TEST_P(MaxPoolKernels, EqualTheCpuFormAtTiesAndNotNumbers) {
   std::vector<float> x(size());
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 5 % 3) - 1.0f;  // -1, 0 and 1
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 5 % 3) - 1.0f;  // only -1, 0 and 1
   expect_the_cpu_form(x);
   for (std::size_t i = 3; i < x.size(); i += 41) x[i] = std::nanf("");
   expect_the_cpu_form(x);
@@ -117,9 +119,9 @@ TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
   if (GetParam().biases) {
     expect_near(floats(found.y), expected.y, 0.02);
   } else {
-    EXPECT_EQ(floats(found.y), expected.y);  // without rounding: each is a value of x or 0
+    EXPECT_EQ(floats(found.y), expected.y);  // y is not rounded: each element is a value of x, or 0
   }
-  expect_near(floats(found.dx), expected.dx, 0.02);  // dy is rounded, and the sums are rounded again
+  expect_near(floats(found.dx), expected.dx, 0.02);  // dy is rounded to bf16, and so are the sums in dx
   const Found<Bf16> again = emulate_max_pool(GetParam(), x, ThreadOrder::descending);
   EXPECT_EQ(floats(again.dx), floats(found.dx));
 }
@@ -141,9 +143,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 9, 8, 16, {.window = 2, .stride = 1, .stride_width = 3}},
         Case{2, 9, 8, 16, {.window = 3, .stride = 2, .pads = {0, 0, 1, 1}}},
         Case{2, 9, 8, 3, {.window = 3, .stride = 2, .pads = {1, 0, 2, 2}}, true},
-        Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
-        Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
-        Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
+        Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides; 25 windows contain a pixel
+        Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // some pixels belong to no window
+        Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // has the largest position in a window, 255
 
 TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
   const Case c{2, 5, 7, 6, {.window = 3, .stride = 2}};

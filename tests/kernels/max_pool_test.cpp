@@ -32,7 +32,7 @@ struct Expected {
   std::vector<float> y, dx;
 };
 
-/// The definition as loops. The window offsets are an independent implementation of TensorFlow's rule.
+/// y and dx by loops. The offsets of the windows are a second, independent implementation of TensorFlow's rule.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const auto or_height = [](std::int64_t width, std::int64_t height) { return width == 0 ? height : width; };
   const bool same = c.params.padding == Padding::same && c.params.pads.empty();
@@ -90,7 +90,7 @@ class MaxPool : public ::testing::TestWithParam<Case> {
     const Expected expected = naive_max_pool(GetParam(), x, dy);
     ASSERT_EQ(y.size(), expected.y.size());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], expected.y[i]) << "y element " << i;
-    for (int time = 0; time < 2; ++time) {  // the second pass shows that gradients are overwritten, not added
+    for (int time = 0; time < 2; ++time) {  // the second pass shows that the op overwrites gradients
       harness_.backward();
       const auto dx = harness_.gradient("x");
       for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], expected.dx[i], 1e-6) << "dx element " << i;
@@ -104,12 +104,13 @@ TEST_P(MaxPool, ForwardAndGradientEqualTheDefinition) { expect_the_definition();
 
 TEST_P(MaxPool, TiesGoToTheFirst) {
   std::size_t i = 0;
-  for (float& value : harness_.values("x")) value = static_cast<float>(i++ * 7 % 5 % 3) - 1.0f;  // -1, 0 and 1
+  for (float& value : harness_.values("x")) value = static_cast<float>(i++ * 7 % 5 % 3) - 1.0f;  // only -1, 0 and 1
   expect_the_definition();
 }
 
 TEST_P(MaxPool, GradientsMatchFiniteDifferences) {
-  // The values are 0.01 apart and at least 0.005 from 0, so a difference does not change which value is the maximum.
+  // Two values differ by at least 0.01, and from 0 by at least 0.005. So a finite difference does not change which
+  // value is the maximum.
   const auto x = harness_.values("x");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t shuffled = i * 7919 % 10007;
@@ -129,8 +130,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, 1, true},
                       Case{2, 14, 13, 17, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2, true},
                       Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
-                      Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},   // padding on both sides, 25 windows a pixel
-                      Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // pixels between windows
+                      // Padding on both sides; a pixel is in 25 windows.
+                      Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},
+                      Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // some pixels are in no window
                       Case{2, 9, 8, 16, {.window = 3, .window_width = 1}, 3},
                       Case{2, 9, 8, 5, {.window = 1, .window_width = 7}},
                       Case{2, 9, 8, 5, {.window = 3, .stride = 2, .stride_width = 1}, 3, true},
@@ -138,14 +140,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 9, 8, 16, {.window = 3, .stride = 2, .pads = {0, 0, 1, 1}}},
                       Case{2, 9, 8, 3, {.window = 3, .stride = 2, .pads = {1, 0, 2, 2}}, 1, true},
                       Case{1, 4, 70, 2, {.window = 4, .stride = 3, .window_width = 64}},
-                      Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
+                      Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position in a window is 255
 
 TEST(MaxPool, PadsAfterOnly) {
-  // Size 4, window 3, stride 2: windows start at 0 and 2. With symmetric padding, they would start at -1 and 1.
+  // Extent 4, window 3, stride 2: the windows start at 0 and 2. With symmetric padding, they would start at -1 and 1.
   OpHarness harness(1);
   harness.finish(max_pool(harness.graph(), "pool", harness.input("x", {1, 4, 4, 1}), {.window = 3, .stride = 2}));
   std::vector<float> x(16);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i);  // the first one in a window is the largest
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i);  // a window's first value is its largest
   harness.set("x", x);
   const auto y = harness.forward();
   EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector{0.0f, -2.0f, -8.0f, -10.0f}));
@@ -156,7 +158,7 @@ TEST(MaxPool, PadsAfterOnly) {
 }
 
 TEST(MaxPool, ANanInAWindowMakesItNan) {
-  constexpr std::int64_t channels = 20;  // one vector and a remainder
+  constexpr std::int64_t channels = 20;  // one vector of channels, and a remainder
   CpuDevice device(1);
   const auto expect_nan = [&](Arithmetic arithmetic, bool relu, std::size_t at, float nan) {
     OpHarness harness(1, device, arithmetic);
@@ -166,7 +168,8 @@ TEST(MaxPool, ANanInAWindowMakesItNan) {
     const auto y = harness.forward();
     for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
   };
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();  // processors compute NaNs with the sign bit
+  // Used with both signs: processors produce NaNs with the sign bit.
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {
       for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {

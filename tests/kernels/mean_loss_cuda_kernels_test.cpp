@@ -17,7 +17,8 @@ struct Result {
   std::vector<float> gradient;
 };
 
-/// The parameter is (batch, columns). The sizes are less than a block, or several blocks with an incomplete last one.
+/// The parameter is (batch, columns). Some batches need less than one block; others need several blocks, the last one
+/// incomplete.
 class MeanLossKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
   static constexpr std::uint32_t row_count = 61;
@@ -32,7 +33,7 @@ class MeanLossKernels : public ::testing::TestWithParam<std::pair<std::int64_t, 
     outputs_ = random_values(static_cast<std::size_t>(batch_ * columns_), 8, -4.0f, 4.0f);
   }
 
-  /// The targets of all rows: bytes 0 and 1, or numbers.
+  /// Returns the targets of all rows: bytes 0 and 1 if Target is std::uint8_t, or numbers if it is float.
   template <typename Target>
   std::vector<Target> targets_of_rows() const {
     std::vector<Target> targets;

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::int64_t batch = 7, columns = 5;
 constexpr std::uint64_t first_position = 40;
-/// At this position, it draws a lambda that is close neither to 0 nor to 1.
+/// At position 40, mixup draws a lambda that is close neither to 0 nor to 1.
 const MixingParams mixup{.mixup = 1.0, .seed = 3};
 
-/// A loss with its definition in double precision.
+/// A loss op, and its definition in double.
 struct Case {
   MeanLossParams params;
   std::function<double(double z, double t)> loss;
@@ -40,7 +40,7 @@ const Case cases[] = {
 
 class MeanLoss : public ::testing::Test {
  protected:
-  /// `has_bytes`: targets are bytes 0 and 1; otherwise they are numbers.
+  /// Builds a graph with the loss. `has_bytes`: whether the targets are bytes 0 and 1 or float numbers.
   void build(const MeanLossParams& params, bool has_bytes) {
     numbers_.clear();
     bytes_.clear();

@@ -25,7 +25,7 @@ class Mean : public ::testing::TestWithParam<Case> {
     for (const std::size_t axis : mean_axes({.axes = GetParam().axes}, GetParam().x)) extents[axis] = 1;
     return Shape(extents);
   }
-  /// The position in y of each element of x.
+  /// Returns, for each element of x, its position in y.
   std::vector<std::size_t> places() const {
     const Shape &x = GetParam().x, y = kept();
     std::vector<std::size_t> found;

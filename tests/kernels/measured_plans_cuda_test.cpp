@@ -1,4 +1,4 @@
-// Tests of the table of measured plans, without a GPU.
+// Tests the table of convolution plans that were measured as fastest. Needs no GPU.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -28,7 +28,8 @@ std::string chosen(std::span<const MeasuredPlan> table, const Conv2dTask& task, 
   return plan ? plan->kernel() : reason;
 }
 
-/// A candidate plan that the rules do not choose.
+/// `rules`: kernel of the plan that the rules choose. Returns another plan that cuDNN proposes for the H200 and that
+/// needs a workspace; null if there is none.
 std::unique_ptr<Conv2dPlan> other_plan(const Conv2dTask& task, const std::string& rules) {
   for (auto& plan : Conv2dPlan::candidates({.device_json = h200}, task, 8)) {
     if (plan->kernel() != rules && plan->workspace_bytes() > 0) return std::move(plan);
@@ -83,9 +84,9 @@ TEST(MeasuredPlansCuda, CandidatesAreDifferentAndBeginWithTheHeuristicsFirst) {
   for (std::size_t i = 1; i < plans.size(); ++i) EXPECT_NE(plans[i]->kernel(), plans[i - 1]->kernel());
 }
 
-/// Parses the result of convolution_text. The strides of the tensors follow from their extents.
+/// Parses a text that convolution_text has written. Computes the strides of the tensors from their extents.
 Conv2dTask task_of(const std::string& text) {
-  std::vector<std::int64_t> n;  // numbers in the text: extents, stride and padding
+  std::vector<std::int64_t> n;  // all numbers in the text: extents, stride and padding
   for (std::size_t at = text.find(", x ") + 4; at < text.size();) {
     std::size_t length = 1;
     if (std::isdigit(static_cast<unsigned char>(text[at])) != 0) n.push_back(std::stoll(text.substr(at), &length));

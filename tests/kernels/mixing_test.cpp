@@ -11,7 +11,7 @@ namespace {
 
 constexpr int draws_count = 100000;
 
-/// The distribution function of Beta(a, a) at x: for x of at most 1/2, the series of the incomplete beta function.
+/// Returns the distribution function of Beta(a, a) at x. For x <= 1/2, sums the series of the incomplete beta function.
 double beta_below(double a, double x) {
   if (x > 0.5) return 1.0 - beta_below(a, 1.0 - x);
   double sum = 0.0, factor = 1.0;  // (1 - a)(2 - a)...(n - a) x^n / n!
@@ -101,12 +101,12 @@ TEST(Mixing, HasALambdaOfItsOwnDistributionInEitherForm) {
     mixups += !mixing.cuts;
   }
   EXPECT_NEAR(mixup_variance / mixups, 0.25 / 1.4, 0.006);
-  // The box has half the area of the image, so its sides are s = sqrt(1/2). On average, the share (1 - s / 4)^2 of it
-  // is within the image.
+  // The box has half the area of the image, so each of its sides is s = sqrt(1/2) times the side of the image. On
+  // average, (1 - s / 4)^2 of the box's area is inside the image.
   EXPECT_NEAR(cut_mean / (batches - mixups), 1.0 - 0.5 * std::pow(1.0 - std::sqrt(0.5) / 4.0, 2), 0.006);
 }
 
-/// The expected box is that of torchvision's CutMix for the same draws.
+/// For the same random numbers, the box must be the box of torchvision's CutMix.
 TEST(Mixing, CutsTheBoxOfItsLambdaAboutAPlaceInTheImage) {
   const MixingParams params{.cutmix = 1.0, .height = 12, .width = 31, .seed = 6};
   bool at_edge = false, inside = false;

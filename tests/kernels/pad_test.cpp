@@ -14,10 +14,10 @@
 namespace carillon::testing {
 namespace {
 
-/// Maps an index on an axis of y to the index in x; none if y has padding there.
+/// Maps an index of y on one axis to the index of x on this axis. Returns nullopt if y has padding there.
 using Source = std::function<std::optional<std::int64_t>(std::size_t axis, std::int64_t index)>;
 
-/// For each element of y, its position in x; none for padding.
+/// Returns, for each element of y, its position in x; nullopt for padding.
 std::vector<std::optional<std::size_t>> places(const Shape& x, const Shape& y, const Source& source) {
   std::vector<std::optional<std::size_t>> found;
   for (std::int64_t i = 0; i < y.element_count(); ++i) {
@@ -34,7 +34,7 @@ std::vector<std::optional<std::size_t>> places(const Shape& x, const Shape& y, c
   return found;
 }
 
-/// Checks the op and its gradient.
+/// Checks the op's output and its gradient. `value`: the value of the padding.
 void expect_selects(const Shape& x, float value, const Source& source, const std::function<Value(Graph&, Value)>& add) {
   for (const int threads : {1, 3}) {
     OpHarness harness(x[0], threads);
@@ -55,7 +55,7 @@ void expect_selects(const Shape& x, float value, const Source& source, const std
   }
 }
 
-/// Checks the kernels of the forward pass and of the gradient. The expected values process one axis after the other.
+/// Checks the kernels of the forward pass and of the gradient. `source` maps the indices on each axis (Source).
 template <typename T>
 void expect_kernels_select(const std::vector<PadAxis>& sample, const Source& source) {
   std::vector<std::int64_t> of_x{3}, of_y{3};
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(PadCase{{3}, {}}, PadCase{{3, 1}, {.before = {2}, .after = {0}, .value = 7.0f}},
                       PadCase{{2, 5, 7}, {.before = {0, 1}, .after = {0, -2}, .value = -1.5f}},
                       PadCase{{2, 5, 7}, {.before = {-4, 3}, .after = {0, 3}}},
-                      PadCase{{2, 4, 4}, {.before = {-5, -5}, .after = {3, 9}}},  // no element of x remains
+                      PadCase{{2, 4, 4}, {.before = {-5, -5}, .after = {3, 9}}},  // y contains no element of x
                       PadCase{{2, 5, 6, 3}, {.before = {1, 2, 0}, .after = {2, 1, 0}}},
                       PadCase{{2, 5, 6, 3}, {.before = {-1, -2, 0}, .after = {-2, -1, 0}}},
                       PadCase{{2, 5, 6, 3}, {.before = {0, 0, 0}, .after = {0, 0, 5}}},

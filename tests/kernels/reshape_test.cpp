@@ -26,8 +26,8 @@ TEST(Reshape, KeepsTheElements) {
   }
 }
 
-/// A reshape shares memory with neighbours that work in place or use gradients as scratch. They must not change its
-/// values.
+/// The ops before and after a reshape share its memory. Some work in place, and some overwrite gradients. They must not
+/// change values or gradients that another op still reads.
 TEST(Reshape, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();

@@ -25,7 +25,7 @@ struct Case {
 
 std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// The sum of dy * x for each channel, in double.
+/// Returns the sum of dy * x for each channel, added in double.
 std::vector<float> factor_gradient(std::span<const float> x, std::span<const float> dy, std::size_t channels) {
   std::vector<double> sums(channels);
   for (std::size_t i = 0; i < x.size(); ++i) sums[i % channels] += static_cast<double>(dy[i]) * x[i];
@@ -93,7 +93,8 @@ TEST(ScaleChannels, TilesOfTheBatchGiveTheSameBits) {
     }
     EXPECT_EQ(found, y);
     EXPECT_EQ(copied(harness.gradient("x")), dx);
-    expect_near(copied(harness.gradient("op/gamma")), dgamma, 1e-4);  // tiles change the order of its sum
+    // This gradient is a sum, and the tiles change its order.
+    expect_near(copied(harness.gradient("op/gamma")), dgamma, 1e-4);
   }
 }
 
@@ -135,7 +136,7 @@ TEST(ScaleChannels, ItsVariableHasItsNameAndValues) {
   for (int i = 0; i < 2; ++i) {
     const ParameterSpec& spec = graph.parameters()[i];
     EXPECT_EQ(spec.name, i == 0 ? "a/gamma" : "b/gamma");
-    EXPECT_EQ(spec.shape.rank(), 1);  // vectors have no weight decay, like biases
+    EXPECT_EQ(spec.shape.rank(), 1);  // vectors, such as biases, have no weight decay
     EXPECT_EQ(initial_values(spec, 1), std::vector<float>(5, i == 0 ? 1e-6f : 0.1f));
   }
 }
@@ -146,20 +147,20 @@ TEST(ScaleChannels, RefusesAnInputWithoutChannels) {
   EXPECT_THROW(scale_channels(harness.graph(), "op", x), Error);
 }
 
-// Runs the GPU's kernels in loops.
+// Tests of the CUDA kernels, which run on the CPU by loops over blocks and threads (`emulate`)
 
 template <typename T>
 struct Found {
   std::vector<T> y, dx;
-  std::vector<float> sums, dgamma;  ///< sums: sum of dx by channel
+  std::vector<float> sums, dgamma;  ///< sums: sum of dx per channel
 };
 
-/// Runs the kernels like ScaleChannelsCuda. `given` is dy.
+/// Runs the kernels in the same order as ScaleChannelsCuda. `given`: dy.
 template <typename T>
 Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const std::vector<T>& x,
                                 const std::vector<T>& given, const std::vector<float>& gamma, ThreadOrder order) {
   Found<T> found{filled<T>(x.size()), filled<T>(x.size()), filled<float>(gamma.size()), filled<float>(gamma.size())};
-  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // aligned for packs of all sizes
+  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // the type's alignment suffices for packs of any size
   std::ranges::copy(gamma, factors.front().at);
   with_pack_size<T>(channels, [&]<int n>(std::integral_constant<int, n>) {
     const PackedRows<n> packs{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(channels / n)};

@@ -16,7 +16,7 @@ namespace {
 struct Result {
   float loss = 0.0f;
   std::vector<float> gradient;
-  std::vector<float> column_sums = {}, step_sums = {};  ///< computed by the kernel
+  std::vector<float> column_sums = {}, step_sums = {};  ///< results of the kernel; empty if it computes no sums
 };
 
 class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
@@ -100,7 +100,8 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     });
   }
 
-  /// Expects that the sums equal the sums over the gradient's columns, up to rounding.
+  /// Expects that found.column_sums are the sums of the columns of found.gradient, within 1e-6. Checks the loss and the
+  /// sync request in found.step_sums.
   void expect_sums(const Result& found) const {
     for (std::size_t j = 0; j < static_cast<std::size_t>(classes_); ++j) {
       double sum = 0.0;

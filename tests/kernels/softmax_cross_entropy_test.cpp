@@ -13,7 +13,7 @@
 namespace carillon::testing {
 namespace {
 
-/// At position 40, both draw a lambda that is close neither to 0 nor to 1.
+/// At stream position 40, mixup and cutmix draw a lambda that is close neither to 0 nor to 1.
 const MixingParams mixings[] = {{.mixup = 1.0, .seed = 3}, {.cutmix = 1.0, .height = 28, .width = 20, .seed = 4}};
 
 class SoftmaxCrossEntropy : public ::testing::Test {
@@ -101,7 +101,7 @@ TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
   }
 }
 
-/// Class weights. A weight of 0 stands for a class without records.
+/// Returns weights of the classes. Some weights are 0, which stands for a class without records.
 std::vector<float> weights_of(std::size_t classes) {
   std::vector<float> weights;
   for (std::size_t j = 0; j < classes; ++j) weights.push_back(0.25f * static_cast<float>((j * 5 + 1) % 8));
@@ -162,7 +162,7 @@ TEST_F(SoftmaxCrossEntropy, WeightsOfOneChangeOnlyTheRounding) {
   }
 }
 
-/// The logits include labels with a probability of almost 1 or almost 0.
+/// Some logits give the label a probability of almost 1 or almost 0.
 TEST_F(SoftmaxCrossEntropy, WeightsAndFocalLossEqualPyTorchs) {
   const std::vector<float> z = of_pytorch("weighted_loss/z"), weights = of_pytorch("weighted_loss/weights");
   const std::vector<float> labels = of_pytorch("weighted_loss/labels");
@@ -187,12 +187,12 @@ TEST_F(SoftmaxCrossEntropy, FocalLossIsFiniteAtProbabilitiesOfOneAndZero) {
     for (const float logit : {10.0f, 20.0f, 60.0f, 30000.0f}) {
       build(1, 2, {.focal_gamma = gamma});
       labels_[0] = 0;
-      harness_->set("z", std::vector{logit, -logit});  // 1 - p = exp(-2 logit), to rounding
+      harness_->set("z", std::vector{logit, -logit});  // so 1 - p = exp(-2 logit), except for rounding
       const double rest = std::exp(-2.0 * logit), tolerance = 1e-3 * std::pow(rest, gamma) + 1e-7 * gamma;
       EXPECT_NEAR(harness_->forward()[0], std::pow(rest, gamma) * rest, 1e-7);
       harness_->backward();
       EXPECT_NEAR(harness_->gradient("z")[0], -std::pow(rest, gamma) * (1.0 + gamma) * rest, tolerance) << logit;
-      labels_[0] = 1;  // p = exp(-2 logit)
+      labels_[0] = 1;  // so p = exp(-2 logit)
       EXPECT_FLOAT_EQ(harness_->forward()[0], 2.0f * logit);
       harness_->backward();
       EXPECT_NEAR(harness_->gradient("z")[1], -1.0f, 1e-5f + gamma * 2.0f * logit * std::exp(-2.0f * logit));

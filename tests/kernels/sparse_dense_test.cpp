@@ -1,6 +1,6 @@
-// Tests dense with sparse input. Products that skip zeros are compared with float64 for every instruction set of the
-// processor, also if the sizes leave remainders. The bits are equal for any number of threads. Other tests check when
-// these products are used.
+// Tests the products of dense that skip zeros in its input. The results are compared with float64, with every
+// instruction set that this processor has, and with sizes that leave remainders. The bits must not depend on the number
+// of threads. Other tests check when dense uses these products.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 struct Case {
   std::int64_t rows, steps, columns;
-  bool transposed = false;  ///< true: for the gradient of the weights; false: for the forward pass, with a bias
+  bool transposed = false;  ///< true: a weights gradient; false: a forward pass, with biases
   bool relu = false;
   double density = 0.2;
 };
@@ -28,7 +28,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << (c.relu ? " relu" : "") << " density " << c.density;
 }
 
-/// The operands of a product, and its results by the kernels and according to the definition.
+/// The operands a and b of a product, its result by the kernels, and its result by the definition.
 class Product {
  public:
   explicit Product(const Case& c)
@@ -49,7 +49,7 @@ class Product {
     return b_[static_cast<std::size_t>(step * case_.columns + column)];
   }
 
-  /// The result c of the kernels. Memory around c must not change.
+  /// Runs the kernels and returns their result. Expects that the memory before and after the result does not change.
   std::vector<float> run(Isa isa, int threads = 1) {
     constexpr std::size_t guard = 64;
     const auto count = static_cast<std::size_t>(case_.rows * case_.columns);
@@ -64,7 +64,7 @@ class Product {
                  .transposed = case_.transposed,
                  .relu = case_.relu});
     pass.run();
-    pass.run();  // again: the workspace now holds values of the first run
+    pass.run();  // once more, now that the workspace holds values of the first run
     std::vector<float> c(memory.begin() + guard, memory.end() - guard);
     std::fill_n(memory.begin() + guard, count, before.front());
     EXPECT_TRUE(equal_bits(memory, before)) << "written outside of c";
@@ -140,7 +140,7 @@ TEST_P(SparseDense, ReturnsEqualBitsForAnyNumberOfThreads) {
   }
 }
 
-/// Some rows, some steps and some blocks of them contain only zeros.
+/// Some rows, some steps, and some blocks of rows and steps contain only zeros.
 TEST_P(SparseDense, SkipsZeros) {
   for (const bool transposed : {false, true}) {
     const Case c{24, 90, 70, transposed, false, 0.5};
@@ -176,14 +176,14 @@ TEST_P(SparseDense, MultipliesNonFiniteValues) {
 }
 
 TEST_P(SparseDense, PaysWhereZerosAreManyAndOutputsFillARegister) {
-  EXPECT_TRUE(sparse_product_pays(GetParam(), 0.19f, 500));  // density of MNIST
+  EXPECT_TRUE(sparse_product_pays(GetParam(), 0.19f, 500));  // the density of MNIST's images
   EXPECT_TRUE(sparse_product_pays(GetParam(), 0.0f, 500));
   EXPECT_FALSE(sparse_product_pays(GetParam(), 0.6f, 500));
   EXPECT_FALSE(sparse_product_pays(GetParam(), 1.0f, 500));
   EXPECT_FALSE(sparse_product_pays(GetParam(), 0.19f, 10));
 }
 
-/// The op on its own device.
+/// A graph with one dense op of sparse input, and a device for it.
 class DenseOfSparse {
  public:
   DenseOfSparse(Isa isa, float density, bool relu) : device_(2, {.isa = isa}), harness_(6, device_) {
@@ -206,7 +206,7 @@ TEST_P(SparseDense, OpTakesTheFormThatItsInputsDensityAsksFor) {
   for (const bool relu : {false, true}) {
     for (const float density : {0.2f, 1.0f}) {
       DenseOfSparse op(GetParam(), density, relu);
-      op->values("layer/weights")[0] = NAN;  // a weight whose input is always 0
+      op->values("layer/weights")[0] = NAN;  // the input of this weight is always 0
       op->values("layer/biases")[0] = 100.0f;
       EXPECT_EQ(op->forward()[0] > 50.0f, density < 1.0f) << density << " relu " << relu;
     }

@@ -11,18 +11,18 @@ namespace {
 
 struct Case {
   Shape x;
-  SplitParams params;  ///< three parts; the first and the last have equal sizes
+  SplitParams params;  ///< makes three parts; the first and the last have equal sizes
 };
 
 class Split : public ::testing::TestWithParam<Case> {
  protected:
-  /// y = part 0 + 2 part 2. No op reads part 1.
+  /// Builds a graph that computes y = part 0 + 2 * part 2. No op reads part 1.
   void build(OpHarness& harness) {
     const Value x = harness.input("x", GetParam().x);
     const std::vector<Value> parts = split(harness.graph(), "split", x, GetParam().params);
     harness.finish(add(harness.graph(), "sum", parts[0], scale(harness.graph(), "twice", parts[2], 2.0f)));
   }
-  /// For each part, the positions of its elements in x.
+  /// Returns, for each part, the positions in x of its elements.
   std::vector<std::vector<std::size_t>> places() const {
     const Shape& x = GetParam().x;
     const std::size_t axis = split_axis(GetParam().params, x);

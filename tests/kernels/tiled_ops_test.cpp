@@ -1,4 +1,4 @@
-// Tests of ops that process the batch tile by tile: only the order of sums over samples may change.
+// Tests sections of ops that process the batch in tiles. Tiles may change only the order of sums over samples.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,13 +22,13 @@ void take_batch_whole(Graph& graph) {
 
 struct Results {
   std::vector<float> output, input_gradient;
-  std::vector<std::vector<float>> gradients;  ///< gradients of the parameters
+  std::vector<std::vector<float>> gradients;  ///< of the parameters
 };
 
 constexpr std::int64_t batch_size = 29;
 const std::vector<std::string> parameters{"conv1/weights", "conv1/biases", "conv2/weights", "conv2/biases"};
 
-/// Runs the convolutional layers of the tutorial's network on images of another size.
+/// Runs the convolutional layers of the tutorial's network, on images of another size.
 Results run(bool is_tiled, int threads, ConvolutionMethod method) {
   CpuDevice device(threads, {.convolution = method});
   OpHarness harness(batch_size, device);
@@ -98,8 +98,8 @@ TEST_P(TiledSectionCase, GivesTheSameAgain) {
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), first);
 }
 
-/// If a parallel region needs fewer threads, OpenMP may end the others. Then other threads run the tiles than created
-/// them.
+/// If a parallel region uses fewer threads, OpenMP may end the other threads. The threads that later run the tiles then
+/// differ from the threads that created the tiles.
 TEST_P(TiledSectionCase, MayRunInOtherThreadsThanItWasMadeIn) {
   const auto output_after = [](bool threads_go) {
     CpuDevice device(4, {.convolution = GetParam()});

@@ -21,7 +21,7 @@ struct TokensCase {
   std::int64_t size() const { return patches() + channels; }          ///< elements per sample of y
 };
 
-/// Runs `element` like launch_each, for `count` elements.
+/// Runs the kernel `element` on the CPU for `count` elements, as launch_each does on a GPU. Each pack has n elements.
 template <int n, typename Element>
 void emulate_packs(const Element& element, std::size_t count, ThreadOrder order = ThreadOrder::ascending) {
   emulate(ForEachElement{element, static_cast<std::int64_t>(count) / n}, order);
@@ -61,7 +61,7 @@ TEST_P(Tokens, FirstOneIsTakenOut) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// Compares the kernels of a GPU with the CPU's results.
+/// Emulates the CUDA kernels, and expects the same bits as from the CPU implementation.
 TEST_P(Tokens, HaveTheSameBitsOnAGpu) {
   const TokensCase form = GetParam();
   OpHarness harness(form.batch, form.threads);

@@ -22,7 +22,7 @@ class TransposeAxesOf : public ::testing::TestWithParam<Case> {
     const Value x = harness.input("x", GetParam().x);
     harness.finish(transpose(harness.graph(), "op", x, {.axes = GetParam().axes}));
   }
-  /// The position in x of each element of y.
+  /// Returns, for each element of y, its position in x.
   std::vector<std::size_t> places() const {
     const auto& [x, axes] = GetParam();
     std::vector<std::size_t> found;

@@ -13,10 +13,10 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::size_t count = 300;  // two blocks
+constexpr std::size_t count = 300;  // enough for two blocks
 constexpr float factor = 1.0f / 3.0f;
 
-/// Values with sums that depend on their order.
+/// Returns `number` arrays. The bits of their sum depend on the order of the additions.
 std::vector<std::vector<float>> parts_of(std::uint32_t number) {
   std::vector<std::vector<float>> parts(number, std::vector<float>(count));
   for (std::size_t part = 0; part < number; ++part) {
@@ -53,7 +53,8 @@ TEST(TreeSumOnAGpu, OfRanksHasTheBitsOfTheHost) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       std::vector<float> own = parts[rank], others;
       for (const std::vector<float>& part : parts) others.insert(others.end(), part.begin(), part.end());
-      std::fill_n(others.begin() + static_cast<std::ptrdiff_t>(rank * count), count, 1e9f);  // must not be read
+      // A rank must not read its own place in `others`.
+      std::fill_n(others.begin() + static_cast<std::ptrdiff_t>(rank * count), count, 1e9f);
       emulate(ForEachElement{SumRanksAsTree{own.data(), others.data(), count, rank, ranks, factor}, count});
       EXPECT_TRUE(equal_bits(own, tree_sum(parts))) << "rank " << rank << " of " << ranks;
     }

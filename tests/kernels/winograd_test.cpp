@@ -1,5 +1,5 @@
-// Tests conv2d with Winograd's method for every instruction set of the processor. Results are compared with float64,
-// including edges and remainders. The bits are equal for any number of threads.
+// Tests conv2d by Winograd's method with every instruction set that this processor has. The results are compared with
+// float64, including edges and remainders. The bits must not depend on the number of threads.
 #include "kernels/conv2d/winograd.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace carillon::testing {
 namespace {
 
-/// conv2d on its own device.
+/// A graph with one conv2d, and a device for it.
 class Convolution {
  public:
   Convolution(const Conv2dCase& c, Isa isa)
@@ -34,7 +34,7 @@ class Convolution {
 
 constexpr double forward_bound = 1e-5, backward_bound = 3e-5;
 
-/// The results of a case in float64. They are computed once for all instruction sets.
+/// The results of a case in float64. One object serves all instruction sets, so it computes most results only once.
 class Expected {
  public:
   explicit Expected(const Conv2dCase& c) : case_(c), naive_(c) {}
@@ -47,14 +47,14 @@ class Expected {
     return y_;
   }
 
-  /// The gradients after a forward pass with the result `y`. A relu passes no gradient to a y of 0.
+  /// Returns the gradients. `y`: the output of `convolution`. If y is 0, a ReLU passes no gradient.
   const Conv2dGradients& gradients(Convolution& convolution, std::span<const float> y) {
     const std::vector<float> dy = OpHarness::output_gradient(y.size());
     std::vector<double> dz(dy.begin(), dy.end());
     for (std::size_t i = 0; i < dz.size() && case_.relu; ++i) {
       if (!(y[i] > 0.0f)) dz[i] = 0.0;
     }
-    if (dz != dz_) {  // for another instruction set, a y near 0 may have another sign
+    if (dz != dz_) {  // another instruction set may give a y near 0 the other sign
       gradients_ = naive_.backward(convolution->values("x"), convolution->values("conv/weights"), dz);
       dz_ = std::move(dz);
     }
@@ -95,7 +95,7 @@ TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
     for (const Padding padding : {Padding::same, Padding::valid, Padding::symmetric(2)}) {
       const std::int64_t least = padding.is_same() ? 1 : std::max<std::int64_t>(kernel - 2 * padding.extent(), 1);
       for (std::int64_t extent = least; extent <= 13; ++extent) {
-        for (const std::int64_t channels : {3, 5}) {  // few and many channels
+        for (const std::int64_t channels : {3, 5}) {  // 3 count as few channels, 5 as many
           const auto biases = extent % 3 == 0 ? std::nullopt : std::optional(Initializer{});
           const Conv2dCase c{2,
                              extent,
@@ -136,7 +136,7 @@ TEST(WinogradConvolution, EqualsTheDefinitionForImagesOfFewChannels) {
       }
     }
   }
-  expect_definition({126, 26, 23, 3, {.filters = 33, .kernel = 5}, 2});  // its blocks have more than one chunk
+  expect_definition({126, 26, 23, 3, {.filters = 33, .kernel = 5}, 2});  // one block has more than one chunk
 }
 
 TEST(WinogradConvolution, EqualsTheDefinitionAtManyBatchSizes) {
@@ -156,7 +156,7 @@ TEST(WinogradConvolution, StaysWithinItsErrorForWideLayers) {
   }
 }
 
-/// y, dx and dW, concatenated.
+/// Returns y, dx and the weights gradient, concatenated.
 std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
   Convolution convolution(c, isa);
   const auto y = convolution->forward();

@@ -116,7 +116,7 @@ TEST(Models, ClassesAndImagesAreWhatTheDataSay) {
   }
 }
 
-/// The ops that run in training. " relu" marks ops into which the passes have fused a ReLU.
+/// Lists the ops that run in training. " relu" marks an op into which a pass has fused a ReLU.
 TEST(Models, Cifar10RunsTheseOps) {
   const BuiltNetwork built = build_network(cifar10_network(cifar10_images()), ten_classes(), {.batch_size = 2});
   std::vector<std::string> ops;
@@ -127,7 +127,7 @@ TEST(Models, Cifar10RunsTheseOps) {
                                            "local3 relu", "local4 relu", "softmax_linear", "cross_entropy"}));
 }
 
-/// Version 0.1.0 used a variable's position in the network as the number of its random draws.
+/// In version 0.1.0, the position of a variable in its network was the number of its random draws.
 TEST(Models, VariablesOfTheFirstNetworksKeepTheirDraws) {
   for (const Network& network :
        {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images())}) {
@@ -150,7 +150,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, buffers, step}, true, {});
-    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // the workspace holds the lists of non-zero values
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // it holds lists of non-zero values
   }
 }
 
@@ -162,7 +162,8 @@ TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
   const Network cifar10 = cifar10_network(cifar10_images()), lenet = lenet_network(mnist_images());
   EXPECT_EQ(names(cifar10, ConvolutionMethod::automatic), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(cifar10, ConvolutionMethod::direct), Names{});
-  EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});  // with one channel, it would save little
+  // Conv1 has one input channel, so it would save little.
+  EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});
   EXPECT_EQ(names(lenet, ConvolutionMethod::winograd), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(mnist_network(mnist_images()), ConvolutionMethod::winograd), Names{});
 }
@@ -222,7 +223,7 @@ TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
     }
     EXPECT_EQ(first_ops(network, Purpose::evaluation, 1), Types{"image_input"});
   }
-  network.warp = {.zoom = 1.0};  // warp_images() rejects it
+  network.warp = {.zoom = 1.0};  // a warp with this zoom is rejected
   for (const Purpose purpose : {Purpose::training, Purpose::summary}) {
     EXPECT_THROW(build_network(network, {.purpose = purpose}), Error);
   }
@@ -273,7 +274,7 @@ TEST(Models, L2LeavesExcludedVariablesOut) {
   EXPECT_EQ(v["layer2/weights"].l2_factor, 0.0f);
 }
 
-/// A network whose logits show the mixed images. Each image has one white pixel, at the position of its class.
+/// A network whose logits show how images are mixed. Each image has one white pixel, at the index of its class.
 Network telling_network(const MixingSettings& mixing) {
   Network network = make_network("telling", {.image = {1, 1, 10}}, [](Graph& graph) {
     const Value x = image_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
@@ -283,7 +284,8 @@ Network telling_network(const MixingSettings& mixing) {
   return network;
 }
 
-/// If image and label have the same lambda and the logits are 20 p, then the loss is -sum p log softmax(20 p).
+/// If image and label are mixed with the same weights p, and the logits are 20 p, the loss is -sum(p * log softmax(20
+/// p)).
 TEST(Models, ImagesAndLabelsAreMixedAlike) {
   for (const std::uint64_t position : {0, 7, 1000}) {
     const MixingSettings mixing{.mixup = 1.0, .seed = 5};
@@ -302,7 +304,7 @@ TEST(Models, ImagesAndLabelsAreMixedAlike) {
     step.targets = reinterpret_cast<std::byte*>(labels.data());
     Executable executable(built.graph, {device, parameters, buffers, step}, true, {built.input, built.loss});
     executable.forward(device.stream());
-    const double own = executable.tensor(built.input).floats()[2];  // share of image 0 in the mixed image 0
+    const double own = executable.tensor(built.input).floats()[2];  // weight of image 0 in the mixed image 0
     const double sum = std::exp(20.0 * own) + std::exp(20.0 * (1.0 - own)) + 8.0;
     const double expected = std::log(sum) - 20.0 * (own * own + (1.0 - own) * (1.0 - own));
     EXPECT_TRUE(own > 0.0 && own < 1.0) << own;

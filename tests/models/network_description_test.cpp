@@ -75,7 +75,8 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
             R"("weights":"truncated_normal","weights.number":2,"weights.value":0.1}}],"outputs":["layer2"]})");
 }
 
-/// The text of a network with one op of `type`. An input op precedes it, unless it is an input op itself.
+/// Returns the description of a network with one op of `type`. An input op precedes it, unless it is an input op
+/// itself.
 std::string text_with(const OpType& type, const Json& attributes) {
   Json ops = Json::array();
   const auto add = [&](const char* name, std::string_view type_name, const Json& inputs, const Json& of) {
@@ -96,7 +97,7 @@ std::string text_with(const OpType& type, const Json& attributes) {
   return description_text(describe_network("n", read.image, [&](Graph& graph) { return add_network(graph, read); }));
 }
 
-/// Attributes that equal a default are omitted from checkpoints, so a changed default would change stored networks.
+/// Checkpoints omit an attribute that equals its default. So if a default changed, stored networks would change.
 TEST(NetworkDescription, HasTheseDefaultsForever) {
   const std::string weights = R"("weights":"constant","weights.value":0.0,"weights.number":-1,"weights.dirac":false,)"
                               R"("biases":"constant","biases.value":0.0,"biases.number":-1,"biases.dirac":false,)"
@@ -156,7 +157,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       "silu",       "sqrt",     "tanh"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
-    if (type->name == "matmul") continue;  // its inputs must have matching sizes; by default it transposes none
+    if (type->name == "matmul") continue;  // x times x has matching sizes only with a transpose
     SCOPED_TRACE(type->name);
     const auto found = defaults.find(type->name);
     ASSERT_NE(found, defaults.end());
@@ -180,14 +181,14 @@ TEST(NetworkDescription, GivesEqualVariablesForAnyBatchSize) {
   }
 }
 
-/// The text of a small network after `change`.
+/// Returns the description of a small network, after `change` has changed its JSON.
 std::string changed(const std::function<void(Json&)>& change) {
   Json json = Json::parse(description_text(mnist_network(mnist_images())));
   change(json);
   return json.dump();
 }
 
-/// The error of reading and building a description.
+/// Reads a description and builds its network. Returns the error.
 Error error_of_text(const std::string& text) {
   return error_of([&] {
     Network network{read_description(text, op_types())};
@@ -274,7 +275,8 @@ TEST(NetworkDescription, NumbersTheBlocksOfAllStages) {
   }
 }
 
-/// Any text either gives a network or one of our errors: no crash, no other exception, no endless loop.
+/// For any text, reading and building returns a network or throws our Error. There is no crash, no other exception and
+/// no endless loop.
 TEST(NetworkDescription, OfChangedBytesIsBuiltOrRefused) {
   int refused = 0;
   std::mt19937 random(7);

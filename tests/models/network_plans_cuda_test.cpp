@@ -1,4 +1,4 @@
-// Tests of cuDNN's plans for the convolutions of whole networks, without a GPU.
+// Tests cuDNN's plans for the convolutions of whole networks. Needs no GPU.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace carillon::testing {
 namespace {
 
-/// A network at the image size and the batch size of its recipe.
+/// A network, with the image size and the batch size of its recipe.
 struct TrainedNetwork {
   const char* name;
   MakeNetwork make;
@@ -30,8 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkPlansCuda,
                                            TrainedNetwork{"resnet50", resnet50_network, 224, 256}),
                          [](const auto& test) { return test.param.name; });
 
-/// Whether the windows cover the input without gaps and overlap. cuBLASLt computes such convolutions as matrix
-/// products.
+/// Returns whether the windows cover the input without gaps and without overlap. cuBLASLt computes such convolutions as
+/// matrix products.
 bool is_product(const Conv2dLayout& layout) { return layout.weights.extents[2] == layout.stride[0]; }
 
 TEST_P(NetworkPlansCuda, UseTensorCoresAndFitTheWorkspace) {

@@ -17,7 +17,7 @@
 namespace carillon::testing {
 namespace {
 
-/// The name of an array in PyTorch.
+/// Returns PyTorch's name of the array `array`.
 std::string torch_name(const MakeNetwork& make, const std::string& array) {
   return make(cifar10_images()).torch_names.at(array);
 }

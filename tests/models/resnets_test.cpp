@@ -22,7 +22,7 @@ TEST(ResNets, HaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet152_network(imagenet_images))), 60192808);
 }
 
-/// In v1.5 of ResNet-50, the 3x3 convolution of a block has the stride.
+/// This is ResNet-50 v1.5: in a block with a stride, the 3x3 convolution has the stride.
 TEST(ResNets, Resnet50HasTheShapesOfItsHeader) {
   const BuiltNetwork built = build_network(resnet50_network(imagenet_images), {.batch_size = 2});
   std::map<std::string, Shape> shapes;
@@ -49,7 +49,8 @@ TEST(ResNets, Resnet18HasTheShapesOfItsHeader) {
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
-/// At the input of a block, the first convolution adds the gradients. No fork is needed.
+/// In bf16, the first convolution of a block adds its gradient of the block's input to the gradient of the other
+/// reader. So no fork is needed.
 TEST(ResNets, ConvolutionsReplaceForksInBf16Training) {
   const auto count = [](Arithmetic arithmetic, Purpose purpose, bool (*is_counted)(const Graph::Node&)) {
     const BuildSettings settings{.batch_size = 1, .arithmetic = arithmetic, .purpose = purpose};

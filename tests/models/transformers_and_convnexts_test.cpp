@@ -16,7 +16,7 @@ std::map<std::string, Shape> output_shapes(const BuiltNetwork& built) {
   return shapes;
 }
 
-/// Multiply-adds per image, in 10^9.
+/// Returns the multiply-adds for one image, in 10^9.
 double giga_multiply_adds(MakeNetwork make) {
   const BuiltNetwork built = build_network(make(imagenet_images), {.batch_size = 1, .purpose = Purpose::evaluation});
   return static_cast<double>(multiply_adds(built.graph)) / 1e9;
@@ -33,7 +33,8 @@ TEST(VisionTransformers, HaveTheCountsTheirHeadersState) {
   EXPECT_NEAR(giga_multiply_adds(vit_base_patch16_224_network), 16.849, 5e-4);
 }
 
-/// --init-exclude 'logits/*' must exclude exactly the last layer, so that it can be trained for other classes.
+/// With --init-exclude 'logits/*', a run trains only the last layer from the start. So exactly the last layer must have
+/// this name.
 TEST(NetworksWithTrainedWeights, HaveOnlyTheLastLayerInLogits) {
   for (const MakeNetwork make : {resnet18_network, convnext_tiny_network, vit_tiny_patch16_224_network}) {
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Access to the variables of networks, for tests.
+// Access to the variables of networks for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace carillon::testing {
 
 inline const NetworkSettings imagenet_images{.image = {.height = 224, .width = 224, .channels = 3}, .outputs = 1000};
 
-/// The variables of a network by name.
+/// Returns the variables of a network by name.
 inline std::map<std::string, ParameterSpec> variables(const Network& network) {
   const BuiltNetwork built = build_network(network, {.batch_size = 2});
   EXPECT_EQ(built.graph.shape(built.output)[0], 2);

@@ -17,7 +17,7 @@ const WhiteningParams params{
     .input = {
         .sample = {7, 6, 3}, .values = PixelValues::normalized, .mean = cifar10_mean, .deviation = cifar10_deviation}};
 
-/// The same images as in make_pytorch_ops.py.
+/// Makes the same images as make_pytorch_ops.py.
 std::vector<std::vector<std::uint8_t>> patterned_images(int count = 20) {
   std::vector<std::vector<std::uint8_t>> images(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
@@ -44,7 +44,8 @@ TEST(Whitening, FiltersArePyTorchs) {
   expect_as_pytorch(whitening_filters(patch_covariance(pointers(images), params), 5e-4), "whitening/filters", 1e-5);
 }
 
-/// F^T C F must be the identity, for the first half F of the filters and without epsilon.
+/// F: the first half of the filters; C: the covariance of the patches. With a tiny epsilon, F^T C F must be the
+/// identity.
 TEST(Whitening, MakesPatchesUncorrelatedAndOfVarianceOne) {
   const auto images = patterned_images();
   const std::vector<double> covariance = patch_covariance(pointers(images), params);
@@ -72,8 +73,8 @@ TEST(Whitening, AnyNumberOfThreadsSumsInTheSameOrder) {
 }
 
 TEST(Whitening, TheSignsOfEigenvectorsAreSettled) {
-  // The eigenvectors are (1, -1) / sqrt 2 for l = 3, and (1, 1) / sqrt 2 for l = 1. The first component determines the
-  // sign.
+  // The eigenvector for the eigenvalue 3 is (1, -1) / sqrt(2); for the eigenvalue 1, it is (1, 1) / sqrt(2). Its first
+  // component is made positive.
   const float a = 1.0f / std::sqrt(6.0f), b = 1.0f / std::sqrt(2.0f);
   const std::vector<float> filters = whitening_filters({2.0, -1.0, -1.0, 2.0}, 1e-12);
   const std::vector<float> expected{a, b, -a, -b, -a, b, a, -b};
@@ -90,7 +91,8 @@ TEST(Whitening, OfAirbenchTakesTheNetworksImages) {
     const std::uint8_t* const images[] = {image.data(), other.data()};
     const std::vector<float> filters = wanted.compute(images);
     EXPECT_EQ(filters.size(), 288u);
-    // All patches of an image are equal. So C has rank 2, and the last filters have the length 1 / sqrt(epsilon).
+    // All patches of an image are equal. So the covariance has rank 2, and the last filters have the length 1 /
+    // sqrt(epsilon).
     double squares = 0.0;
     for (std::size_t i = 0; i < 12; ++i) squares += filters[i * 24 + 11] * filters[i * 24 + 11];
     EXPECT_NEAR(squares, 1.0 / 5e-4, 1.0);

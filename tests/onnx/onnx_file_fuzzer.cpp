@@ -1,6 +1,6 @@
-// libFuzzer target: for any file, the reader of ONNX files and the folding of its constants must neither crash nor read
-// beyond the data. If they fail, they must report one line and exit code 65 or, if values in another file are missing,
-// 66.
+// libFuzzer target: for any file, reading an ONNX file and folding its constants must not crash and must not read
+// beyond the data. If they reject the file, they must report one line and exit code 65, or exit code 66 if the file
+// refers to values in another file that does not exist.
 #include <map>
 
 #include "src/onnx/constant_folding.h"
@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Computes all nodes that depend only on constants.
+/// Computes all nodes whose inputs are constants, directly or indirectly.
 void fold_all(const OnnxFile& file) {
   std::map<std::string, OnnxConstant> known = file.constants();
   std::size_t elements = 0;
@@ -25,7 +25,7 @@ void fold_all(const OnnxFile& file) {
     const OnnxConstant result = fold(node, inputs, file.operator_set(), file);
     const std::size_t count = result->has_floats ? result->floats.size() : result->integers.size();
     fuzz_check(count == static_cast<std::size_t>(result->element_count()));
-    if ((elements += count) > 1'000'000) return;  // limit of the work for one input
+    if ((elements += count) > 1'000'000) return;  // limits the work for one input
     known[node.output()] = result;
   }
 }

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pointwise;
 
-/// Builds an ONNX file. Each function adds a node or an array.
+/// Builds an ONNX file. Most functions add a node or an array.
 class Model {
  public:
   explicit Model(std::vector<std::int64_t> input = {-1, 3, 8, 8}) {
@@ -83,7 +83,7 @@ class Model {
     one.set_type(onnx::Attribute::INTS);
     for (const std::int64_t value : values) one.add_ints(value);
   }
-  /// Adds the mean of each channel, then a layer named "fc" with two outputs.
+  /// Adds the mean over the pixels of each channel, then a dense layer "fc" with two outputs.
   void finish(const std::string& x, std::int64_t channels = 3) {
     node("GlobalAveragePool", {x}, "pooled");
     node("Flatten", {"pooled"}, "flat");
@@ -107,7 +107,7 @@ class Model {
   onnx::Model model_;
 };
 
-/// With this normalization, pixels keep their values from 0 to 255.
+/// With this normalisation, pixels keep their values from 0 to 255.
 const PixelNormalization whole_pixels{.mean = {}, .deviation = {1.0f / 255.0f, 1.0f / 255.0f, 1.0f / 255.0f}};
 
 class OnnxImport : public ::testing::Test {
@@ -127,7 +127,7 @@ class OnnxImport : public ::testing::Test {
     EXPECT_THAT(failure.text, HasSubstr(text));
     EXPECT_THAT(failure.text, HasSubstr("net.onnx"));
   }
-  /// The outputs for one image. Channel c of the image is filled with values[c].
+  /// Returns the outputs for one image in which all pixels of channel c are values[c].
   static std::vector<float> outputs(const Network& network, std::array<std::uint8_t, 3> values) {
     const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
     CpuDevice device(1);
@@ -175,7 +175,7 @@ TEST_F(OnnxImport, ComputesTheNetworkOfTheFileWithItsValues) {
   EXPECT_EQ(network.torch_names.at("conv/weights"), "conv.weight");
   EXPECT_EQ(network.torch_names.at("bn/moving_mean"), "bn.running_mean");
   EXPECT_EQ(network.torch_names.at("fc/biases"), "fc.bias");
-  // The channels are 20, 40, 60 and 120. After the batch norm, they are 20, 50, 120 and 10.
+  // Before the batch norm, the channels are 20, 40, 60 and 120; after it, they are 20, 50, 120 and 10.
   const std::vector<float> y = outputs(network, {20, 40, 60});
   EXPECT_NEAR(y[0], 0.25 * 50 + 0.5 * 120 + 0.75 * 10 + 1, 1e-2);
   EXPECT_NEAR(y[1], 1.0 * 20 + 1.25 * 50 + 1.5 * 120 + 1.75 * 10 - 1, 1e-2);
@@ -190,7 +190,7 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   Model::attribute(model.node("Concat", {"batch", "minus"}, "flat_shape"), "axis", 0);
   model.node("Reshape", {"image", "flat_shape"}, "flat");
   std::vector<float> weights(2 * 192, 0.0f);
-  weights[65] = 1.0f;         // of channel 1; in the order [height, width, channels], of channel 2
+  weights[65] = 1.0f;         // in channel 1; with channels last, it would be in channel 2
   weights[192 + 191] = 1.0f;  // the last pixel of channel 2
   model.array("fc.weight", {2, 192}, weights);
   Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
@@ -360,7 +360,7 @@ TEST_F(OnnxImport, ArraysThatAreSubtractedOrDividedByAreTrained) {
   const Network network = read(model);
   for (const OpDescription& op : network.ops) EXPECT_FALSE(op.attributes.find("trains")) << op.name;
   EXPECT_EQ(std::ranges::count_if(network.ops, [](const OpDescription& op) { return op.type->name == "variable"; }), 3);
-  // The channels are 50 - (11 - 1) / 2, 60 - (22 - 2) / 4 and 70 - (33 - 3) / 5.
+  // The channels become 50 - (11 - 1) / 2, 60 - (22 - 2) / 4 and 70 - (33 - 3) / 5.
   EXPECT_NEAR(outputs(network, {11, 22, 33})[0], 0.25 * 55 + 0.5 * 64 + 1, 1e-3);
 }
 
@@ -470,7 +470,7 @@ TEST_F(OnnxImport, AnErfWithAnotherSumIsNoGelu) {
   };
   Model gelu = written_out(1.0f), other = written_out(3.0f);
   EXPECT_TRUE(std::ranges::any_of(read(gelu).ops, [](const OpDescription& op) { return op.type->name == "gelu"; }));
-  // For large x, erf is 1: the results are x and 2 x.
+  // For large x, erf is 1, so the results are x and 2 x.
   EXPECT_NEAR(outputs(read(gelu), {100, 0, 0})[1], 0.75 * 100 - 1, 1e-3);
   EXPECT_NEAR(outputs(read(other), {100, 0, 0})[1], 0.75 * 200 - 1, 1e-3);
 }

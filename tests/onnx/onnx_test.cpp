@@ -1,4 +1,4 @@
-// Exports networks to ONNX and runs them with onnxruntime.
+// Tests the export to ONNX: exports networks, runs them with onnxruntime, and compares the outputs.
 #include "src/onnx/onnx.h"
 #include "src/onnx/operator_table.h"
 
@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t batch_size = 3;
 
-/// A network. The values of all its arrays differ from the initial ones.
+/// A network with random values in all its arrays, which differ from the initial values.
 struct Filled {
   Network network;
   std::vector<NamedArray> variables, buffers;
@@ -64,7 +64,7 @@ Filled fill(Network network) {
   return filled;
 }
 
-/// The logits that the program's own ops compute.
+/// Returns the logits that Carillon's own ops compute.
 std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   const BuiltNetwork built = build_network(filled.network, {.batch_size = batch_size, .purpose = Purpose::evaluation});
   CpuDevice device(1);
@@ -84,7 +84,7 @@ std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   return {logits.begin(), logits.end()};
 }
 
-/// The outputs of the ONNX model for the same samples in channels-first layout.
+/// Runs the ONNX model on the same samples, in channels-first layout. Returns its outputs.
 std::vector<NamedArray> run(const std::string& model, const ImageShape& image, const NoiseBatch& samples) {
   const TemporaryDirectory directory;
   const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };
@@ -107,7 +107,7 @@ std::vector<NamedArray> run(const std::string& model, const ImageShape& image, c
 
 class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
 
-/// A block like ConvNeXt's, for images.
+/// A network of images with a block like ConvNeXt's.
 Network row_normalized_network() {
   return make_network("row_normalized", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
@@ -119,7 +119,7 @@ Network row_normalized_network() {
   });
 }
 
-/// Several functions of images [batch, 7, 7, 12].
+/// Applies several functions to images of shape [batch, 7, 7, 12].
 Value functions_of_images(Graph& graph, Value x) {
   x = hard_swish(graph, "hard_swish", x);
   x = clip(graph, "clip", x, {.least = -0.25f, .most = 3.0f});
@@ -131,13 +131,13 @@ Value functions_of_images(Graph& graph, Value x) {
   return reciprocal(graph, "reciprocal", shift(graph, "shift", sqrt(graph, "sqrt", x), 0.5f));
 }
 
-/// x and a second value of the same shape, joined along an axis.
+/// Joins x, and x times 0.5, along `axis`.
 Value joined(Graph& graph, const std::string& name, Value x, std::int64_t axis) {
   const std::vector<Value> parts{x, scale(graph, name + "/scale", x, 0.5f)};
   return concat(graph, name, parts, {.axis = axis});
 }
 
-/// x: [batch, 14, 7, 24]. Returns [batch, 6, 7, 16].
+/// Changes the shape of images several times: from [batch, 14, 7, 24] to [batch, 6, 7, 16].
 Value shapes_of_images(Graph& graph, Value x) {
   x = transpose(graph, "turn", x, {.axes = {0, 2, 3, 1}});  // [batch, 7, 24, 14]
   x = pad(graph, "pad", x, {.before = {1, -2, 0}, .after = {0, 0, 3}, .value = 0.25f});
@@ -150,7 +150,7 @@ Value shapes_of_images(Graph& graph, Value x) {
   return softmax(graph, "pixel_softmax", x);
 }
 
-/// x: [batch, 6, 7, 16]. Attention by single ops. Returns [batch, 64].
+/// Computes attention by single ops, from [batch, 6, 7, 16] to [batch, 64].
 Value heads_of_tokens(Graph& graph, Value x) {
   const Value tokens = reshape(graph, "tokens", x, {.extents = {42, 16}});
   const Value heads =
@@ -166,7 +166,7 @@ Value heads_of_tokens(Graph& graph, Value x) {
                  {.extents = {64}});
 }
 
-/// Ops that networks from other frameworks have.
+/// A network of ops that occur in networks of other frameworks.
 Network general_ops_network() {
   return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
@@ -180,7 +180,7 @@ Network general_ops_network() {
   });
 }
 
-/// Windows with groups, dilation, different heights and widths, and pads on some sides.
+/// A network of windows with groups, dilation, different heights and widths, or pads on some sides only.
 Network windows_network() {
   return make_network("windows", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});

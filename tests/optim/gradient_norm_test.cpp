@@ -10,19 +10,20 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests with the variables of OptimizerTest; the variable "plain" has no L2 factor.
+/// Uses the variables of OptimizerTest. The variable "plain" has no L2 factor.
 class GradientNorms : public OptimizerTest {
  protected:
   double norm_of(int variable) const {
     const std::size_t count = parameters_->layout().count(variable);
-    const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);  // as OptimizerTest
+    // As in OptimizerTest.
+    const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);
     double squares = 0.0;
     for (std::size_t i = 0; i < count; ++i) {
       squares += std::pow(gradients[i] + double{specs_[static_cast<std::size_t>(variable)].l2_factor} * values[i], 2.0);
     }
     return std::sqrt(squares);
   }
-  /// Builds variables, with gradients and L2 factors multiplied by `factor`.
+  /// Calls build, with an L2 factor and gradients that are multiplied by `factor`.
   void build_scaled(std::int64_t count, int threads, float factor) {
     const float l2_factor = std::exchange(l2_factor_, l2_factor_ * factor);
     build(count, threads);
@@ -90,17 +91,17 @@ TEST_F(GradientNorms, AreOneTreeOverTheBlocks) {
   build(5 * static_cast<std::int64_t>(sum_block_floats), 1);
   const GradientNorm norm(settings_, *parameters_, inputs_);
   ASSERT_EQ(norm.block_count(), 6u) << "with the other variable";
-  // ((1e16 + 1) + (1 + 1)) + (1 + 1). In sequence, each 1 would be lost.
+  // The tree computes ((1e16 + 1) + (1 + 1)) + (1 + 1). Added in sequence, each 1 would be lost.
   EXPECT_EQ(norm.of_blocks(std::vector<double>{1e16, 1, 1, 1, 1, 1}).norm, std::sqrt(1e16 + 4.0));
 }
 
 constexpr std::array rules{"sgd", "momentum", "nesterov", "adamw", "lars", "lamb"};
 
-/// Clipping multiplies both parts of a gradient by the factor: the loss's part and the L2 part.
+/// A gradient has two parts: from the loss and from L2. Clipping must multiply both by the factor.
 TEST_F(GradientNorms, ClipAsIfTheGradientsWereSmaller) {
   for (const std::string_view rule : rules) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.05};
-    settings_.adam_epsilon = 0.1;  // a large epsilon, so that Adam's step depends on the size of the gradient
+    settings_.adam_epsilon = 0.1;  // large, so that Adam's step depends on the size of the gradient
     settings_.lars_coefficient = 0.5;
     first_step_ = 0;
     for (const int threads : {1, 3}) {

@@ -1,5 +1,5 @@
-// Compares Newton-Schulz with its definition, and tests which variables muon updates. The comparison with PyTorch is in
-// tests/options/optimizer_golden_test.cpp.
+// Compares Newton-Schulz with its definition, and tests which variables muon updates.
+// tests/options/optimizer_golden_test.cpp compares muon with PyTorch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -25,7 +25,7 @@ std::vector<float> orthogonalized(std::vector<float> matrix, const MatrixShape& 
   return matrix;
 }
 
-/// x[rows, inner] y[inner, columns], in double.
+/// Returns x y, in double; x is [rows, inner], y is [inner, columns].
 std::vector<double> product(const std::vector<double>& x, const std::vector<double>& y, std::size_t inner) {
   const std::size_t rows = x.size() / inner, columns = y.size() / inner;
   std::vector<double> z(rows * columns);
@@ -44,7 +44,7 @@ std::vector<double> transposed(const std::vector<double>& x, std::size_t columns
   return y;
 }
 
-/// The iteration without transposing the matrix.
+/// Computes the iteration by its definition, which does not transpose the matrix.
 std::vector<double> by_definition(const std::vector<float>& matrix, const MatrixShape& shape, int steps) {
   std::vector<double> x(matrix.begin(), matrix.end());
   const auto columns = static_cast<std::size_t>(shape.columns), rows = static_cast<std::size_t>(shape.rows);
@@ -59,15 +59,15 @@ std::vector<double> by_definition(const std::vector<float>& matrix, const Matrix
   return x;
 }
 
-/// `found` has singular values relative to the matrix's norm: the initial value, then the value after each step
-/// according to the polynomial.
+/// `found`: two singular values, relative to the matrix's norm. The first number is the initial value, the others are
+/// the values after each step, by the polynomial.
 TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   const std::vector<std::vector<float>> found = {{0.01f, 0.03444f, 0.11843f, 0.40006f},
                                                  {0.1f, 0.33970f, 0.99210f, 0.70708f}};
   const float rest = std::sqrt(1.0f - 0.01f - 0.0001f);
   for (std::int64_t steps = 1; steps <= 3; ++steps) {
     for (const float size : {1.0f, 3e-3f}) {
-      std::vector<float> matrix(12);  // [3, 4]
+      std::vector<float> matrix(12);  // has the shape [3, 4]
       for (std::size_t i = 0; i < 3; ++i) matrix[5 * i] = size * std::array{0.01f, 0.1f, rest}[i];
       const std::vector<float> result = orthogonalized(matrix, {3, 4}, steps);
       for (std::size_t i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// OptimizerTest: a CPU optimiser with its variables and gradients.
+// OptimizerTest: fixture with a CPU optimiser, its variables and gradients.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace carillon::testing {
 
-/// An optimiser and two variables with random contents. The second variable has no L2 factor.
+/// Has an optimiser and two variables with random values and gradients. The second variable has no L2 factor.
 class OptimizerTest : public ::testing::Test {
  protected:
   void build(std::int64_t count, int threads) {
@@ -36,7 +36,7 @@ class OptimizerTest : public ::testing::Test {
     inputs_.scalars = step_scalars(settings_, first_step_);
     optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
   }
-  /// Applies `count` steps with the same gradients, starting at step `first_step_`.
+  /// Applies the steps first_step_, first_step_ + 1, ... (`count` steps). The gradients stay the same.
   void apply_steps(int count) {
     for (int k = 0; k < count; ++k) {
       inputs_.scalars = step_scalars(settings_, first_step_ + k);
@@ -65,7 +65,7 @@ class OptimizerTest : public ::testing::Test {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// The values of the variables and of all slots, including the gaps.
+/// Returns the values of the variables and of all slots, including the gaps between variables.
 inline std::vector<float> all_of(const ParameterStore& parameters) {
   std::vector<float> all(parameters.values().begin(), parameters.values().end());
   for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {

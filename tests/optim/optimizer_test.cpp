@@ -31,7 +31,7 @@ TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   }
 }
 
-/// The test also covers a frozen variable, and a lookahead, which changes the variables.
+/// Also covers a frozen variable, and a lookahead that changes the variables.
 TEST_F(OptimizerTest, WithoutAveragesKeepsNoneAndChangesTheVariablesAlike) {
   settings_.lookahead = {.every = 2, .decay = 0.25};
   for (const RuleName& rule : update_rules()) {
@@ -154,14 +154,14 @@ TEST_F(OptimizerTest, LooksAheadWhereThatIsDueAtEverySizeAndThreadCount) {
     for (const int threads : {1, 3}) {
       build(count, threads);
       for (int i = 0; i < 2; ++i) upload_floats(device_, random_values(parameters_->layout().count(i), 4), slow(i));
-      apply_steps(3);  // steps 4, 5 and 6; the lookahead is at the end of step 5
+      apply_steps(3);  // steps 4, 5 and 6; the lookahead comes at the end of step 5
       for (int i = 0; i < 2; ++i) {
         const std::size_t size = parameters_->layout().count(i);
         const std::vector<float> g = random_values(size, 1), start = random_values(size, 2), s = random_values(size, 4);
         const double l2 = specs_[static_cast<std::size_t>(i)].l2_factor;
         for (std::size_t k = 0; k < size; ++k) {
           const auto step = [&](double w) { return w - 0.1 * (g[k] + l2 * w); };
-          const double fast = i == 0 ? step(step(start[k])) : step(start[k]);  // variable 1 is frozen from step 5 on
+          const double fast = i == 0 ? step(step(start[k])) : step(start[k]);  // variable 1 is frozen since step 5
           const double behind = s[k] + 0.75 * (fast - s[k]), w = i == 0 ? step(behind) : behind;
           ASSERT_NEAR(slow(i).floats()[k], behind, 1e-6) << count << ", " << k;
           ASSERT_NEAR(value(i, k), w, 1e-6) << count << ", " << k;

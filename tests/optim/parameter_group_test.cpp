@@ -15,12 +15,13 @@ using ParameterGroups = OptimizerTest;
 TEST_F(ParameterGroups, TheFirstGroupThatMatchesSetsRateAndDecay) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.5};
-    settings_.decay_exclude = {"none"};  // no exclusion of vectors, because both variables are vectors
+    // "none" excludes no variable; the default would exclude vectors, and both variables are vectors.
+    settings_.decay_exclude = {"none"};
     settings_.groups = {{.pattern = "pl*n", .rate = 2.0, .decay = 0.25}, {.pattern = "*", .rate = 0.5}};
     build(17, 1);
     apply_steps(3);
     const std::vector<float> grouped = all_of(*parameters_);
-    for (int i = 0; i < 2; ++i) {  // with the group's values for all variables
+    for (int i = 0; i < 2; ++i) {  // compare with a run without groups, in which both variables have the group's values
       const auto found = parameters_->value(i).floats();
       const std::vector<float> of_group(found.begin(), found.end());
       const OptimizerSettings groups = settings_;
@@ -113,7 +114,7 @@ TEST_F(ParameterGroups, ThatComeBehindOthersOfAllTheirVariablesAreRefused) {
   }
 }
 
-/// Tests of the weight decay of a matrix, a vector, and a matrix of another layer.
+/// Tests which of three variables have weight decay: a matrix, a vector, and a matrix of another layer.
 class DecayExclusion : public ::testing::Test {
  protected:
   std::vector<float> decays() const {

@@ -9,7 +9,7 @@ TEST_F(UpdateKernels, EqualTheFormulaToTheBitAndKeepGapsZero) {
          {std::vector<std::int64_t>{1}, {16}, {17, 3, 1}, {100, 257, 1000, 5}, {25, 4097, 1, 15, 3100}}) {
       ring_.step_counter = 0;
       build(counts);
-      const Arrays expected = of_elements(arrays_, 0);  // no tensor has the gaps, so they keep their zeros
+      const Arrays expected = of_elements(arrays_, 0);  // gaps belong to no tensor, so they stay zero
       run_kernel(1.0f, 0.0f, order);
       EXPECT_EQ(arrays_, expected);
       EXPECT_EQ(ring_.step_counter, 1u);
@@ -52,11 +52,12 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
     EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
     EXPECT_EQ(ring_.outcome(step).sync_requests, sync) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
-    put(step + capacity);  // the host refills the entry of a finished step
+    put(step + capacity);  // as the host refills the entry of a finished step
   }
 }
 
-/// A parameter of 3 rows and 7 columns follows a parameter of 16 elements. The gap between them is written, too.
+/// The compute copy is for a parameter of 3 rows and 7 columns, after a parameter of 16 elements. The gap after the
+/// parameter is also written.
 TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
   const auto write = [&](void* data, std::uint32_t compute_copy_columns, DType type, ChannelPadding padding = {}) {
@@ -104,12 +105,12 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
   }
 }
 
-/// Tests of the update of variables with different factors and ages.
+/// Tests the update of variables that have different factors and ages, for each rule.
 template <typename Rule>
 class RulesInUpdateKernels : public UpdateKernels {
  protected:
   static constexpr std::size_t slot_count = Rule::slots.size();
-  using Slots = std::array<std::vector<float>, slot_count + 1>;  ///< the rule's slots, then the lookahead's slot
+  using Slots = std::array<std::vector<float>, slot_count + 1>;  ///< slots of the rule, then of the lookahead
 
   static StepScalars scalars(std::int64_t step) {
     OptimizerSettings settings{.rule = std::string(Rule::name), .learning_rate = constant_rate(0.1)};
@@ -131,7 +132,7 @@ class RulesInUpdateKernels : public UpdateKernels {
     kernel.share.count = layout_->total();
     emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
   }
-  /// The same update by its definition, element by element.
+  /// Computes the same update by its definition, one element after the other.
   void define(std::int64_t step, Arrays& arrays, Slots& slots) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       const UpdateFactors& factors = factors_[static_cast<std::size_t>(i)];
@@ -196,7 +197,7 @@ TEST_F(UpdateKernels, ComputeNoL2LossUnlessRequested) {
 
 TEST_F(UpdateKernels, LeaveVariablesWithoutAFactorOutOfTheL2Loss) {
   build({100, 257});
-  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // the L2 factor of this variable is 0
+  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // this variable has the L2 factor 0
   put(0, 1);
   run_kernel(1.0f);
   EXPECT_TRUE(std::isfinite(ring_.outcome(0).l2_loss));

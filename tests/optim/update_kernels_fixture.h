@@ -1,4 +1,4 @@
-// UpdateKernels: fixture of the optimiser's emulated GPU kernels with variables and gradients.
+// UpdateKernels: fixture that emulates the CUDA kernels of optimisers on the CPU, with variables and gradients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace carillon::testing {
 
 using SgdKernel = UpdateKernel<Sgd>;
 
-/// Variables of several sizes and factors, with random contents and gaps of zeros.
+/// Variables of several sizes and factors, with random values. The gaps between them contain zeros.
 class UpdateKernels : public ::testing::Test {
  protected:
   static constexpr std::uint32_t capacity = 4;
@@ -63,7 +63,7 @@ class UpdateKernels : public ::testing::Test {
     of_step.reports_l2 = reports_l2;
     ring_.put(step, of_step, std::vector<std::uint32_t>{0});
   }
-  /// The L2 loss of the current variables, by its definition.
+  /// Returns the L2 loss of the current variables, by its definition.
   double l2_loss() const {
     double sum = 0.0;
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
@@ -88,7 +88,7 @@ class UpdateKernels : public ::testing::Test {
     emulate(kernel, order);
   }
 
-  /// The result of the formula at `step` for the arrays `before`, element by element.
+  /// Returns `before` after the update of step `step`, computed by update_element one element after the other.
   Arrays of_elements(Arrays before, std::uint64_t step) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {

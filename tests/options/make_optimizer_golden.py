@@ -110,7 +110,7 @@ def parse(case):
 
 
 def rates(o):
-    """The learning rate of each step. PyTorch's scheduler computes it if PyTorch has the schedule."""
+    """Returns the learning rate of each step. If PyTorch has the schedule, PyTorch's scheduler computes it."""
     warm = int(o.warmup_steps)
     base = 1.0 if o.learning_rate is None else o.learning_rate
     optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64)], lr=base)
@@ -125,7 +125,7 @@ def rates(o):
         scheduler = schedulers.MultiStepLR(optimizer, milestones, o.milestone_factor)
     elif o.schedule == "cosine":
         scheduler = schedulers.CosineAnnealingLR(optimizer, int(end) - warm, eta_min=o.final_learning_rate)
-    elif o.schedule == "polynomial":  # PolynomialLR ends at 0; the final learning rate is added later
+    elif o.schedule == "polynomial":  # PolynomialLR ends at 0, so the final rate is added later
         optimizer.param_groups[0]["lr"] = base - o.final_learning_rate
         scheduler = schedulers.PolynomialLR(optimizer, int(end) - warm, o.schedule_power)
     else:
@@ -149,8 +149,8 @@ def group_of(o, name):
 
 
 class ByNorms(torch.optim.Optimizer):
-    """LARS (You and others, 2017) and LAMB (You and others, 2020). Vectors, such as biases, have no ratio and no
-    default decay."""
+    """LARS (You and others, 2017) and LAMB (You and others, 2020). For vectors, such as biases, there is no ratio and,
+    by default, no decay."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -180,7 +180,7 @@ class ByNorms(torch.optim.Optimizer):
 
 
 def zeropower_via_newtonschulz5(G, steps):
-    """The function of KellerJordan/Muon and airbench94_muon.py, without bfloat16."""
+    """The function of KellerJordan/Muon and of airbench94_muon.py, but not in bfloat16."""
     a, b, c = (3.4445, -4.7750, 2.0315)
     X = G
     if G.size(-2) > G.size(-1):
@@ -196,13 +196,13 @@ def zeropower_via_newtonschulz5(G, steps):
 
 
 def as_pytorchs(variable):
-    """The variable in PyTorch's layout: [in, out] becomes [out, in]; [height, width, in, out] becomes [out, in, height,
-    width]."""
+    """Returns the variable in PyTorch's layout: [in, out] becomes [out, in]; [height, width, in, out] becomes [out, in,
+    height, width]."""
     return variable.T if variable.ndim == 2 else variable.permute(3, 2, 0, 1)
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon for variables in TensorFlow's layout."""
+    """Muon, for variables in TensorFlow's layout."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -232,12 +232,12 @@ class Muon(torch.optim.Optimizer):
         buf.mul_(momentum).add_(g)
         g = g.add(buf, alpha=momentum)
         p.mul_(len(p) ** 0.5 / p.norm())
-        p.mul_(1 - group["lr"] * group["weight_decay"])  # the decay is 0 unless the group has one
+        p.mul_(1 - group["lr"] * group["weight_decay"])  # 0 unless the group has a decay
         p.add_(zeropower_via_newtonschulz5(g.reshape(len(g), -1), int(self.options.muon_steps)).view(g.shape), alpha=-group["lr"])
 
 
 class Both:
-    """Two optimisers that are used as one. Their groups are in the order of `names`."""
+    """Two optimisers that act as one. The groups are in the order of `names`."""
 
     def __init__(self, parts, names, names_of_parts):
         self.parts = parts
@@ -250,8 +250,8 @@ class Both:
 
 
 def muon_beside_others(o, groups, settings, variables):
-    """Muon for hidden matrices, another optimiser for the other variables. Hidden: neither the first matrix nor the
-    last one, unless a group says otherwise."""
+    """Uses Muon for hidden matrices and another optimiser for the other variables. All matrices except the first and
+    the last are hidden, unless a group says otherwise."""
     matrices = [name for name, variable in variables.items() if variable.ndim > 1]
     is_hidden = {name: groups[name].get("muon", name in matrices[1:-1]) for name in variables}
     names = list(variables)
@@ -269,7 +269,7 @@ def muon_beside_others(o, groups, settings, variables):
 
 
 class LookaheadState:
-    """The class of legacy/airbench94.py for a dictionary of variables, all of which are floating-point."""
+    """The class of legacy/airbench94.py, for a dictionary of variables. All variables are floating-point."""
 
     def __init__(self, net):
         self.net_ema = {k: v.detach().clone() for k, v in net.items()}
@@ -282,8 +282,8 @@ class LookaheadState:
 
 
 def look_ahead(state, net, o, current_steps):
-    """Applies lookahead after a step: with airbench's schedule or, if its power is 0, classic lookahead with alpha = 1
-    - decay."""
+    """Applies lookahead after a step, with airbench's schedule. If its power is 0, this is the classic lookahead with
+    alpha = 1 - decay."""
     total = o.lookahead_steps or o.max_steps or 1
     alpha_schedule = o.lookahead_decay * (torch.arange(STEPS + 1, dtype=torch.float64) / total) ** o.lookahead_power
     if current_steps % o.lookahead_every == 0:

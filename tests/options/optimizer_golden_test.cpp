@@ -1,5 +1,5 @@
-// Optimisers and schedules, created from options, compared with PyTorch's in float64. make_optimizer_golden.py
-// describes the problem and writes the file.
+// Compares optimisers and schedules, created from options, with PyTorch's in float64. make_optimizer_golden.py
+// describes the problem, and writes the expected values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int steps = 50;
 
-/// The words of a shell's command line, in which quotes '' may enclose spaces.
+/// Splits a shell command line into words. Quotes '' may enclose spaces.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
   bool quoted = false;
@@ -82,7 +82,7 @@ struct Path {
 Path trained(const OptimizerSettings& settings) {
   CpuDevice device(1);
   std::vector<ParameterSpec> variables = variables_of(settings.rule);
-  for (ParameterSpec& variable : variables) {  // build_network does the same
+  for (ParameterSpec& variable : variables) {  // as build_network does
     for (const std::string& pattern : settings.decay_exclude) {
       if (name_matches(pattern, variable.name)) variable.l2_factor = 0.0f;
     }

@@ -1,4 +1,5 @@
-// Tests of the options of optimiser and schedule: the resulting settings, and rejected combinations.
+// Tests of the options of the optimiser and the schedule: which settings they give, and which combinations are
+// rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 
 class OptimizerOptions : public ::testing::Test {
  protected:
-  /// The options of a training with these arguments. Throws an error if they are rejected.
+  /// Parses the options of a training. Throws an error if they are rejected.
   static TrainOptions parsed(std::vector<const char*> arguments) {
     TrainOptions options;
     options.checkpoint.train_dir = "runs";
@@ -300,7 +301,7 @@ TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
   EXPECT_EQ(parsed({"--group", "*: rate=1"}).optimizer.settings().groups.front().decay, std::nullopt);
 }
 
-/// If several groups match a variable, the first one applies.
+/// If several groups match a variable, the first one applies. --freeze must come before all of them.
 TEST_F(OptimizerOptions, FreezeComesBeforeEveryGroupThatNamesTheSameVariable) {
   const std::vector<ParameterGroup> groups =
       parsed({"--group", "*: rate=2", "--freeze", "conv1/*", "fc/*"}).optimizer.settings().groups;

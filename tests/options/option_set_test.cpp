@@ -174,7 +174,8 @@ TEST_F(OptionsTest, AProgramPassesTheOptionsOfAnotherOn) {
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
   expect_refused({"--batch-sise", "4"}, "--batch-sise: unknown option; did you mean --batch-size?");
-  const std::string endless = "--batch-size" + std::string(900'000, 'e');  // no similar name, and a fast search
+  // No option is similar, and the search must be fast.
+  const std::string endless = "--batch-size" + std::string(900'000, 'e');
   expect_refused({endless.c_str(), "4"}, endless + ": unknown option (see --help)");
   expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");
   expect_refused({"--lerning-rate", "4"}, "--lerning-rate: unknown option; did you mean --learning-rate?");
@@ -365,12 +366,12 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
   EXPECT_EQ(
       changed,
       "--shuffle --batch-size --seed --regularization --moving-average-decay --learning-rate --learning-rate-decay "
-      "--decay-steps --precision ");  // the resolved values of --convolution and --isa are reported instead
+      "--decay-steps --precision ");  // --convolution and --isa are omitted: their resolved values are reported
 }
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
   expect_refused({"--no-such-option", "1"}, "--no-such-option");
-  expect_refused({"--max", "1"}, "--max");  // no completion of prefixes
+  expect_refused({"--max", "1"}, "--max");  // prefixes are not completed
   expect_refused({"--seed", "1", "--seed", "2"}, "--seed");
   expect_refused({"--seed", "1", "stray"}, "stray");
   expect_refused({"--seed"}, "--seed");

@@ -1,5 +1,5 @@
-// Fuzzes option files (--config) with the options of a training. Any text either sets a valid combination of options or
-// throws Error(usage). The resulting options, written to a file again, give the same options.
+// Fuzzes option files (--config) of a training. Any text must either set a valid combination of options or throw
+// Error(usage). If the resulting options are written to a file, this file must set the same options.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// The options that were given to `set`, as an option file.
+/// Writes all options that were given to `set` as an option file.
 std::string config_of(const OptionSet& set) {
   std::string config;
   for (const Field& field : set.values().fields()) {
@@ -21,7 +21,7 @@ std::string config_of(const OptionSet& set) {
     const auto value = nlohmann::json::parse(json_text(field.value));
     if (value.is_array()) {
       for (const auto& single : value) add(single);
-    } else if (value != "") {  // a file cannot set an empty value
+    } else if (value != "") {  // an option file cannot set an empty value
       add(value);
     }
   }
@@ -29,11 +29,11 @@ std::string config_of(const OptionSet& set) {
 }
 
 struct Parsed {
-  std::string values;  ///< all options, as JSON
+  std::string values;  ///< all options as JSON
   std::string config;  ///< result of config_of
 };
 
-/// The options that `config` sets; empty if it is rejected.
+/// Returns the options that `config` sets; nullopt if it is rejected.
 std::optional<Parsed> options_of(std::string_view config) {
   static const ScratchFile file;
   file.assign(std::as_bytes(std::span(config)));
@@ -57,7 +57,7 @@ std::optional<Parsed> options_of(std::string_view config) {
 }  // namespace carillon
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  return setenv("SLURM_JOB_END_TIME", "4000000000", 1);  // for time-limit = slurm
+  return setenv("SLURM_JOB_END_TIME", "4000000000", 1);  // time-limit = slurm reads it
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// The options of the task and of the sampling: rejected combinations.
+// Tests which combinations of options of the task and the sampling are rejected.
 #include <gmock/gmock.h>
 
 #include "carillon/core/error.h"

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class TimeLimit : public ::testing::Test {
  protected:
   ~TimeLimit() override { ::unsetenv("SLURM_JOB_END_TIME"); }
-  /// Seconds from now to the stop.
+  /// Returns the seconds from now until the time at which the run stops.
   double seconds_left() const {
     return std::chrono::duration<double>(stop_time(options_).value() - std::chrono::steady_clock::now()).count();
   }

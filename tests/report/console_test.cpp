@@ -14,7 +14,7 @@ namespace {
 
 TEST(StepLine, HasTheReferencesForm) {
   const std::chrono::system_clock::time_point time{std::chrono::microseconds(1700000000123456)};
-  // 4 towers with batches of 32: a step of 0.608 s is 0.152 sec/batch.
+  // 4 towers: a step of 0.608 s is printed as 0.152 sec/batch.
   const std::string line = step_line(time, 10, 4.6449, 839.84, 0.608, 4);
   EXPECT_THAT(line, ::testing::MatchesRegex("....-..-.. ..:..:..\\.123456: step 10, loss = 4\\.64 "
                                             "\\(839\\.8 examples/sec; 0\\.152 sec/batch\\)"));
@@ -23,7 +23,7 @@ TEST(StepLine, HasTheReferencesForm) {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The progress of a run from step 100 to step 500, and the text that it has written.
+/// A progress display for a run from step 100 to step 500, and the text that it has written.
 class ProgressTest : public ::testing::Test {
  protected:
   Progress progress(Progress::Form form) { return {100, 500, {output_.get(), form}, start_}; }

@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Counts for three classes. The last class has no samples. No sample of the middle class is classified correctly.
+/// Returns the counts of three classes. The last class has no samples. All samples of the middle class are classified
+/// wrongly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};
@@ -46,7 +47,8 @@ TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {
                                                           {"recall", 5.0 / 6.0}})
                                               .dump());
   EXPECT_TRUE(json.at("classes")[1].at("precision").is_null());
-  EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));  // people read it, too
+  // Each row is one line, because people read the file too.
+  EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));
 }
 
 TEST(EvaluationReport, IsACsvTableWithALineForEachClassAndOneForAll) {

@@ -25,7 +25,7 @@ TEST(HtmlText, OmitsTheMiddleOfALongText) {
   EXPECT_LE(text.size(), 130u);
 }
 
-/// The examples are from RFC 4648, section 10.
+/// The examples come from RFC 4648, section 10.
 TEST(HtmlText, EncodesBytesInBase64) {
   const std::pair<const char*, const char*> pairs[] = {{"", ""},
                                                        {"f", "Zg=="},
@@ -124,7 +124,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// The texts of the <text> elements of `svg`, in order.
+/// Returns the texts of the <text> elements in `svg`, in order.
 std::vector<std::string> texts_in(const std::string& svg) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; (at = svg.find("<text", at)) != svg.npos;) {

@@ -18,7 +18,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Results of an evaluation, and the page that shows them.
+/// The results of an evaluation, and the page that shows them.
 struct Case {
   Predictions predictions;
   Calibration calibration;
@@ -79,7 +79,7 @@ TEST(ClassPage, ShowsAllScoresOfAClassification) {
   EXPECT_EQ(count(Markup(made.page()), "dt"), std::ssize(made.facts.scores));
 }
 
-/// The page contains all resources, and its policy forbids others.
+/// The page must contain all its resources, and its content security policy must forbid others.
 TEST(ClassPage, UsesNoNetwork) {
   const std::string text = Case(10, 500).page();
   for (const char* const reference : {"http:", "https:", "url(", "@import", "<link", "<iframe", "src=\"/"}) {

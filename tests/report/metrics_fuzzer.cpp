@@ -1,7 +1,7 @@
-// Fuzzes metrics.jsonl at the start of a resumed run. The run keeps the file up to the last complete line that is an
-// object of a step that will not be repeated. A second resume changes nothing.
+// Fuzzes the metrics.jsonl that a resumed run finds. The run must keep the file up to the last complete line that is an
+// object with a step before the first repeated step. If the run resumes once more, the file must not change.
 //
-// The first byte of an input is the step to resume from.
+// The first byte of the input is the step from which the run resumes.
 #include "src/report/metrics.h"
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ bool is_before(std::string_view line, double first_step) {
   return step != record.end() && step->is_number() && step->get<double>() < first_step;
 }
 
-/// The lines that a run keeps if it resumes from step `first_step`.
+/// Returns the lines that a run keeps if it resumes from step `first_step`.
 std::string resumed(const ScratchDirectory& directory, std::int64_t first_step) {
   const MetricsWriter writer(directory.path(""), first_step, [](const std::string&) { std::abort(); });
   return read_plain_file(directory.path("metrics.jsonl"), "metrics", std::size_t{1} << 30);

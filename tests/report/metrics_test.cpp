@@ -64,7 +64,7 @@ TEST_F(Metrics, AreNotWrittenTwiceIfLaterLinesCannotBeDropped) {
   const std::string text = "{\"step\":10}\n{\"step\":500}\n";
   const Descriptor memory(::memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(write_all(memory.get(), std::as_bytes(std::span(text))), 0);
-  ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);  // the file cannot become shorter
+  ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);  // the file cannot be truncated
   std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", memory.get()), file());
   auto metrics = writer(500);
   metrics.write({{"step", 500}});

@@ -1,4 +1,4 @@
-// Functions that read facts from a page, for the tests of pages.
+// Functions for the tests of pages, which read facts from a page.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline PageFacts page_facts() {
   return facts;
 }
 
-/// The number of elements with this name.
+/// Returns how many elements have this name.
 inline std::ptrdiff_t count(const Markup& page, const std::string& element) {
   return std::ranges::count(page.elements, element);
 }

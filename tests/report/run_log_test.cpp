@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAre;
 
 class RunLogTest : public ::testing::Test {
  protected:
-  /// The text that `action` prints on stdout with a log that starts at `first_step`.
+  /// Runs `action` with a log that starts at `first_step`. Returns what it prints on stdout.
   template <typename Action>
   std::string printed(std::int64_t first_step, Action action, RunLogSettings settings = {}) {
     settings.loss_name = "cross_entropy";
@@ -34,7 +34,7 @@ class RunLogTest : public ::testing::Test {
     return ::testing::internal::GetCapturedStdout();
   }
   std::string metrics() const { return read_text(directory_.path() / "metrics.jsonl"); }
-  /// The scalars of the event file, by tag.
+  /// Returns the scalars of the event file, by tag.
   std::map<std::string, float> scalars() const {
     std::map<std::string, float> found;
     for (const event::Event& event : read_events(event_files(directory_.path()).at(0))) {
@@ -185,8 +185,8 @@ RunSummary summary() {
 }
 
 TEST(RunSummary, IsATableOfTheRunsWorkAndItsTimes) {
-  // The ranks waited for 0, 20, 4 and 0 s. Because of rounding, a rank's work may seem longer than the time of the
-  // first rank.
+  // The ranks waited for 0, 20, 4 and 0 s. Because of rounding, a rank may seem to work for longer than the first rank
+  // trains.
   EXPECT_THAT(summary_lines(summary()),
               ElementsAre("steps                  2000  from 1000 to 3000",                                //
                           "images/s             4000.0  in training, with data wait",                      //

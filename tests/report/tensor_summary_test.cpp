@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr double most = std::numeric_limits<double>::max();
 
-/// The counts of all buckets. The bucket of each value is found by binary search, as in TensorFlow.
+/// Returns the counts of all buckets. Finds the bucket of each value by binary search, as TensorFlow does.
 std::vector<double> reference_counts(std::span<const float> values) {
   const auto limits = histogram_limits();
   std::vector<double> counts(limits.size());
@@ -26,7 +26,7 @@ std::vector<double> reference_counts(std::span<const float> values) {
   return counts;
 }
 
-/// The counts of all buckets, including the empty buckets that the histogram has joined.
+/// Returns the counts of all buckets, also of the empty buckets that the histogram has joined.
 std::vector<double> all_counts(const Histogram& histogram) {
   const auto limits = histogram_limits();
   std::vector<double> counts(limits.size());
@@ -118,7 +118,7 @@ TEST(Histogram, OfASumCountsTheSums) {
 }
 
 TEST(Histogram, OfASumRoundsTheProductOnAnyInstructionSet) {
-  constexpr float factor = 1.0f + 0x1p-12f;  // float32 cannot represent its square
+  constexpr float factor = 1.0f + 0x1p-12f;  // float32 cannot represent the square of this number
   const std::vector<float> others(100, factor), values(100, -(1.0f + 0x1p-11f));
   const auto histogram = histogram_of_sum(values, factor, others);
   EXPECT_EQ(histogram.min, 0);

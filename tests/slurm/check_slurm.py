@@ -25,11 +25,11 @@ from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
-TIMEOUT = 600  # seconds for a job, including its time in the queue
+TIMEOUT = 600  # seconds for one job, with its time in the queue
 STEPS = 6000
 OPTIONS = (
     *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500,
-    "--check-replicas", 1,  # the job must run longer than Slurm needs to signal it
+    "--check-replicas", 1,  # slows the job down: it must run until Slurm's signal arrives
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _slurm(*command):
 
 
 class Job:
-    """A job, which is submitted from the root folder of the project."""
+    """A job. It is submitted from the root folder of the project."""
 
     def __init__(self, output, script, *arguments, sbatch=()):
         self.output = output
@@ -72,7 +72,7 @@ class Job:
             time.sleep(0.1)
 
     def finish(self):
-        """Waits for the job's end; returns its exit code."""
+        """Waits until the job ends; returns its exit code."""
         self.wait_for(lambda: self.state() in ENDS, "its end")
         shown = _slurm("scontrol", "show", "job", self.number)
         return int(re.search(r"ExitCode=(\d+):", shown)[1])
@@ -81,7 +81,7 @@ class Job:
         return self.output.read_text() if self.output.exists() else ""
 
     def requeues(self):
-        """The number of times that the job was requeued: by the job script or, after preemption, by Slurm."""
+        """Returns how often the job was requeued, by the job script or, after preemption, by Slurm."""
         return int(re.search(r"Restarts=(\d+)", _slurm("scontrol", "show", "job", self.number))[1])
 
 
@@ -150,8 +150,9 @@ def _disturbed(context, data, whole, title, stop, sbatch):
 
 
 def _cut_off(context, data, whole):
-    """Cuts the only link of the second node, which its ranks and Slurm use. Slurm requeues the job when it notices that
-    the node is lost, unless the ranks end the job earlier. In both cases the same command resumes."""
+    """Cuts the only network link of the second node, which its ranks and Slurm use. Slurm requeues the job when it
+    notices that the node is lost. The ranks may notice earlier, and end the job. In both cases, the same command
+    resumes."""
     run, stall = context.directory("cut"), 2
     job = _train(context, data, run, options=("--stall-timeout", stall))
     job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")
@@ -189,7 +190,7 @@ def _array(context, data):
 
 
 def _picture_folders(context, count):
-    """A folder with `count` pictures of two classes."""
+    """Makes a folder with `count` pictures of two classes."""
     folder = context.directory("pictures")
     for number in range(count):
         path = folder / f"class{number % 2}" / f"{number}.png"
@@ -199,7 +200,8 @@ def _picture_folders(context, count):
 
 
 def _pictures(context):
-    """jobs/images.sbatch with copies on each node's local disk; here that is its own /dev/shm."""
+    """Runs jobs/images.sbatch, which copies the records to the local disk of each node. Here, each node has its own
+    /dev/shm for this."""
     records, run = (context.directory(name) for name in ("records", "pictures-run"))
     folder = _picture_folders(context, 16)
     context.run("tfrecord_convert", "images", "--input", folder, "--output", records, "--shards", 4)
@@ -225,7 +227,7 @@ def _short_limit(context, data):
 
 
 def _alone(context, data):
-    """Programs that train alone in a step of srun: without PMIx, and twice in one task with PMIx."""
+    """Runs programs that train alone within a step of srun: without PMIx, and twice in one task with PMIx."""
     carillon, pictures = context.binaries / "carillon", _picture_folders(context, 16)
     options = ("--data", data / "train-*", "--max-steps", 3, "--device", "cpu", *SCALED)
     step = lambda mpi, tasks, *command: context.run_command(

@@ -6,8 +6,9 @@
 #   sbatch --wait jobs/mnist.sbatch --data ...; echo $?
 #   tests/slurm/cluster.sh stop
 #
-# Each node (n1, n2: 4 CPUs and 2 stand-in GPUs each) has its own network, hostname and /dev/shm; files are shared. The
-# state is in /tmp/carillon-slurm. The partition `high` preempts jobs of the default partition `debug`.
+# The nodes are n1 and n2. Each has 4 CPUs, 2 stand-ins for GPUs, and its own network, hostname and /dev/shm. Both see
+# the same files. The state of the cluster is in /tmp/carillon-slurm. Jobs of the partition `high` preempt jobs of the
+# default partition `debug`.
 set -euo pipefail
 
 state=/tmp/carillon-slurm
@@ -21,7 +22,7 @@ die() {
 
 write_configuration() {
   printf '127.0.0.1 localhost\n%s.1 n1\n%s.2 n2\n%s.254 %s\n' $subnet $subnet $subnet "$(hostname -s)" >$state/etc/hosts
-  echo 'Name=gpu File=/dev/tty[1-2]' >$state/etc/gres.conf # any device file stands in for a GPU
+  echo 'Name=gpu File=/dev/tty[1-2]' >$state/etc/gres.conf # as a GPU, any device file suffices
   cat >$SLURM_CONF <<CONF
 ClusterName=trial
 SlurmctldHost=$(hostname -s)($subnet.254)
@@ -33,7 +34,7 @@ AuthType=auth/munge
 # A requeued job starts after cred_expire + 1 seconds; the default is 121.
 AuthInfo=socket=$state/munge-run/sock,cred_expire=5
 StateSaveLocation=$state/state
-# PMIx requires %n in TmpFS.
+# For PMIx, the paths must contain %n.
 SlurmdSpoolDir=$state/spool/%n
 TmpFS=$state/tmpfs/%n
 SlurmctldPidFile=$state/slurmctld.pid
@@ -90,7 +91,7 @@ make_network() {
 
 start_nodes() {
   slurmctld -c -f $SLURM_CONF
-  # nsenter, not ip netns exec: the latter hides /sys/fs/cgroup, and slurmd ends without it.
+  # Use nsenter instead of ip netns exec, which hides /sys/fs/cgroup: slurmd ends without it.
   for i in 1 2; do
     nsenter --net=/run/netns/stn$i unshare --uts --mount --propagation private sh -c "
       hostname n$i; mount -t tmpfs -o mode=1777 shm /dev/shm; mount --bind $state/etc/hosts /etc/hosts
@@ -112,7 +113,7 @@ start() {
     command -v $program >/dev/null || die "no $program: run jobs/install_deps.sh --slurm"
   done
   [[ ! -e $state ]] || die "$state exists: a cluster runs already, or run: ${BASH_SOURCE[0]} stop"
-  trap 'stop >&2' EXIT # if the start fails
+  trap 'stop >&2' EXIT # stops the parts that run if the start fails
   mkdir -p $state/{etc,state,log,munge,munge-run} $state/{spool,tmpfs}/n{1,2}
   chmod 755 $state
   chmod 1777 $state/tmpfs/n*

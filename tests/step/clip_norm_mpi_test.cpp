@@ -1,4 +1,4 @@
-// --clip-norm in towers: all ways to update give the same bits, at any number of ranks.
+// Tests of --clip-norm in towers: all ways to update must give the same bits, at any number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Training {
 
 struct Trained {
   std::vector<float> variables, slots, losses;
-  std::vector<double> norms;  ///< as reported by the steps
+  std::vector<double> norms;  ///< as the steps report them
 };
 
 TowerSettings settings_of(const Training& training, int ranks) {
@@ -75,7 +75,8 @@ Trained train(const Training& training, Communicator& communicator) {
     const std::span<float> values = tower.slot(static_cast<int>(slot));
     trained.slots.insert(trained.slots.end(), values.begin(), values.end());
   }
-  if (mpi_world().size() == communicator.size()) mpi_world().barrier();  // others may still read the shared slots
+  // Other ranks may still read this rank's slots in shared memory.
+  if (mpi_world().size() == communicator.size()) mpi_world().barrier();
   return trained;
 }
 
@@ -136,7 +137,7 @@ TEST(ClipNorm, GivesTheSameBitsAtAnyNumberOfRanksWithMicroBatches) {
   }
 }
 
-/// The network has more blocks of the norm than there are ranks, and shards end within blocks.
+/// The norm is summed in more blocks than there are ranks, and the shards end within blocks.
 TEST(ClipNorm, GivesTheSameBitsAtAnyNumberOfRanksWithManyBlocks) {
   const Training training{.network = mnist(), .micro_batch = 3};
   const ParameterLayout layout(build_network(training.network, {1}).graph.parameters());
@@ -144,7 +145,7 @@ TEST(ClipNorm, GivesTheSameBitsAtAnyNumberOfRanksWithManyBlocks) {
   expect_equal_bits(train_together(training), train_alone(training));
 }
 
-/// The observed gradients are means, on all ranks.
+/// The gradients that before_update sees are means over all ranks.
 TEST(ClipNorm, IsThatOfTheMeanGradientWithItsL2Part) {
   Training training{.network = mnist()};
   CpuDevice device(1);

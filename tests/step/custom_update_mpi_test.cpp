@@ -1,4 +1,4 @@
-// A tower trains with a user-defined update strategy: slots sharded over ranks that share no memory.
+// Trains a tower with a user-defined update strategy: the slots are sharded over ranks that share no memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -22,15 +22,15 @@
 namespace carillon::testing {
 namespace {
 
-/// Reserves address space for complete slots. Pages that are never written use no memory.
+/// Reserves address space for the slots of all shards. Pages that are never written use no memory.
 Buffer reserve(std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   check(data != MAP_FAILED, "no address space for the slots");
   return {data, bytes, [bytes](void* memory) { munmap(memory, bytes); }};
 }
 
-/// All-reduces the gradients, updates this rank's shard with this rank's part of the slots, and all-gathers the
-/// variables. Complete slots exist only while other code reads or writes them.
+/// All-reduces the gradients, updates this rank's shard of the variables and slots, and all-gathers the variables. The
+/// slots of all shards exist on a rank only between synchronize and the next step.
 class ShardedOverRanks final : public UpdateStrategy {
  public:
   explicit ShardedOverRanks(const UpdateContext& context)
@@ -79,7 +79,7 @@ class ShardedOverRanks final : public UpdateStrategy {
     update_on_all_threads(*optimizer_, shard_.begin, own_part(parameters_.gradients_and_sums()));
     communicator_.all_gather(parameters_.values(), device_.stream());
   }
-  bool holds_whole_step() const override { return false; }  // no rank has complete slots
+  bool holds_whole_step() const override { return false; }  // no rank has the slots of all shards
 
  private:
   static ParameterStore make_parameters(const UpdateContext& context) {
@@ -103,7 +103,7 @@ class ShardedOverRanks final : public UpdateStrategy {
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
   StepEnd end_;
   std::optional<GradientNorm> norm_;
-  mutable std::vector<std::vector<float>> whole_slots_;  ///< [slot]; empty during steps
+  mutable std::vector<std::vector<float>> whole_slots_;  ///< [slot]; the slots of all shards; empty during steps
 };
 
 constexpr std::int64_t own_batch = 4;
@@ -132,7 +132,7 @@ TowerSettings settings_of(const Training& training) {
   return settings;
 }
 
-/// A tower, together with its device and communicator.
+/// A tower with its device and its communicator.
 struct Replica {
   explicit Replica(const Training& training)
       : settings(settings_of(training)),
@@ -151,7 +151,7 @@ struct Replica {
     tower.synchronize_buffers();
   }
 
-  /// The values of variables, slots, buffers and losses.
+  /// Returns the losses, variables, slots and buffers, concatenated.
   std::vector<float> values() const {
     std::vector<float> all = losses;
     const auto add = [&](std::span<const float> array) { all.insert(all.end(), array.begin(), array.end()); };

@@ -1,4 +1,4 @@
-// Tests of --freeze-batch-norm, and of --freeze for batch norms, in towers.
+// Tests in towers: --freeze-batch-norm, and --freeze with patterns that match batch norms.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> variables, buffers, start;  ///< start: initial buffers
+  std::vector<float> variables, buffers, start;  ///< start: buffers before the first step
   std::vector<float> losses;
 };
 
@@ -58,7 +58,7 @@ Trained train(const Training& training, Communicator& communicator) {
       const std::span<float> values = tower.buffers().tensor(static_cast<int>(i)).floats();
       std::ranges::copy(random_values(values.size(), i, 0.5f, 3.0f), values.begin());
     }
-    LoadedCheckpoint saved;  // after this, the slow copies equal the buffers
+    LoadedCheckpoint saved;  // makes lookahead's slow copies equal to the buffers
     tower.save(saved.state);
     tower.initialize_from(saved);
   }
@@ -91,7 +91,8 @@ Trained train_together(const Training& training) {
   return train(training, *communicator);
 }
 
-/// With three ranks, or micro-batches that are not a power of two, a mean of equal statistics would be rounded.
+/// With three ranks, or with a number of micro-batches that is not a power of two, a mean of equal statistics has
+/// rounding errors. So frozen statistics must not be averaged.
 TEST(FrozenBatchNorms, KeepTheirStatisticsBitForBit) {
   for (const bool synchronizes : {false, true}) {
     const Trained found = train_together({.synchronizes = synchronizes});
@@ -105,7 +106,8 @@ TEST(FrozenBatchNorms, KeepTheirStatisticsBitForBit) {
   EXPECT_FALSE(equal_bits(moving.buffers, moving.start)) << "the test would see a change";
 }
 
-/// In the first run, batch norms are not frozen, so the slow copies of its statistics differ from the statistics.
+/// The first run does not freeze its batch norms, so lookahead's slow copies of the statistics differ from the
+/// statistics.
 TEST(FrozenBatchNorms, OfAResumedRunAreNotChangedByItsLookahead) {
   CpuDevice device(1);
   const Training moving{.freezes_all = false}, frozen;
@@ -144,7 +146,7 @@ TEST(FrozenBatchNorms, GiveTheSameBitsAtAnyNumberOfRanks) {
   EXPECT_TRUE(equal_bits(found.losses, expected.losses));
 }
 
-/// Without batch statistics, samples are independent of each other.
+/// If no batch norm uses statistics of the batch, each sample's result does not depend on the other samples.
 TEST(FrozenBatchNorms, TakeSamplesApart) {
   const Trained whole = train_alone({}), together = train_together({}), parts = train_together({.micro_batch = 3});
   const Trained moving = train_alone({.freezes_all = false});

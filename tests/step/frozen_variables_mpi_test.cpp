@@ -1,4 +1,4 @@
-// Tests of the work that a tower skips if groups of the optimiser freeze variables.
+// Tests of the work that a tower skips if parameter groups of the optimiser freeze variables.
 #include <gtest/gtest.h>
 
 #include "src/comm/allreduce/communicator.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t own_batch = 4;
 constexpr int first_frozen_step = 2;
 
-/// Trains normalized_network, in which the op "stem" is followed by a branch. `micro_batch` 0: no micro-batches.
+/// Trains normalized_network, in which a branch follows the op "stem". The parameter is the micro-batch; 0: none.
 class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
  protected:
   TowerSettings settings_with(ParameterGroup group) const {
@@ -50,7 +50,7 @@ class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
 
 const ParameterGroup freezes_stem{.pattern = "stem/*", .frozen_after = first_frozen_step};
 
-/// One tower freezes the stem. The other tower computes all gradients, but its rate for the stem is 0.
+/// One tower freezes the stem. The other tower computes its gradients too, but with a learning rate of 0 for the stem.
 TEST_P(FrozenVariables, LeaveTheOthersGradientsAsTheyAre) {
   const TowerSettings freezing = settings_with(freezes_stem),
                       standing = settings_with({.pattern = "stem/*", .rate = 0.0, .decay = 0.0});

@@ -1,4 +1,4 @@
-// Gradients are averaged in the right order during the backward pass, for every model and bucket size.
+// Tests that gradients are averaged in the right order during the backward pass, for every model and bucket size.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,8 +13,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows the gradient of each parameter and the step sums (as the last part) through TrainingStep, in the order in
-/// which a device does the work. Averages like NCCL: on a side stream that SideWork orders.
+/// Follows the gradient of each parameter, and the step sums as the last part, through TrainingStep. It observes them
+/// in the order in which the device does the work. Like NCCL, it averages on a side stream, which SideWork orders.
 class OrderChecker final : public Communicator {
  public:
   OrderChecker(const BuiltNetwork& network, unsigned seed, std::size_t bucket_bytes)
@@ -53,21 +53,20 @@ class OrderChecker final : public Communicator {
   }
   void synchronize() { gpu_.compute.synchronize(); }
 
-  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of all started buckets, in order
-  int moves = 0;                                             ///< changes of a gradient's state
+  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of each started bucket
+  int moves = 0;                                             ///< how often a part's state changed
 
  private:
   enum class State { used, complete, reduced };
 
-  /// A fake GPU that says that it is a CPU. Work that is enqueued directly, such as the step sums, then runs as on a
-  /// CPU.
+  /// A fake GPU that reports DeviceKind::cpu, so that TrainingStep uses the CPU's code for work such as the step sums.
   struct Gpu final : FakeGpu {
     using FakeGpu::FakeGpu;
     DeviceKind kind() const override { return DeviceKind::cpu; }
   };
 
-  /// An op whose backward pass completes the gradients of some parameters. The loss completes the step sums in its
-  /// forward pass.
+  /// An op that completes the gradients of some parameters in its backward pass. If it is the loss, it completes the
+  /// step sums in its forward pass.
   struct Tracked final : OpDefinition {
     Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
     std::string_view type() const override { return "tracked"; }
@@ -92,7 +91,7 @@ class OrderChecker final : public Communicator {
     std::vector<int> parameters;
   };
 
-  /// An optimiser that uses every gradient and the step sums.
+  /// An optimiser that reads every gradient and the step sums.
   struct UseAll final : Optimizer {
     explicit UseAll(OrderChecker& of) : checker(of) {}
     void apply(const StepEnd&, Stream&) override {
@@ -105,7 +104,7 @@ class OrderChecker final : public Communicator {
 
   BuiltNetwork tracked(BuiltNetwork network) {
     std::vector<Graph::Node> nodes = network.graph.nodes();
-    std::set<int> listed;  // the first op that has a parameter completes its gradient
+    std::set<int> listed;  // only the first op that has a parameter completes its gradient
     for (Graph::Node& node : nodes) {
       std::vector<int> completes;
       std::ranges::copy_if(node.parameters, std::back_inserter(completes),
@@ -143,7 +142,7 @@ class OrderChecker final : public Communicator {
 
   Gpu gpu_;
   SideWork<FakeEvent, FakeStream> work_{gpu_.side};
-  std::map<int, State> states_of_parts_;  // a part that is missing here has the state `used`
+  std::map<int, State> states_of_parts_;  // a missing part has the state `used`
   StepInputs inputs_;
   OptimizerSettings settings_;
   BuiltNetwork network_;
@@ -165,7 +164,7 @@ TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed)
     const std::size_t parts = network_built.graph.parameters().size() + 1;
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes *= 4) {
       std::vector<std::pair<std::size_t, std::size_t>> buckets;
-      for (unsigned rank = 0; rank < 8; ++rank) {  // the streams of each rank have another speed
+      for (unsigned rank = 0; rank < 8; ++rank) {  // each seed runs the streams in another order
         OrderChecker checker(network_built, rank, bytes);
         for (int step = 0; step < steps; ++step) checker.take_step();
         checker.synchronize();

@@ -1,4 +1,4 @@
-// Steps that are interrupted by an error or by the end of a rank's process.
+// Tests of steps that an error interrupts, or the end of a rank's process.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -23,7 +23,7 @@ struct ProcessEnds : std::runtime_error {
   ProcessEnds() : std::runtime_error("the process ends") {}
 };
 
-/// A flag that all ranks of the host see.
+/// A flag in shared memory, which all ranks of the host see.
 class SharedFlag {
  public:
   SharedFlag() : arrays_(mpi_world().ranks().local, sizeof(float)) {}
@@ -34,7 +34,7 @@ class SharedFlag {
   SharedArrays arrays_;
 };
 
-/// Treats the ranks that have set the flag as ended.
+/// Reports that the ranks that have set the flag have ended.
 class EndedRanks final : public WaitObserver {
  public:
   explicit EndedRanks(const SharedFlag& flag) : flag_(flag) {}
@@ -46,8 +46,8 @@ class EndedRanks final : public WaitObserver {
   const SharedFlag& flag_;
 };
 
-/// Shared host memory in which this rank ends after `blocks` blocks of its shard. `averagings`: number of averagings of
-/// gradients before that, which find their norm.
+/// Shared host memory in which this rank ends after it has updated `blocks` blocks of its shard. `averagings`: number
+/// of calls of means_of for the shard before the update, which compute the norm of the gradients.
 class EndingMemory final : public ForwardingMemory {
  public:
   EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : ForwardingMemory(memory), flag_(flag) {}
@@ -70,10 +70,10 @@ class EndingMemory final : public ForwardingMemory {
  private:
   SharedFlag& flag_;
   std::size_t left_ = std::size_t{1} << 40;
-  mutable int averagings_ = -1;  ///< counts down; from -1 it never becomes 0
+  mutable int averagings_ = -1;  ///< counts down; if it starts at -1, it never becomes 0
 };
 
-/// A communicator with an EndingMemory.
+/// A communicator that has an EndingMemory.
 class EndingCommunicator final : public ForwardingCommunicator {
  public:
   EndingCommunicator(Device& device, SharedFlag& flag, WaitLimit limit)
@@ -117,7 +117,7 @@ std::vector<float> whole_step(const Tower& tower) {
   return floats_of(state);
 }
 
-/// The state after `steps` steps without an interruption.
+/// Returns the state of a tower after `steps` steps without an interruption.
 std::vector<float> undisturbed(int steps, double clip_norm) {
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi_world(), device);
@@ -126,16 +126,17 @@ std::vector<float> undisturbed(int steps, double clip_norm) {
   tower.broadcast_from_first();
   for (int step = 0; step < steps; ++step) tower.step({.step = step, .batch = samples_of(step).batch()});
   std::vector<float> whole = whole_step(tower);
-  mpi_world().barrier();  // others may still read the shared slots
+  mpi_world().barrier();  // other ranks may still read this rank's slots in shared memory
   return whole;
 }
 
 constexpr int last_step = 2;
 
-/// The parameter is --clip-norm. Tests run with and without clipped gradients.
+/// The parameter is the value of --clip-norm. With 0, gradients are not clipped.
 class InterruptedUpdateTest : public ::testing::TestWithParam<double> {
  protected:
-  /// Takes steps. In the last step, rank `ended` ends after `blocks` blocks. Returns the error of this rank.
+  /// Runs steps until `last_step`. In this step, rank `ended` ends after `blocks` blocks. Returns the text of this
+  /// rank's ProcessEnds, or an empty text.
   std::string steps_until_end(int ended, std::size_t blocks) {
     if (mpi_world().rank() == 0) tower_.initialize(1);
     tower_.broadcast_from_first();
@@ -188,8 +189,8 @@ INSTANTIATE_TEST_SUITE_P(Updates, InterruptedUpdateTest, ::testing::Values(0.0, 
 
 bool count_and_throw_throws = false;
 
-/// Counts the training batches in a buffer. If `count_and_throw_throws` is set, the forward pass then throws an
-/// exception.
+/// An op that counts the training batches in a buffer. Then, if `count_and_throw_throws` is set, its forward pass
+/// throws an exception.
 class CountAndThrow final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_and_throw"; }

@@ -21,7 +21,7 @@ constexpr std::int64_t micro_batch = 3;
 
 struct Training {
   Network network = normalized_network();
-  std::int64_t micro_batches = 8;  ///< micro-batches per step, of all towers together
+  std::int64_t micro_batches = 8;  ///< per step, summed over all towers
   std::string rule = "momentum";
   int threads = 1, steps = 3;
   bool is_observed = false;
@@ -41,7 +41,7 @@ TowerSettings settings_of(const Training& training, int towers) {
                         .lookahead = training.lookahead}};
 }
 
-/// The samples of tower `rank` of `towers` in a step.
+/// Returns the samples of tower `rank` in a step of `towers` towers.
 NoiseBatch samples_of(const Training& training, int step, int rank, int towers) {
   const std::int64_t own = micro_batch * training.micro_batches / towers;
   return {static_cast<std::uint64_t>(step * own * towers + rank * own), static_cast<std::size_t>(own), 784};

@@ -11,8 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// The slowest possible device: it runs a launch, and reads the launch's slots, only when the host waits for the
-/// launch.
+/// The slowest device that is allowed: only when the host waits for a launch does it run the launch and read the
+/// launch's slots.
 class LazyEngine final : public StepEngine {
  public:
   explicit LazyEngine(StepRingForm form) : form_(form), slots_(form.capacity(), -1), outcomes_(form.capacity()) {}
@@ -43,8 +43,8 @@ class LazyEngine final : public StepEngine {
   }
   StepOutcome outcome(std::uint32_t slot) const override { return outcomes_.at(slot); }
 
-  std::vector<std::uint32_t> counts;    ///< step counts of the launches
-  std::vector<std::int64_t> steps_run;  ///< in the order in which the device runs them
+  std::vector<std::uint32_t> counts;    ///< number of steps of each launch
+  std::vector<std::int64_t> steps_run;  ///< the steps in the order in which the device runs them
   std::int64_t pause_at = -1;
 
  private:
@@ -95,8 +95,8 @@ TEST(StepQueue, AStepThatIsObservedIsLaunchedAloneAfterThoseBeforeIt) {
   EXPECT_EQ(engine.counts, (std::vector<std::uint32_t>{2, 1}));
 }
 
-/// For any order of calls, every step runs once, in order and with its own inputs, and gives its own result. The time
-/// at which results are available depends only on the calls.
+/// For any order of calls, each step must run once, in order, with its own inputs, and must return its own result. When
+/// a result becomes available must depend only on the calls.
 TEST(StepQueue, EveryStepRunsOnceAndIsReportedOnceInOrder) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     PhiloxDraws draws(seed, RandomPurpose::sample_order, 0);
@@ -169,7 +169,7 @@ TEST(StepRingForm, HasAPowerOfTwoOfSlotsThatFit) {
       EXPECT_GE(form.blocks, 2u);
     }
   }
-  EXPECT_EQ(ring_form(1024, 3072).block, 8u);  // 10 would also fit
+  EXPECT_EQ(ring_form(1024, 3072).block, 8u);  // a block of 10 steps would also fit
 }
 
 TEST(StepRingForm, ABlockHasAtMost16PassesAndAtLeastOneStep) {

@@ -8,7 +8,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Records the calls in order, such as "acquire", "start 0 48", "finish".
+/// Records the calls in order, each as a text such as "acquire", "start 0 48" or "finish".
 class RecordingCommunicator final : public Communicator {
  public:
   explicit RecordingCommunicator(Device& device) : device_(device) {}
@@ -44,7 +44,7 @@ class RecordingCommunicator final : public Communicator {
 
 class ReducerTest : public ::testing::Test {
  protected:
-  // The places in memory: third [0, 16), second [16, 32), first [32, 48), step sums [48, 64).
+  // In memory, the gradients are: third [0, 16), second [16, 32), first [32, 48), step sums [48, 64).
   const std::vector<ParameterSpec> specs_{
       {"first", {3, 5}, {}, 0.0f}, {"second", {7}, {}, 0.0f}, {"third", {16}, {}, 0}};
   CpuDevice device_{1};
@@ -107,9 +107,9 @@ TEST_F(ReducerTest, PreparesTheCommunicatorForTheLargestBucket) {
     Reducer(communicator_, store_, bucket_bytes);
     return communicator_.largest;
   };
-  EXPECT_EQ(largest(1), 32u);  // the last bucket, which includes the step sums
+  EXPECT_EQ(largest(1), 32u);  // the last bucket includes the step sums
   EXPECT_EQ(largest(1 << 20), 64u);
-  communicator_.rounds_to_bf16 = true;  // then the step sums are in a bucket of their own
+  communicator_.rounds_to_bf16 = true;  // then the step sums have their own bucket
   EXPECT_EQ(largest(1), 16u);
   EXPECT_EQ(largest(1 << 20), 48u);
 }

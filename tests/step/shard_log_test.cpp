@@ -13,7 +13,7 @@ namespace carillon::testing {
 namespace {
 
 constexpr int ranks = 3;
-std::size_t slots = 0;  ///< number of slots of the optimiser; ShardLogTest sets it
+std::size_t slots = 0;  ///< number of the optimiser's slots
 const std::vector<ParameterSpec> variables{{.name = "first", .shape = {7001}}, {.name = "second", .shape = {33}}};
 const ParameterLayout layout(variables);
 
@@ -21,7 +21,7 @@ ShardLog::Form form_of(std::size_t threads) {
   return {.count = layout.total(), .slots = slots, .ranks = ranks, .threads = threads};
 }
 
-/// A host's memory: for each rank an array with its values and log, and the slots, which the ranks share.
+/// The memory of a host: for each rank an array with its values and its log, and the slots, which all ranks share.
 struct Host {
   std::vector<std::vector<std::byte>> arrays{ranks};
   std::vector<float> slots_of_all = std::vector<float>(slots * layout.total(), 1.0f);
@@ -35,7 +35,7 @@ struct Host {
   }
 };
 
-/// A rank's view of a Host.
+/// The SharedHostMemory of one rank on a Host.
 class Memory final : public SharedHostMemory {
  public:
   Memory(Host& host, int rank) : host_(host), rank_(rank) {}
@@ -53,7 +53,7 @@ class Memory final : public SharedHostMemory {
   int rank_;
 };
 
-/// A rank with its log and its parameters.
+/// A rank with its parameters and its log.
 struct Rank {
   CpuDevice device{1};
   Memory memory;
@@ -72,7 +72,8 @@ struct Rank {
     log.begin();
   }
 
-  /// Adds `change` to `count` elements in the owner's shard: to the values and to all slots.
+  /// Adds `change` to `count` values that begin at element `first` of the owner's shard, and to their elements of all
+  /// slots.
   void add(int owner, std::size_t first, std::size_t count, float change) const {
     const std::size_t begin = memory.shard(layout.total(), owner).begin + first;
     for (std::size_t i = begin; i < begin + count; ++i) {
@@ -80,13 +81,13 @@ struct Rank {
       for (std::size_t slot = 0; slot < slots; ++slot) parameters.slot(static_cast<int>(slot))[i] += change;
     }
   }
-  /// Updates the owner's block at `first` completely.
+  /// Updates, completely, the block of the owner's shard that begins at element `first`.
   void update(int owner, std::size_t first) {
     const Slice shard = memory.shard(layout.total(), owner);
     const std::size_t count = std::min(sum_block_floats, shard.end - shard.begin - first);
     log.update_block(owner, first, [&] { add(owner, first, count, 1.0f); });
   }
-  /// Changes a part of the block, then behaves as if the process ends.
+  /// Changes a part of the block that begins at `first`, then throws as if the process had ended.
   void end_within(int owner, std::size_t first) {
     const auto begin_and_end = [&] {
       add(owner, first, 100, 50.0f);
@@ -94,7 +95,7 @@ struct Rank {
     };
     EXPECT_THROW(log.update_block(owner, first, begin_and_end), std::runtime_error);
   }
-  /// Does the part of the owner's shard that the owner has not done.
+  /// Updates the blocks of the owner's shard that the owner has not updated.
   void finish(int owner) {
     log.restore_open_blocks(owner);
     const Slice shard = memory.shard(layout.total(), owner);
@@ -102,7 +103,7 @@ struct Rank {
   }
 };
 
-/// Whether `rank` sees exactly `updates` updates of every value and slot in the shard.
+/// Returns whether `rank` sees exactly `updates` updates of all values and slots in the shard of `owner`.
 bool has_updates(const Host& host, const Rank& rank, int owner, float updates) {
   const Slice shard = rank.memory.shard(layout.total(), owner);
   const auto all = [&](const float* first) {
@@ -161,7 +162,8 @@ TEST_P(ShardLogTest, TheLogOfAnEarlierUpdateRestoresNothing) {
   ended.finish(2);
   const Slice shard = other.memory.shard(layout.total(), 2);
   const auto updated = ended.parameters.values().subspan(shard.begin, shard.end - shard.begin);
-  std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));  // as a gather does
+  // As an all-gather does.
+  std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));
   for (Rank* const rank : {&ended, &other}) rank->log.begin();
   other.finish(2);
   EXPECT_TRUE(has_updates(host, ended, 2, 2.0f));

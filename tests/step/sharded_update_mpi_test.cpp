@@ -25,7 +25,7 @@ constexpr std::size_t batch_size = 6;
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Variables and all slots, concatenated.
+/// Returns the variables and all slots, concatenated.
 std::vector<float> trained_values(const Tower& tower) {
   std::vector<float> all = copy_of(tower.parameters().values());
   for (std::size_t slot = 0; slot < tower.parameters().slots().size(); ++slot) {
@@ -43,7 +43,7 @@ TowerSettings settings_of(std::string_view rule) {
                         .groups = {{.pattern = "*/biases", .rate = 0.5, .frozen_after = 3}}}};
 }
 
-/// The samples of this rank in a step.
+/// Returns the samples of this rank in step `step`.
 NoiseBatch samples_of(int step, std::size_t image_bytes) {
   const int number = step * mpi_world().size() + mpi_world().rank();
   return {static_cast<std::uint64_t>(number) * batch_size, batch_size, image_bytes};
@@ -51,7 +51,7 @@ NoiseBatch samples_of(int step, std::size_t image_bytes) {
 
 class ShardedUpdateTest : public ::testing::Test {
  protected:
-  /// Gives the tower the initial values of rank 0's tower.
+  /// Initialises every rank's tower with the values of rank 0's tower.
   static void begin(Tower& tower) {
     if (mpi_world().rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
@@ -67,7 +67,8 @@ struct Training {
   int threads;
 };
 
-/// The results and losses of a training. One of `observe_every` steps is observed.
+/// Returns the trained values and the losses. If `observe_every` > 0, every `observe_every`-th step has a
+/// `before_update`.
 std::vector<float> train(const Training& training, Communicator& communicator, int observe_every) {
   CpuDevice device(training.threads);
   Tower tower(training.network, task_of(training.network), settings_of(training.rule), device, communicator);
@@ -137,7 +138,7 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
               device_, *communicator_);
   if (mpi.rank() == 0) {
     tower.initialize(1);
-    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // times a pixel that is not 0, this overflows
+    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // 3e38 times any pixel except 0 overflows
   }
   tower.broadcast_from_first();
   const std::vector<float> before = trained_values(tower);
@@ -168,8 +169,8 @@ TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
 
 std::function<void()> in_backward;
 
-/// Passes its input through. In its backward pass, it calls `in_backward`: then the gradients of all later ops are
-/// complete, and earlier ops have not started.
+/// An op that returns its input. Its backward pass calls `in_backward`; at this time, the gradients of all later ops
+/// are complete, and the backward passes of earlier ops have not started.
 struct BackwardProbe final : OpDefinition {
   std::string_view type() const override { return "backward probe"; }
   BackwardNeeds backward_needs() const override { return {}; }
@@ -223,7 +224,7 @@ TEST_F(ShardedUpdateTest, IsChosenForElementwiseRulesInSharedMemory) {
   EXPECT_TRUE(replicates("lars", *make_communicator(mpi_world(), device_)));
 }
 
-constexpr int first_weights = 0, second_weights = 2;  // indices of parameters in the watched network
+constexpr int first_weights = 0, second_weights = 2;  // indices of parameters in watched_network
 
 TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass) {
   const int size = mpi_world().size();
@@ -242,7 +243,7 @@ TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass)
     before = trained_values(tower);
     tower.step({.step = step, .batch = samples.batch()});
     EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
-    mpi_world().barrier();  // no peer may start its next step before this
+    mpi_world().barrier();  // no other rank may begin its next step before this
   }
 }
 

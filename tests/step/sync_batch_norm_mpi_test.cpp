@@ -18,7 +18,7 @@ struct Trained {
   std::vector<float> variables, buffers;
 };
 
-/// Trains a network with batch norms for `step_count` steps. The towers share the global batch.
+/// Trains a network with batch norms for `step_count` steps. Each tower has an equal part of the global batch.
 Trained train(Communicator& communicator, bool synchronized, int step_count = steps) {
   CpuDevice device(1);
   Network network = normalized_network();
@@ -42,7 +42,7 @@ Trained train(Communicator& communicator, bool synchronized, int step_count = st
 
 class SyncBatchNorm : public ::testing::TestWithParam<const char*> {
  protected:
-  /// One host for all ranks, or one host per rank.
+  /// The parameter says whether all ranks are on one simulated host ("one") or each rank on its own.
   std::unique_ptr<Communicator> communicator() const {
     std::vector<int> hosts;
     for (int rank = 0; rank < mpi_world().size(); ++rank) hosts.push_back(GetParam() == std::string("one") ? 0 : rank);
@@ -61,7 +61,7 @@ TEST_P(SyncBatchNorm, MakesTowersEqualOneThatTakesTheWholeBatch) {
 }
 
 TEST_P(SyncBatchNorm, IsNotWhatTowersDoByThemselves) {
-  if (mpi_world().size() == 1) return;  // with one rank there is no difference
+  if (mpi_world().size() == 1) return;  // with one rank, both are the same
   EXPECT_GT(distance(train(*communicator(), false).variables, alone_.variables), 1e-2 * travelled_);
 }
 

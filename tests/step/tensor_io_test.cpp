@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class Arrays : public ::testing::Test {
  protected:
-  /// The error of uploading `arrays` into the variables a [2] and b [2, 3].
+  /// Uploads `arrays` to the variables a [2] and b [2, 3]. Returns the text of the error.
   std::string error_of(const std::vector<NamedArray>& arrays) {
     try {
       upload(arrays, variables_of(store_), device_, "x.h5");

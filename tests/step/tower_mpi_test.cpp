@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::int64_t global_batch = 48;
 
-/// Gives the tower the initial values of rank 0's tower.
+/// Initialises every rank's tower with the values of rank 0's tower.
 void begin(Tower& tower) {
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
 }
 
-/// The result of a step with `samples`.
+/// Runs a step with `samples` and returns its result.
 StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_sync = false) {
   tower.step({.step = 0, .batch = samples.batch(), .request_sync = request_sync});
   return tower.next_result(Results::all).value();
@@ -44,7 +44,8 @@ struct Training {
   std::function<void()> before_update = {};
 };
 
-/// The variables after a training in which the communicator's towers share the global batch.
+/// Returns the variables after a training in which each tower of the communicator has an equal part of the global
+/// batch.
 std::vector<float> train(Communicator& communicator, const Training& training) {
   CpuDevice device(1);
   const std::int64_t batch = global_batch / communicator.size();
@@ -79,7 +80,8 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
-    // A step on one host averages by buckets in two cases: without shared host memory, and if it is observed.
+    // On one host, a step averages by buckets in two cases: if there is no shared host memory, or if before_update is
+    // set.
     WithoutSharedHostMemory without(device);
     const std::vector<float> plain = train(without, {.steps = 3, .bucket_bytes = bucket_bytes});
     const auto communicator = make_communicator(mpi_world(), device);
@@ -94,7 +96,8 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   }
 }
 
-/// Counts the training batches in a buffer. The buffer has no gradient, and differs between ranks.
+/// An op that counts the training batches in a buffer. Buffers are not averaged in a step, so the ranks can have
+/// different counts.
 class CountBatches final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_batches"; }
@@ -179,11 +182,12 @@ TEST(Tower, StatesOfARankReturnAfterASaveAtAnArbitraryTime) {
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
   tower.restore(own);
   EXPECT_TRUE(equal_bits(before, values()));
-  tower.synchronize_buffers();  // the buffers have changed since the last call
+  tower.synchronize_buffers();  // averages again: the buffers have changed since the last call
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
 }
 
-/// A restored tower continues like the saved one. A tower with another optimiser is rejected.
+/// A tower that restores saved slots must continue like the tower that saved them. A tower with another optimiser must
+/// reject them.
 TEST(Tower, SlotsAreSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(2, 0.01);
@@ -210,7 +214,7 @@ bool equal_values(const std::vector<NamedArray>& a, const std::vector<NamedArray
   return std::ranges::equal(a, b, {}, &NamedArray::values, &NamedArray::values);
 }
 
-/// Without averages, sgd has no slots.
+/// Without moving averages, sgd has no slots.
 TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
@@ -244,7 +248,7 @@ TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) 
   }
 }
 
-/// The slow copies of buffers are saved, too. They are synchronised like the buffers.
+/// A checkpoint also holds lookahead's slow copies of buffers. They are synchronised like the buffers.
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);
@@ -278,7 +282,8 @@ TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
     step(other, number);
     EXPECT_TRUE(equal_bits(values(tower), values(other))) << number;
   }
-  // The last step sets variables and buffers to their slow copies. Each rank has its own slow copies of buffers.
+  // In the last step, lookahead sets the variables and buffers to their slow copies. Each rank has its own slow copies
+  // of the buffers.
   other.save(saved.state);
   const auto& slow = saved.state.optimizer.at("lookahead");
   for (std::size_t i = 0; i < slow.size(); ++i) {

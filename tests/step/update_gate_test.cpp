@@ -19,7 +19,7 @@ TEST(UpdateGate, CannotBeStoppedInAnUpdate) {
 }
 
 TEST(UpdateGate, NoUpdateBeginsOnceItIsStopped) {
-  static UpdateGate gate;  // the thread below uses it until the process ends
+  static UpdateGate gate;  // static: the thread below uses it until the process ends
   static std::atomic<bool> has_entered = false;
   ASSERT_TRUE(gate.stop());
   std::thread([] {

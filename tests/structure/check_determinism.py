@@ -14,8 +14,8 @@ import re
 import sys
 
 GRAPH = "kernels/shared/cudnn_graph.h"
-NOTE_ONLY = None  # the operation has no such setter; only plans with the note NONDETERMINISTIC are excluded
-OPERATIONS = {  # operation: the class of its attributes, and the setter that makes it deterministic
+NOTE_ONLY = None  # there is no such setter: only plans with the note NONDETERMINISTIC are excluded
+OPERATIONS = {  # operation: (class of its attributes, setter that makes it deterministic)
     "conv_fprop": ("Conv_fprop_attributes", NOTE_ONLY),
     "conv_dgrad": ("Conv_dgrad_attributes", NOTE_ONLY),
     "conv_wgrad": ("Conv_wgrad_attributes", NOTE_ONLY),
@@ -23,14 +23,14 @@ OPERATIONS = {  # operation: the class of its attributes, and the setter that ma
     "sdpa": ("SDPA_attributes", NOTE_ONLY),
     "sdpa_backward": ("SDPA_backward_attributes", "set_deterministic_algorithm"),
 }
-# The only atomic operation is a counter, which finds the last block of a launch. This block then adds all parts in
-# order.
+# The only atomic operation increments a counter, by which the last block of a launch is found. This block then adds the
+# sums of all blocks in order.
 ATOMICS = {"include/carillon/core/host_device.h": "atomicAdd(counter, 1u)"}
 
 
 def frontend(headers):
-    """(the setter that makes each class of attributes deterministic, the functions that add an operation with each
-    class)."""
+    """Returns {class of attributes: the setter that makes it deterministic}, and {class of attributes: the functions
+    that add an operation with it}."""
     text = "".join(path.read_text(errors="replace") for path in sorted((headers / "cudnn_frontend").rglob("*.h")))
     setters = {}
     for name, body in re.findall(r"^class (\w+_attributes) : public Attributes<\w+> {(.*?)^};", text, re.M | re.S):
@@ -45,7 +45,7 @@ def without_comments(text):
 
 
 def function(text, name):
-    """The source of an inline function, which ends at the brace in the first column."""
+    """Returns the source of an inline function. The function ends at the first brace in the first column."""
     found = re.search(rf"\b{name}\(.*?^}}", text, re.M | re.S)
     return found[0] if found else ""
 
@@ -87,8 +87,8 @@ def of_cudnn(sources, setters, functions):
 
 
 def of_cublaslt(sources):
-    """Yields an error unless all products use an algorithm from cuBLASLt's heuristic, with preferences that forbid sums
-    in place and sums in the type of the result."""
+    """Yields an error unless all products use an algorithm of cuBLASLt's heuristic, whose preferences forbid sums in
+    place and sums in the type of the result."""
     product, call = "kernels/shared/matrix_product_cuda.cpp", r"\bcublas(LtMatmul|LtMatmul(Algo|Preference)\w+|\w*[gG]emm\w*)\("
     for path, text in sources.items():
         if path != product and re.search(call, text):

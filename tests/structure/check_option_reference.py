@@ -50,15 +50,15 @@ These rules hold for the training programs, the evaluation programs and `carillo
 
 @dataclass
 class Document:
-    """The output of a program with --document markdown."""
+    """What a program prints with --document markdown."""
 
     purpose: str
-    texts: list  # the usage, and the description if there is one
-    tables: dict = field(default_factory=dict)  # for each heading, a list of rows; a row is a list of cells
+    texts: list  # the usage, then the description if there is one
+    tables: dict = field(default_factory=dict)  # {heading: list of rows}; a row is a list of cells
 
 
 def read_document(text):
-    """Parses the output of --document markdown."""
+    """Parses what a program prints with --document markdown."""
     texts = [found[1] for found in re.finditer(r"^```text\n(.*?)^```$", text, re.M | re.S)]
     document = Document(text.split("\n")[2], texts)
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
@@ -69,7 +69,7 @@ def read_document(text):
 
 
 def merged(documents):
-    """The rows of all programs of a section, in a common order: {heading: {(option, description): {program:
+    """Returns the rows of all programs of a section, in a common order: {heading: {(option, description): {program:
     default}}}."""
     headings = {}
     for program, document in documents.items():
@@ -79,7 +79,7 @@ def merged(documents):
             found, before = headings.setdefault(heading, {}), None
             for option, default, text in rows:
                 key = (option, text)
-                if key not in found:  # insert it after the row that precedes it in this program's table
+                if key not in found:  # insert it after the row before it in this program
                     names = list(found)
                     names.insert(names.index(before) + 1 if before else 0, key)
                     headings[heading] = found = {name: found.get(name, {}) for name in names}
@@ -98,8 +98,8 @@ def option_row(option, text, defaults, programs):
 
 
 def family_section(title, documents, printed):
-    """The text of a section. `printed`: the rows of earlier sections, {(option, text, default)}; this section's rows
-    are added."""
+    """Returns the text of a section. `printed`: the rows of earlier sections, as {(option, text, default)}. Adds the
+    rows of this section to `printed`."""
     lines = f"\n## {title}\n\n"
     for program, document in documents.items():
         purpose = document.purpose
@@ -126,7 +126,7 @@ def family_section(title, documents, printed):
 
 
 def exit_codes(documents):
-    """The exit codes, with one table for all programs that have the same codes."""
+    """Returns the section of exit codes. Programs with the same codes share one table."""
     groups = {}
     for program, document in documents.items():
         groups.setdefault(str(document.tables[CODES]), []).append(program)

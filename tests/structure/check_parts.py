@@ -21,17 +21,18 @@ PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc
 def parts_in_order():
     text = (ROOT / "src/CMakeLists.txt").read_text()
     names = re.findall(r"^carillon_library\((\w+)", text, re.M)
-    return [name for name in names if name not in ("data_convert", "data_download")]  # folders of data
+    # These are folders of the part data.
+    return [name for name in names if name not in ("data_convert", "data_download")]
 
 
 def part_of(path):
-    """The part of a file or of an included name; None if it belongs to no part."""
+    """Returns the part of a file or of an included name; None if it belongs to no part."""
     if path.startswith("kernels/"):
         return "kernels"
     found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/(?:(options)/)?", path)
     if not found or found[1] == "cmake":
         return None
-    return found[2] or found[1]  # src/cli/options is its own part, below the parts that use the options
+    return found[2] or found[1]  # src/cli/options is a separate part, below the parts that use it
 
 
 def files():
@@ -42,14 +43,14 @@ def files():
 
 
 def installed_kernel_headers():
-    """The headers kernels/<op>/<op>.h, and the shared headers that CarillonInstall.cmake names."""
+    """Returns the headers kernels/<op>/<op>.h, and the shared headers that CarillonInstall.cmake names."""
     ops = {f"kernels/{folder.name}/{folder.name}.h" for folder in (ROOT / "kernels").iterdir()}
     named = re.findall(r"kernels/shared/\w+\.h", (ROOT / "src/cmake/CarillonInstall.cmake").read_text())
     return {header for header in ops if (ROOT / header).exists()} | set(named)
 
 
 def arrows():
-    """{part: {included part: an example of an #include}}"""
+    """Returns {part: {included part: one of its #include lines}}"""
     found = collections.defaultdict(dict)
     for path, includes in files():
         part = part_of(path)
@@ -61,7 +62,7 @@ def arrows():
 
 
 def reaches(uses, start, goal):
-    """Whether `goal` is reachable from `start` by two or more arrows."""
+    """Returns whether two or more arrows lead from `start` to `goal`."""
     seen, waiting = set(), [p for p in uses[start] if p != goal]
     while waiting:
         part = waiting.pop()

@@ -15,13 +15,13 @@ import re
 import subprocess
 import sys
 
-MOST_STACK_BYTES = 16  # ptxas reserves 8 bytes for some kernels without spills
-# Exceptions: pattern of the kernels' names, allowed bytes of stack, allowed bytes of spills.
+MOST_STACK_BYTES = 16  # for some kernels without spills, ptxas reserves 8 bytes
+# Exceptions: (pattern of kernel names, allowed bytes of stack, allowed bytes of spills).
 KNOWN = (
-    # One thread of a block draws random numbers in double. The slow cases of sine, cosine and power use arrays.
+    # One thread of a block draws random numbers in double. For rare arguments, sine, cosine and power use arrays.
     (r"(MixImages|Softmax|MeanLoss)Kernel<", 104, 32),
-    (r"ImageInputKernel<", 128, 32),  # the same, and one thread has arrays with the means of the channels
-    # ptxas spills 4 bytes to stay at 80 registers (the second one for sm_80).
+    (r"ImageInputKernel<", 128, 32),  # the same; in addition, one thread has arrays of channel means
+    # To need only 80 registers, ptxas spills 4 bytes (the second line: for sm_80).
     (r"ColumnSums<\d, (BatchGradients<float, 4, Silu>|SumGradients<float, 1, false>), CombineGradients>", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
 )
@@ -45,8 +45,8 @@ def record(command):
 
 
 def kernels(path):
-    """The list of {name, architecture, frame, spills, registers, shared} of one record, including functions that
-    kernels call."""
+    """Returns the kernels of one record as a list of {name, architecture, frame, spills, registers, shared}. Includes
+    the functions that kernels call."""
     found = []
     for line in path.read_text().splitlines():
         if match := KERNEL.search(line):
@@ -63,7 +63,7 @@ def kernels(path):
 
 
 def records(build):
-    """The records of the objects of all *.cu that nvcc compiles."""
+    """Returns the records of the objects of all *.cu files that nvcc compiles."""
     paths = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         words = entry["command"].split()

@@ -1,4 +1,4 @@
-// The convolutions that a GPU computes when it trains a network, as tasks for cuDNN.
+// Lists the convolutions that a GPU computes when it trains a network, as tasks for cuDNN.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ struct NamedConv2dTask {
   Conv2dTask task;
 };
 
-/// The tasks of all passes of all convolutions, in forward order. The first convolution has no data_gradient. There is
-/// a `forward_bias` only if the op requests it. A plan may use at most `workspace_bytes` of workspace.
+/// Returns the tasks of all passes of all convolutions, in forward order. A convolution has a data_gradient only if its
+/// input needs a gradient. It has a forward_bias only if it has biases and no fused ReLU. A plan may use at most
+/// `workspace_bytes` of workspace.
 inline std::vector<NamedConv2dTask> conv2d_tasks(const Network& network, std::int64_t batch, Arithmetic arithmetic,
                                                  std::size_t workspace_bytes) {
   const BuiltNetwork built =

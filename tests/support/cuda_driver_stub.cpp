@@ -1,6 +1,6 @@
-// A library libcuda.so.1 without a device, for tests of cuDNN's plans. If cuDNN cannot load the driver, it refuses
-// every plan that is compiled at run time. With this library, cuDNN makes such plans for a GPU that is not present. The
-// plans cannot run.
+// A library libcuda.so.1 that finds no device, for tests of cuDNN's plans. If cuDNN cannot load the driver, it refuses
+// every plan that it must compile at run time. With this library, cuDNN makes such plans for a GPU that the machine
+// does not have. The plans cannot run.
 namespace {
 enum { success = 0, no_device = 100, not_found = 500 };
 }  // namespace
@@ -34,7 +34,7 @@ int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned
   return cuGetProcAddress(name, function, version, flags);
 }
 
-// cuDNN 9.19 requests the addresses of these functions, too.
+// cuDNN 9.19 also requests the addresses of these functions.
 WITHOUT_DEVICE(cuInit)
 WITHOUT_DEVICE(cuCtxGetCurrent)
 WITHOUT_DEVICE(cuCtxGetDevice)

@@ -1,4 +1,4 @@
-// Descriptions of GPUs, with which cuDNN makes plans without a device.
+// Descriptions of GPUs. With such a description, cuDNN makes plans without a device.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace carillon::testing {
 
-/// cuDNN's device property descriptors, with the values that cudaGetDeviceProperties returns.
+/// The properties of an H200, as cuDNN's device property descriptor: the values that cudaGetDeviceProperties returns.
 inline constexpr std::string_view h200 = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535],
@@ -24,6 +24,6 @@ inline constexpr std::string_view a100 = R"({
   "totalGlobalMem": 85094301696, "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "isTccDriver": 0,
   "supportCoopLaunch": 1})";
 
-inline constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;  ///< workspace size of CudaDevice
+inline constexpr std::size_t h200_workspace_bytes = std::size_t{2} << 30;  ///< of CudaDevice, on an H200
 
 }  // namespace carillon::testing

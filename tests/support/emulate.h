@@ -1,5 +1,5 @@
-// emulate: runs a BlockKernel or a LoopedKernel on the CPU as a GPU would. Blocks run in any order. All threads of a
-// block finish a phase before the next phase starts.
+// emulate: runs a BlockKernel or a LoopedKernel on the CPU, by loops over blocks and threads. Blocks and threads run in
+// ascending or descending order. As on a GPU, all threads of a block finish a phase before the next phase starts.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace carillon::testing {
 
 enum class ThreadOrder { ascending, descending };
 
-/// Calls body(i) for 0 <= i < count.
+/// Calls body(i) for 0 <= i < count, in the given order.
 template <typename Body>
 void in_order(ThreadOrder order, int count, const Body& body) {
   for (int i = 0; i < count; ++i) body(order == ThreadOrder::ascending ? i : count - 1 - i);
@@ -50,7 +50,7 @@ template <BlockKernel Kernel>
 void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block, ThreadOrder order) {
   run_phases<0>(kernel, shared, block, order);
 }
-/// Runs a block. The private memory of threads is filled with NaN, like shared memory.
+/// Runs one block. The threads' private memory is first filled with NaN, like shared memory.
 template <LoopedKernel Kernel>
 void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block, ThreadOrder order) {
   std::vector<typename Kernel::Private> own(static_cast<std::size_t>(Kernel::threads));
@@ -59,8 +59,8 @@ void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block,
   run_last_phases<0>(kernel, shared, own.data(), block, order);
 }
 
-/// Runs all blocks. If the result depends on `order`, the kernel has a race. Shared memory is filled with NaN. If a sum
-/// reads a float before the kernel has written it, the sum is NaN.
+/// Runs all blocks. If the results of two orders differ, the kernel has a race. Shared memory is first filled with NaN:
+/// a sum becomes NaN if it reads a float that the kernel has not written.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {

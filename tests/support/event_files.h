@@ -13,7 +13,8 @@
 
 namespace carillon::testing {
 
-/// The sorted names of the files in a directory: event files come first, in TensorBoard's order.
+/// Returns the paths of a directory's files in alphabetical order, in which TensorBoard reads event files. Event files
+/// come before other files of a run.
 inline std::vector<std::string> event_files(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());

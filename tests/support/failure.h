@@ -1,4 +1,4 @@
-// Failure: an error as a value, so that tests can compare it.
+// Failure: an Error as a value that tests can compare.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace carillon {
 
-/// The code and text of the Error that an action throws; code `done` if it throws none.
+/// The exit code and the text of the Error that an action throws. If the action throws none, the code is `done` and the
+/// text is empty.
 struct Failure {
   ExitCode code = ExitCode::done;
   std::string text;

@@ -1,4 +1,4 @@
-// A library for LD_PRELOAD that injects faults. On selected files, it makes the calls of a program slow, short or
+// A library for LD_PRELOAD that injects faults into a program. For selected files, it makes system calls slow, short or
 // failing, or kills the program at a call.
 //
 //   FAULT_PATH     pattern of the files' paths; * also matches /
@@ -72,7 +72,7 @@ std::string path_of(int descriptor) {
   return {path.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
-/// The path of `name` relative to the open directory `directory`.
+/// Returns the path of `name`, which is relative to the open directory `directory` unless it starts with /.
 std::string path_of(int directory, const char* name) {
   return directory == AT_FDCWD || name[0] == '/' ? name : path_of(directory) + "/" + name;
 }
@@ -103,7 +103,7 @@ struct Fault {
   bool halves() const { return action == "short" || action == "cut"; }
 };
 
-/// Determines the fault of this call. If the fault is a delay, waits before it returns.
+/// Returns the fault that this call gets. If the fault is a delay, waits before it returns.
 Fault fault_of(const std::string& call, const std::string& path) {
   static std::atomic<int> count = 0;
   if (!is_chosen(call, path)) return {};
@@ -116,7 +116,7 @@ Fault fault_of(const std::string& call, const std::string& path) {
   return {chosen.error, chosen.action};
 }
 
-/// Calls real(fault). Exception: if the fault is an error, returns `failure` instead.
+/// Returns real(fault) if the call shall run, or `failure` if the fault is an error. May kill the process afterwards.
 template <typename Result, typename Real>
 Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
   const int before = errno;
@@ -139,8 +139,8 @@ mode_t mode_in(int flags, std::va_list& arguments) {
 
 }  // namespace
 
-// Defines the function `name`, which returns `Result` and works on the file `path`. It calls the real function with
-// `...`.
+// Defines the function `name`, which returns `Result` and works on the file `path`. Unless it fails, it returns the
+// value of the expression `...`, which calls the real function.
 #define FAULTY_CALL(Result, name, parameters, path, failure, ...)                   \
   Result name parameters {                                                          \
     static const auto real = next<Result parameters>(#name);                        \
@@ -173,7 +173,7 @@ int openat(int directory, const char* name, int flags, ...) {
 
 int close(int descriptor) {
   static const auto real = next<int(int)>("close");
-  const std::string path = path_of(descriptor);  // must be found before the descriptor is closed
+  const std::string path = path_of(descriptor);  // determine it before the descriptor is closed
   const int status = faulty("close", path, INT_MIN, [&](const Fault&) { return real(descriptor); });
   if (status != INT_MIN) return status;
   const int error = errno;

@@ -28,14 +28,14 @@ std::vector<T> rounded(const std::vector<float>& values) {
   return result;
 }
 
-/// The norm of a - b.
+/// Returns the Euclidean norm of a - b.
 inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
   return std::sqrt(sum);
 }
 
-/// The root mean square error, divided by the root mean square of `expected`.
+/// Returns the root mean square of found - expected, divided by the root mean square of `expected`.
 inline double relative_error(std::span<const float> found, std::span<const double> expected) {
   double error = 0.0, scale = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -49,13 +49,14 @@ inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b)
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// `count` NaNs, for outputs: values that a kernel does not write stay NaN.
+/// Returns `count` NaNs, as the initial value of outputs: if a kernel does not write an element, it stays NaN.
 template <typename T>
 std::vector<T> filled(std::size_t count) {
   return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));
 }
 
-/// Checks that a value is within `tolerance` of the expected value; the tolerance is relative for values above 1.
+/// Expects each value to be within `tolerance` of the expected value; for expected values above 1, `tolerance` is
+/// relative.
 inline void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -1,4 +1,5 @@
-// A Communicator and a SharedHostMemory that forward every call to another object. Tests override some functions.
+// A Communicator and a SharedHostMemory that forward every call to another object. Tests override some of the
+// functions.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs a libFuzzer target on its corpus for a given time: fuzz.sh PROGRAM CORPUS.tar.gz SECONDS
 #
-# The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. If the target fails on an input, the script prints
-# this input in base64, and the folder in which it keeps the file. CARILLON_FUZZ_CORPUS names a folder for the corpus
-# with the inputs that fuzzing adds.
+# The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. CARILLON_FUZZ_CORPUS names a folder in which the
+# script keeps the corpus, with the inputs that fuzzing adds. If the target fails on an input, the script prints the
+# input in base64, and the folder of its file.
 set -euo pipefail
 program=$1 corpus=$2 seconds=${CARILLON_FUZZ_SECONDS:-$3}
 
@@ -14,7 +14,7 @@ grown=${grown:-$work/corpus}
 mkdir -p "$grown"
 tar -xzf "$corpus" -C "$grown"
 
-# The allocator returns null for huge sizes, as the system's allocator does.
+# Like the system's allocator, the allocator returns null for huge sizes.
 status=0
 ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=10${ASAN_OPTIONS:+:$ASAN_OPTIONS} nice -n 5 "$program" "$grown" \
   -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \

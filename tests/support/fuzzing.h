@@ -1,5 +1,5 @@
-// Helpers of the libFuzzer targets (https://llvm.org/docs/LibFuzzer.html): a file and a directory for their inputs, and
-// checks of the Error that a rejected input causes.
+// Helpers of the libFuzzer targets (https://llvm.org/docs/LibFuzzer.html): a file and a directory that hold an input,
+// and checks of the Error that a target throws when it rejects an input.
 #pragma once
 
 #include <fcntl.h>
@@ -18,18 +18,18 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 
-/// Applies libFuzzer's standard mutations to `data` (for custom mutators). Returns the new size.
+/// For custom mutators: applies libFuzzer's standard mutations to `data`. Returns the new size.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace carillon {
 
-/// Ends the program with its stack if `holds` is false; libFuzzer reports this as a finding.
+/// If `holds` is false, aborts the program; libFuzzer reports this with the stack as a finding.
 inline void fuzz_check(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Returns the result of `action`, or nothing if `action` throws an Error(code) with a text that starts with `prefix`.
-/// Any other exception is a finding.
+/// Returns the result of `action`. If `action` throws an Error with the exit code `code` and a text that starts with
+/// `prefix`, returns nullopt. Any other exception is a finding.
 template <typename Action>
 auto accepted(std::string_view prefix, const Action& action, ExitCode code = ExitCode::data)
     -> std::optional<decltype(action())> {
@@ -42,7 +42,7 @@ auto accepted(std::string_view prefix, const Action& action, ExitCode code = Exi
   }
 }
 
-/// A file in memory. Each input overwrites it.
+/// A file in memory that each input overwrites.
 class ScratchFile {
  public:
   ScratchFile() : descriptor_(::memfd_create("fuzzing", MFD_CLOEXEC)) {}
@@ -56,8 +56,8 @@ class ScratchFile {
   Descriptor descriptor_;
 };
 
-/// An empty directory, in memory if possible, otherwise in the directory for temporary files. The destructor removes
-/// it.
+/// An empty directory: in memory if possible, otherwise in the directory for temporary files. The destructor removes
+/// the directory.
 class ScratchDirectory {
  public:
   ScratchDirectory() {

@@ -1,5 +1,5 @@
-// Fixtures of the I/O tests: a directory that is removed at the end of the test, small buffers, and functions for whole
-// files.
+// Fixtures of the I/O tests: a directory that is removed at the end of the test, small buffers, and functions that read
+// or write whole files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ inline CheckpointState small_state(std::int64_t step = 7) {
           .optimizer = {{"momentum", {{"layer1/biases", {2}, {5, 6}}}}}};
 }
 
-/// Runs `action`, which must throw an Error; returns it.
+/// Runs `action` and returns the Error that it throws. It must throw one.
 template <typename Action>
 Error error_of(Action action) {
   try {
@@ -77,7 +77,7 @@ Error error_of(Action action) {
   return {ExitCode::done, ""};
 }
 
-/// Simulates a full disk, also for root: while an object exists, no file can grow beyond `bytes`.
+/// Simulates a full disk, also for root: while an object exists, no file of this process can grow beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -1,4 +1,4 @@
-// The names of the instruction sets for names of tests.
+// The names of the instruction sets as parts of test names.
 #pragma once
 
 #include "carillon/device/isa.h"

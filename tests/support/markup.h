@@ -1,4 +1,4 @@
-// Markup: checks whether a text is well-formed XML, and lists its elements.
+// Markup: checks whether a text is well-formed XML, and collects its elements, texts and attributes.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace carillon {
 
-/// Parses the part of XML that Carillon's pages use: elements, attributes and texts, after the document type. Comments,
-/// CDATA sections and processing instructions are not supported. `fault` is empty if the text is well-formed.
+/// Parses the part of XML that Carillon's pages use: a document type, then elements, attributes and texts. Comments,
+/// CDATA sections and processing instructions are not supported. If the text is not well-formed, `fault` says why;
+/// otherwise it is empty.
 struct Markup {
   std::string fault;
   std::vector<std::string> elements;  ///< names, in the order of their start tags
-  std::string text;                   ///< text of all elements except style and script, with resolved entities
+  std::string text;                   ///< text of all elements except style and script; entities are resolved
   std::vector<std::string> values;    ///< values of all attributes
 
   explicit Markup(std::string_view page) {

@@ -1,4 +1,4 @@
-// Metrics and tasks for tests that evaluate, log and compare scores.
+// Metrics and tasks for tests that evaluate, log or compare scores.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace carillon::testing {
 
-/// A metric with a fixed accuracy as its only score. It cannot add samples.
+/// A metric whose only score is a fixed accuracy. It cannot add samples.
 class AccuracyMetric : public Metric {
  public:
   explicit AccuracyMetric(const Accuracy& accuracy = {}) : accuracy_(accuracy) {}
@@ -30,12 +30,12 @@ inline AccuracyMetric accuracy_of(std::int64_t correct, std::int64_t total) {
   return AccuracyMetric({.correct = correct, .total = total});
 }
 
-/// A metric: the mean of |first output - target| over the samples. Unlike the accuracy, a lower score is better, and
-/// the score is not a ratio of counts. Targets: int32 [].
+/// A metric whose only score is the mean of |first output - target| over the samples. In contrast to the accuracy,
+/// lower is better, and the score is not a ratio of counts. Targets: int32 [].
 class ErrorMetric : public Metric {
  public:
   ErrorMetric() = default;
-  /// The metric of a single sample with this error.
+  /// Makes the metric of one sample with the error `error`.
   explicit ErrorMetric(double error) : sums_{error, 1.0} {}
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
@@ -60,7 +60,7 @@ class ErrorMetric : public Metric {
   std::string text() const override { return fmt::format("error = {:.3f}", sums_[0] / sums_[1]); }
 
  private:
-  std::array<double, 2> sums_{};  // sum of the errors, number of samples
+  std::array<double, 2> sums_{};  // sum of the errors, and number of samples
 };
 
 inline Task accuracy_task() {

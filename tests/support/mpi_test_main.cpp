@@ -1,4 +1,5 @@
-// main() of tests with several ranks. A test passes only if it passes on every rank. Rank 0 prints all failures.
+// main() of the tests with several ranks. A test passes only if it passes on every rank. Rank 0 prints the failures of
+// all ranks.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// The ranks of a *_mpi_test.
+// The ranks of a test program *_mpi_test.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace carillon::testing {
 
 Mpi& mpi_world();
 
-/// Delays rank `late`, so that the other ranks wait for it.
+/// Delays rank `late` by 20 ms, so that the other ranks must wait for it.
 inline void be_late(int late) {
   if (mpi_world().rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }

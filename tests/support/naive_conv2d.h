@@ -32,7 +32,7 @@ struct Conv2dGradients {
   std::vector<double> x, weights, biases;
 };
 
-/// Computes the formulas of kernels/conv2d/conv2d.h with loops in double precision.
+/// Computes the formulas in kernels/conv2d/conv2d.h with loops in double precision.
 struct NaiveConv2d {
   Shape x_shape, y_shape;
   SlidingWindow vertical, horizontal;
@@ -46,7 +46,7 @@ struct NaiveConv2d {
     y_shape = {c.batch, vertical.output, horizontal.output, c.params.filters};
   }
 
-  /// Calls visit(y index, x index, weight index) for every product.
+  /// Calls visit(index in y, index in x, index in the weights) for every product.
   template <typename Visit>
   void for_each_product(const Visit& visit) const {
     const std::int64_t in = x_shape[3], filters = y_shape[3];
@@ -72,7 +72,7 @@ struct NaiveConv2d {
     }
   }
 
-  /// `biases` is empty if there are none.
+  /// `biases`: empty if the convolution has none.
   std::vector<double> forward(std::span<const float> x, std::span<const float> weights,
                               std::span<const float> biases) const {
     std::vector<double> y(y_shape.element_count());

@@ -33,7 +33,7 @@ inline void PrintTo(const DepthwiseCase& c, std::ostream* out) { *out << c.text(
 struct NaiveDepthwiseConv2d {
   std::vector<double> y, dx, dweights, dbiases;
 
-  /// `biases` is empty if there are none.
+  /// `biases`: empty if the convolution has none.
   NaiveDepthwiseConv2d(const DepthwiseCase& c, std::span<const float> x, std::span<const float> weights,
                        std::span<const float> biases, std::span<const float> dy)
       : y(dy.size()), dx(x.size()), dweights(weights.size()), dbiases(static_cast<std::size_t>(c.shape[3])) {
@@ -51,7 +51,7 @@ struct NaiveDepthwiseConv2d {
   static std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
  private:
-  /// Calls visit(y index, x index, weight index) for every product.
+  /// Calls visit(index in y, index in x, index in the weights) for every product.
   template <typename Visit>
   static void for_each_product(const DepthwiseCase& c, const Visit& visit) {
     const DepthwiseGeometry geometry = c.geometry();

@@ -1,4 +1,4 @@
-// The networks of the programs with the shapes of their data sets, and small networks for tests.
+// The networks of the programs, for the image shapes of their datasets, and small networks for tests.
 #pragma once
 
 #include <vector>
@@ -33,7 +33,7 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
   return settings;
 }
 
-/// A residual block: two ops read one value, and another op joins their outputs.
+/// A network with a residual block: two ops read one value, and another op joins their outputs.
 inline Network branching_network() {
   return make_network("branching", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
@@ -46,7 +46,7 @@ inline Network branching_network() {
   });
 }
 
-/// Adds MNIST images that are normalised and, in a training, cropped after padding and mirrored.
+/// Adds an image_input for MNIST. It normalises the images. A training also pads, crops and mirrors them.
 inline Value normalized_mnist_input(Graph& graph) {
   return image_input(graph, "input",
                      {.sample = {28, 28, 1},
@@ -56,7 +56,7 @@ inline Value normalized_mnist_input(Graph& graph) {
                       .mirroring = ImageMirroring::random});
 }
 
-/// A network with batch norms after convolutions without biases, in a residual block.
+/// A network with a residual block of convolutions without biases, each followed by a batch norm.
 inline Network normalized_network() {
   return make_network("normalized", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -68,8 +68,8 @@ inline Network normalized_network() {
   });
 }
 
-/// A residual block. Passes fuse a ReLU into one of its batch norms, an addition with its ReLU into another, and
-/// nothing into the rest.
+/// A network with a residual block. Passes fuse a ReLU into one of its batch norms, and an addition with its ReLU into
+/// another batch norm. They fuse nothing into the other batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -82,7 +82,7 @@ inline Network residual_network() {
   });
 }
 
-/// Layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
+/// A network with layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
 inline Network attending_network() {
   return make_network("attending", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -102,7 +102,7 @@ inline Network attending_network() {
   });
 }
 
-/// Ops with several outputs, constants and broadcasting. No op reads one of the outputs.
+/// A network of ops with several outputs, constants and broadcasting. One of the outputs has no reader.
 inline Network parted_network() {
   return make_network("parted", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -112,7 +112,7 @@ inline Network parted_network() {
     const std::vector<Value> parts = split(graph, "channels", x, {.sizes = {8, 4, 8}});
     const std::vector<Value> rows = split(graph, "rows", silu(graph, "silu", parts[0]), {.axis = 1, .sizes = {2, 2}});
     const std::vector<Value> other_rows = split(graph, "other_rows", parts[2], {.axis = 1, .sizes = {2, 2}});
-    x = add(graph, "sum", add(graph, "first", rows[0], other_rows[1]), rows[1]);  // [2, 4, 8]
+    x = add(graph, "sum", add(graph, "first", rows[0], other_rows[1]), rows[1]);  // the shape is [2, 4, 8]
     const Value gate = global_avg_pool(graph, "average", rows[1]);
     x = multiply(graph, "gated", x, dense(graph, "gate", gate, {.units = 8, .weights = weights}));
     const Value places = constant(graph, "places", {.shape = {4, 1}, .values = {-0.5f, 0.25f, 0.5f, 1.0f}});
@@ -122,7 +122,7 @@ inline Network parted_network() {
   });
 }
 
-/// Ops that share variables with earlier ops: weights only, or weights and biases.
+/// A network of ops that share variables with earlier ops: only the weights, or weights and biases.
 inline Network sharing_network() {
   return make_network("sharing", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -145,7 +145,7 @@ inline Network sharing_network() {
     graph.share_parameter("c/weights", "a/weights");
     graph.share_parameter("c/biases", "b/biases");
     x = layer("c", x);
-    // A gelu follows a dense op. If the biases of this dense op are not shared, the gelu sums their gradients.
+    // A gelu follows each of these dense ops. If the dense op has its own biases, the gelu sums their gradients.
     for (const char* const name : {"d", "e"}) {
       if (*name == 'e') graph.share_parameter("e/weights", "d/weights"), graph.share_parameter("e/biases", "d/biases");
       x = gelu(graph, std::string(name) + "/gelu",
@@ -155,7 +155,7 @@ inline Network sharing_network() {
   });
 }
 
-/// The branching network, trained on warped and mixed samples.
+/// The branching network, with a training on warped and mixed samples.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
@@ -164,17 +164,17 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
   return network;
 }
 
-/// The tasks for these networks.
+/// The tasks with which tests train these networks.
 inline Task ten_classes() { return classification_task({.classes = 10}); }
 inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
-/// Only the loss of the normalized network has label smoothing. Therefore a test of all networks covers losses with and
+/// Only the normalized network has a loss with label smoothing. So a test of all networks covers losses with and
 /// without label smoothing.
 inline Task task_of(const Network& network) {
   return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
-/// All networks except resnet18, resnet50 and airbench96: these three have too many variables for tests that allocate
-/// them, and resnet18_cifar and airbench94 have most of their ops.
+/// All networks except resnet18, resnet50 and airbench96. These have too many variables for tests that allocate them,
+/// and resnet18_cifar and airbench94 have most of their ops.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),

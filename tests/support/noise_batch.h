@@ -1,4 +1,4 @@
-// Batches of noise that depend only on the sample's number.
+// Batches of noise. Each sample depends only on its number.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace carillon::testing {
 
-/// Samples first, first + 1, ..., first + count - 1: images of `image_bytes` random bytes, with int32 targets below 10.
+/// The samples first, first + 1, ..., first + count - 1. An image has `image_bytes` random bytes; targets are int32
+/// below 10.
 class NoiseBatch {
  public:
   NoiseBatch(std::uint64_t first, std::size_t count, std::size_t image_bytes)

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t cifar_bytes = 3072;
 
-/// Adds a target that reads the labels of the noise batch.
+/// Adds a target: the labels of the noise batch.
 Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
 
 std::vector<OpCase> products() {
@@ -74,7 +74,7 @@ std::vector<OpCase> products() {
                      const Conv2dParams params{5, 3, 3, Padding::valid, {}, std::nullopt};
                      return conv2d(h.graph(), "conv", h.input("x", {2, 7, 8, 2}), params);
                    }});
-  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // the images have as many channels as the filters
+  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // images and filters have the same number of channels
                    .batch = 3,
                    .image_bytes = 8 * 16 * 3,
                    .integers = true,
@@ -184,7 +184,7 @@ std::vector<OpCase> pools() {
                      }});
   }
   for (const bool relu : {false, true}) {
-    for (const std::int64_t filters : {5, 16}) {  // the pooling applies the biases of the convolution
+    for (const std::int64_t filters : {5, 16}) {  // the pooling adds the biases of the convolution
       cases.push_back({.name = "Conv2dBeforeMaxPool" + std::to_string(filters) + (relu ? "Relu" : ""),
                        .batch = 3,
                        .integers = true,
@@ -312,7 +312,7 @@ std::vector<OpCase> elementwise_ops() {
          graph.share_parameter("b/biases", "a/biases");
          return dense(graph, "b", x, {.units = 8});
        }});
-  cases.push_back({.name = "BranchesThatJoin",  // a value with three readers; one of them joins the branches
+  cases.push_back({.name = "BranchesThatJoin",  // three ops read one value; one of them joins the branches
                    .batch = 3,
                    .integers = true,
                    .rounds_once = false,
@@ -393,7 +393,8 @@ std::vector<OpCase> norms() {
                        return layer_norm(h.graph(), "norm", h.input("x", {3, 7, channels}));
                      }});
     cases.push_back(
-        {.name = "DenseAndScaleChannels" + std::to_string(channels),  // on a GPU, the scale sums the bias gradients
+        // On a GPU, scale_channels sums the bias gradients.
+        {.name = "DenseAndScaleChannels" + std::to_string(channels),
          .batch = 70,
          .rounds_once = false,
          .build = [=](OpHarness& h) {
@@ -489,7 +490,7 @@ std::vector<OpCase> losses() {
                      }});
   }
   for (const std::int64_t classes : {100, 1000}) {
-    for (const std::int64_t batch : {3, 70}) {  // 3: the loss computes the bias gradient; 70: the layer does
+    for (const std::int64_t batch : {3, 70}) {  // 3: the loss op computes the bias gradient; 70: the dense op does
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
                        .batch = batch,
                        .integers = true,
@@ -503,10 +504,10 @@ std::vector<OpCase> losses() {
   }
   for (const MeanLossKind kind : {MeanLossKind::sigmoid_cross_entropy, MeanLossKind::squared_error,
                                   MeanLossKind::absolute_error, MeanLossKind::huber}) {
-    for (const std::int64_t batch : {3, 300}) {  // less than a block, and several blocks
+    for (const std::int64_t batch : {3, 300}) {  // 3: less than one block; 300: several blocks
       cases.push_back({.name = "MeanLoss" + std::to_string(static_cast<int>(kind)) + "By" + std::to_string(batch),
                        .batch = batch,
-                       .build = [=](OpHarness& h) {  // the bytes of the labels are the target
+                       .build = [=](OpHarness& h) {  // the target is the bytes of the labels
                          const Value target = h.graph().add_target({.type = DType::u8, .shape = {4}});
                          return mean_loss(
                              h.graph(), "loss", h.input("z", {batch, 4}), target,
@@ -517,7 +518,7 @@ std::vector<OpCase> losses() {
   return cases;
 }
 
-/// Inputs as in TensorFlow's CIFAR-10 tutorial.
+/// Returns parameters of image_input as in TensorFlow's CIFAR-10 tutorial.
 ImageInputParams standardized_crop(bool distort) {
   ImageInputParams params = tutorial_input;
   params.distort = distort;
@@ -582,7 +583,7 @@ OpCase several_ops() {
           .batch = 3,
           .image_bytes = cifar_bytes,
           .tf32_tolerance = 0.2f,
-          .bf16_tolerance = 0.2f,  // the pooling may choose another of two nearly equal values
+          .bf16_tolerance = 0.2f,  // the pooling may choose the other one of two nearly equal values
           .rounds_once = false,
           .build = [](OpHarness& h) {
             Graph& graph = h.graph();

@@ -1,4 +1,4 @@
-// Every op at small shapes, for tests that compare one implementation with another.
+// Every op with small shapes, for tests that compare two implementations of an op.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ struct OpCase {
   std::string name;
   std::int64_t batch = 1;
   std::size_t image_bytes = 1;
-  bool integers = false;  ///< variables are -1, 0 or 1, so sums below 256 and their signs are exact in bfloat16
+  bool integers = false;  ///< variables are -1, 0 or 1: bfloat16 holds sums below 256 and their signs exactly
   float fp32_tolerance = 2e-6f, tf32_tolerance = 2e-3f, bf16_tolerance = 1.5e-2f;  ///< relative to the largest value
-  bool drops = false;                                                              ///< some inputs reach no output
-  bool is_bounded = false;  ///< an infinite input can give a finite output
-  bool rounds_once = true;  ///< only the output is rounded to bfloat16, not values between ops
+  bool drops = false;                                                              ///< some elements reach no output
+  bool is_bounded = false;  ///< an infinite input may give a finite output
+  bool rounds_once = true;  ///< only the output is rounded to bfloat16; values between ops are not
   std::function<Value(OpHarness&)> build;
 };
 std::vector<OpCase> op_cases();

@@ -15,7 +15,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Writes `values` to a tensor of f32 or bf16.
+/// Writes `values` to a tensor of f32 or bf16 on `device`.
 void upload(Device& device, std::span<const float> values, const Tensor& tensor) {
   if (tensor.type == DType::f32) return upload_floats(device, values, tensor);
   std::vector<Bf16> stored(values.size());
@@ -23,8 +23,8 @@ void upload(Device& device, std::span<const float> values, const Tensor& tensor)
   device.upload(stored.data(), tensor.data, tensor.bytes());
 }
 
-/// An op without inputs; its output is its variable. Therefore the gradient of the variable is the gradient of an
-/// input.
+/// An op without inputs that outputs its variable. So the gradient of an input of the tested op is the gradient of a
+/// variable.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }
@@ -43,7 +43,7 @@ class VariableInput final : public OpDefinition {
   }
 };
 
-/// The objective: an op that writes the sum of c_i * y_i to `result`, in double precision.
+/// The objective: an op that writes the sum of weights[i] * y[i] to `result`, added in double.
 class WeightedSum final : public OpDefinition {
  public:
   WeightedSum(std::vector<float> weights, std::shared_ptr<double> result)

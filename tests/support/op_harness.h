@@ -1,8 +1,9 @@
 // OpHarness: runs one op (or a few ops) on inputs that a test sets, and checks the gradients.
-// On the CPU, returned float32 values and gradients refer to the memory of the ops. All others are copies, which are
-// valid until the next call that returns a copy.
-// Inputs are variables, so that they have gradients to compare with finite differences. The objective is the sum over i
-// of c_i * y_i with fixed random c, in double precision. For a scalar output, the objective is the output itself.
+// On the CPU, returned float32 values and gradients refer to the memory of the ops. All other returned values are
+// copies; a copy is valid until the next call that copies the same array.
+// Inputs are variables, so that a test can compare their gradients with finite differences. The objective is the sum
+// over i of c_i * y_i, with fixed random c, added in double. If the output is a scalar, the objective is the output
+// itself.
 #pragma once
 
 #include <map>
@@ -18,12 +19,12 @@
 
 namespace carillon::testing {
 
-/// `count` reproducible values, uniform in [low, high).
+/// Returns `count` pseudorandom values, uniform in [low, high). They depend only on `seed` and `count`.
 std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
 
-/// Adds a ReLU to `x` if `wanted`; otherwise returns `x`.
+/// If `wanted`, adds a ReLU to `x` and returns its output; otherwise returns `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
-/// Applies the activation to x, as a separate op, until a pass fuses it.
+/// Adds the activation to x as a separate op. A pass may fuse it later.
 Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
@@ -33,17 +34,17 @@ class OpHarness {
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// The step inputs that ops on a CPU read, unless you pass others to `finish`.
+  /// The step inputs that ops on a CPU read. Unused if you pass other step inputs to `finish`.
   StepInputs& step() { return step_; }
-  /// A differentiable input [batch, sample...].
+  /// Adds an input of shape [batch, sample...] that has a gradient.
   Value input(const std::string& name, const Shape& shape);
-  /// Adds the graph's target on a CPU. `values` has a value for each sample. It must outlive the harness, and may
-  /// change.
+  /// Adds the target of the graph, on a CPU. `values` has one value per sample. It must outlive the harness; you may
+  /// change its content.
   Value target(std::span<std::int32_t> values);
   Value target(const TargetSpec& spec, std::span<std::byte> values);
-  /// Makes `output` the output of the graph, runs the passes of every network, and allocates the graph. Variables have
-  /// random values until you set them. `inputs`: the step inputs from which the ops read their batch; must outlive the
-  /// harness.
+  /// Makes `output` the output of the graph, runs the passes that every network gets, and allocates the graph.
+  /// Variables have random values until you set them. `inputs`: the step inputs from which the ops read their batch.
+  /// They must outlive the harness.
   void finish(Value output);
   void finish(Value output, const StepInputs& inputs);
 
@@ -53,20 +54,22 @@ class OpHarness {
 
   std::span<const float> forward();
   void backward();
-  /// The output of an evaluation with the current variables and buffers.
+  /// Runs an evaluation with the current variables and buffers, and returns its output.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
-  /// The gradient of the output at the start of `backward`, for `count` elements: the factors c of the objective.
+  /// Returns the gradient of an output of `count` elements, with which `backward` starts: the factors c of the
+  /// objective, or 1 for a scalar.
   static std::vector<float> output_gradient(std::size_t count);
 
-  /// Compares gradients with central differences of size `step`, on up to `samples` elements of every variable.
+  /// Compares the gradients with central differences. Changes up to `samples` elements of each variable by `step`.
   void expect_gradients_match_differences(double step, double relative_tolerance, std::size_t samples = 60);
 
  private:
   double objective();
   int index_of(const std::string& variable) const;
 
-  /// The content of `tensor`, copied to the host.
+  /// Returns the content of `tensor`: its own memory for float32 on a CPU, otherwise copies_[name], to which it is
+  /// copied.
   std::span<float> on_host(const Tensor& tensor, const std::string& name);
 
   std::unique_ptr<Device> own_device_;  ///< null if the device belongs to the caller

@@ -1,4 +1,4 @@
-// Images with padded channels, which convolutions on a GPU may prefer.
+// Makes images with padded channels, which convolutions on a GPU may prefer.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,11 @@
 
 namespace carillon::testing {
 
-/// Copies the `channels` channels of each pixel from `values`, and adds channels with 0 up to `padded` channels.
+/// `values`: pixels of `channels` channels. Returns the same pixels with `padded` channels; the additional channels are
+/// 0.
 template <typename T>
 std::vector<T> padded_channels(const std::vector<T>& values, std::size_t channels, std::size_t padded) {
-  std::vector<T> result(values.size() / channels * padded);  // zeros
+  std::vector<T> result(values.size() / channels * padded);  // all zeros
   for (std::size_t i = 0; i < values.size(); ++i) result[i / channels * padded + i % channels] = values[i];
   return result;
 }

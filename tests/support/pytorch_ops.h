@@ -1,4 +1,4 @@
-// PyTorch's results of some ops (written by tests/data/samples/make_pytorch_ops.py).
+// PyTorch's results of some ops. tests/data/samples/make_pytorch_ops.py wrote them.
 #pragma once
 
 #include <fstream>
@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// The array `name`.
+/// Returns the array with the name `name`.
 inline std::vector<float> of_pytorch(const std::string& name) {
   std::ifstream file(CARILLON_TEST_SAMPLES "/pytorch_ops.txt");
   for (std::string line; std::getline(file, line);) {
@@ -27,7 +27,8 @@ inline std::vector<float> of_pytorch(const std::string& name) {
   throw std::runtime_error("PyTorch's results have no " + name);
 }
 
-/// Checks that values are within `tolerance` of PyTorch's array; the tolerance is relative for values above 1.
+/// Expects each value to be within `tolerance` of PyTorch's array `name`; for expected values above 1, `tolerance` is
+/// relative.
 inline void expect_as_pytorch(std::span<const float> found, const std::string& name, double tolerance) {
   SCOPED_TRACE(name);
   expect_near({found.begin(), found.end()}, of_pytorch(name), tolerance);

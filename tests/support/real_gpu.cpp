@@ -1,4 +1,4 @@
-// The functions of tests/gpu/gpu_under_test.h for a real GPU.
+// The functions of tests/gpu/gpu_under_test.h, for a real GPU.
 #include "tests/gpu/gpu_under_test.h"
 
 namespace carillon::testing {

@@ -14,11 +14,11 @@ namespace carillon {
 
 struct Outcome {
   int code;
-  std::string output;  ///< stdout and stderr
+  std::string output;  ///< stdout and stderr together
 };
 
-/// `command`: the program's name and arguments, for a shell. `launcher`: prefix of the command, such as "mpirun -np 2
-/// ".
+/// Runs a program. `command`: its name and arguments, in shell syntax. `launcher`: text before the command, such as
+/// "mpirun -np 2 ".
 inline Outcome run_program(const std::string& command, const std::string& launcher = "") {
   FILE* pipe = ::popen((launcher + CARILLON_PROGRAMS + "/" + command + " 2>&1").c_str(), "r");
   std::string output;
@@ -28,7 +28,7 @@ inline Outcome run_program(const std::string& command, const std::string& launch
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-/// Checks that the program ended with exit code `code`, after one line that contains `text`.
+/// Expects that the program ended with exit code `code` and printed one line, which contains `text`.
 inline void expect_one_line(const Outcome& outcome, ExitCode code, const std::string& text) {
   EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
   EXPECT_THAT(outcome.output, ::testing::HasSubstr(text));

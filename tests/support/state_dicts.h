@@ -1,4 +1,4 @@
-// The arrays of some networks of torchvision and timm (written by tests/data/samples/make_state_dicts.py).
+// The shapes of the arrays in some networks of torchvision and timm. tests/data/samples/make_state_dicts.py wrote them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace carillon::testing {
 
-/// Shapes of arrays by name.
+/// The shape of each array, by name.
 using StateDict = std::map<std::string, std::vector<std::int64_t>>;
 
-/// The arrays of networks with 10 classes, by the network's name in Carillon.
+/// Returns the arrays of networks with 10 classes. Keys: the names of the networks in Carillon.
 inline std::map<std::string, StateDict> state_dicts() {
   std::map<std::string, StateDict> all;
   std::ifstream file(CARILLON_TEST_SAMPLES "/state_dicts.txt");

@@ -1,4 +1,4 @@
-// StepRing: a StepTable in host memory, for emulated kernels that read a StepTable.
+// StepRing: a StepTable in host memory. Kernels that read a StepTable can be emulated with it.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace carillon::testing {
 
 class StepRing {
  public:
-  /// `images` has rows of `image_bytes` bytes; `labels` has a label for each row.
+  /// `images`: rows of `image_bytes` bytes. `labels`: one label per row.
   StepRing(std::size_t batch_size, std::uint32_t capacity, std::uint32_t image_bytes, std::vector<std::uint8_t> images,
            std::vector<std::int32_t> labels)
       : entry_bytes_(StepTable::bytes_of_entry(batch_size)),
@@ -25,7 +25,7 @@ class StepRing {
   StepRing(const StepRing&) = delete;
   StepRing& operator=(const StepRing&) = delete;
 
-  /// Writes the entry of step `step`: sample i has row `rows[i]` and, if `records` are given, record `records[i]`.
+  /// Writes the entry of step `step`. Sample i is row rows[i], and record records[i] if `records` is not empty.
   void put(std::uint64_t step, const StepHeader& header, std::span<const std::uint32_t> rows,
            std::span<const std::uint32_t> records = {}) {
     std::byte* entry = entries_.data() + step % capacity_ * entry_bytes_;
@@ -64,14 +64,14 @@ class StepRing {
   std::vector<StepOutcome> outcomes_;
 };
 
-/// `count` pseudorandom bytes.
+/// Returns `count` pseudorandom bytes.
 inline std::vector<std::uint8_t> random_bytes(std::size_t count, std::uint32_t seed) {
   std::vector<std::uint8_t> bytes(count);
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>((seed = seed * 1664525u + 1013904223u) >> 24);
   return bytes;
 }
 
-/// `batch_size` row numbers below `row_count`, in a scattered order.
+/// Returns `batch_size` row numbers below `row_count`, in scattered order.
 inline std::vector<std::uint32_t> scattered_rows(std::size_t batch_size, std::uint32_t row_count) {
   std::vector<std::uint32_t> rows(batch_size);
   for (std::size_t i = 0; i < batch_size; ++i) rows[i] = static_cast<std::uint32_t>((i * 7919 + 5) % row_count);

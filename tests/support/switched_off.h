@@ -1,4 +1,4 @@
-// SwitchedOff: switches off GPU optimisations for its lifetime (src/device/cuda_backend.h).
+// SwitchedOff: switches off GPU optimisations while the object exists (src/device/cuda_backend.h).
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,8 @@ namespace carillon::testing {
 
 class SwitchedOff {
  public:
-  /// `names`: the value of CARILLON_GPU_OFF. Empty: all optimisations are on, also those in `off_by_default`.
+  /// `names`: the value of CARILLON_GPU_OFF. An empty text switches all optimisations on, also those in
+  /// `off_by_default`.
   explicit SwitchedOff(const char* names) {
     if (const char* const value = std::getenv(variable)) before_ = value;
     ::setenv(variable, names, 1);

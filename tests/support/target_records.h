@@ -1,4 +1,4 @@
-// Records of pixels with a target of any type and shape, and datasets of them.
+// Records that hold the pixels of an image and a target of any type and shape, and datasets of such records.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// Decodes records that contain the bytes of an image, followed by the bytes of a target.
+/// Decodes records that consist of the bytes of an image and then the bytes of a target.
 class PixelsAndTargetDecoder final : public RecordDecoder {
  public:
   PixelsAndTargetDecoder(const ImageShape& image, const TargetSpec& spec) : RecordDecoder(image, spec) {}
@@ -26,7 +26,7 @@ class PixelsAndTargetDecoder final : public RecordDecoder {
   }
 };
 
-/// A dataset in memory. `images` and `targets` are concatenated.
+/// Makes a dataset in memory. `images` and `targets` hold the bytes of all samples, one after the other.
 inline Dataset dataset_with_targets(const ImageShape& image, const TargetSpec& spec,
                                     std::span<const std::uint8_t> images, std::span<const std::byte> targets) {
   std::string bytes;

@@ -1,4 +1,4 @@
-// TileOperands: a TileProduct and its memory, for tests of products of tiles.
+// TileOperands: a TileProduct and its memory, for tests of tile products.
 #pragma once
 
 #include <cmath>
@@ -10,15 +10,15 @@
 
 namespace carillon::testing {
 
-/// Random operands. Their exponents are spread over `range` powers of two. The right tiles are stored in descending
-/// order of steps, with a gap between panels. The sums have random initial values.
+/// Random operands. Their exponents are between -range and range. The right tiles are stored in descending order of
+/// steps, with a gap after each panel. The sums have random initial values.
 struct TileOperands {
-  static constexpr std::int64_t gap = 64;  ///< elements between panels
+  static constexpr std::int64_t gap = 64;  ///< elements after each panel
   std::vector<Bf16> left, right;
   std::vector<const Bf16*> left_tiles;
   std::vector<std::int64_t> right_offsets;
   std::vector<float> sums;
-  TileProduct product;  ///< product of the arrays above
+  TileProduct product;  ///< refers to the arrays above
 
   TileOperands(int count, std::int64_t steps, float range, std::uint64_t seed, int panels = 1)
       : left(static_cast<std::size_t>(count * steps * tile_elements)),

@@ -1,4 +1,4 @@
-// A communicator that hides the shared host memory of the ranks. It averages gradients, and every tower updates its own
+// A communicator that has no shared host memory. So it averages the gradients, and every tower updates its own
 // variables.
 #pragma once
 
@@ -12,7 +12,7 @@ class WithoutSharedHostMemory : public ForwardingCommunicator {
   SharedHostMemory* shared_host_memory() final { return nullptr; }
 };
 
-/// Changes the first value of every broadcast on the last rank.
+/// Changes the first value of every broadcast, on the last rank only.
 class CorruptingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;

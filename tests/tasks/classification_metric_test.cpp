@@ -22,7 +22,7 @@ void add(Metric& metric, const std::vector<float>& logits, const std::vector<std
   metric.add(logits, std::as_bytes(std::span(labels)));
 }
 
-/// Adds samples with three classes, so that the metric counts the classes `predicted`.
+/// Adds samples of three classes. Sample i has label labels[i], and the network predicts class predicted[i].
 void add_predicted(Metric& metric, const std::vector<std::int32_t>& labels, const std::vector<std::size_t>& predicted) {
   std::vector<float> outputs(labels.size() * 3, -1.0f);
   for (std::size_t i = 0; i < labels.size(); ++i) outputs[i * 3 + predicted[i]] = -0.5f;
@@ -43,7 +43,7 @@ Samples part(const Samples& all, std::size_t begin, std::size_t end) {
           {at(all.labels, begin), at(all.labels, end)}};
 }
 
-/// The same samples as in tests/data/samples/make_class_scores.py.
+/// Makes the same samples as tests/data/samples/make_class_scores.py.
 Samples random_samples(std::uint32_t classes, int count) {
   std::uint32_t state = classes;
   const auto draw = [&] { return (state = state * 1664525 + 1013904223) >> 8; };
@@ -106,7 +106,7 @@ TEST(ClassificationMetric, EqualsScikitLearnAndTorchmetrics) {
       values = values_of(found);
       EXPECT_EQ(values.size(), classes > 5 ? 6u : 5u);
     } else {
-      // torchmetrics computes in float32.
+      // torchmetrics computes in float32, so its calibration error is less exact.
       EXPECT_NEAR(values.at(name), value, name == "calibration_error" ? 1e-6 : 1e-14)
           << classes << " classes: " << name;
       compared += 1;
@@ -117,7 +117,8 @@ TEST(ClassificationMetric, EqualsScikitLearnAndTorchmetrics) {
 
 TEST(ClassificationMetric, DoesNotDependOnTheOrderOfSamplesAndRanks) {
   const Samples samples = random_samples(10, 400);
-  const ClassificationDetails details{.has_confusion_matrix = true};  // predictions would keep the samples' order
+  // No predictions: a merge would not keep their order.
+  const ClassificationDetails details{.has_confusion_matrix = true};
   ClassificationMetric all(10, details), merged(10, details);
   add(all, samples);
   for (const auto& [begin, end] : {std::pair(300, 400), std::pair(0, 1), std::pair(1, 1), std::pair(1, 300)}) {
@@ -166,7 +167,7 @@ TEST(ClassificationMetric, PutsAConfidenceOnTheEdgeIntoTheLowerBin) {
   calibration.add(1.0, true);
   calibration.add(std::nextafter(14.0 / 15.0, 0.0), false);
   calibration.add(1e-300, true);
-  calibration.add(0.2, false);  // at the upper edge of bin 2
+  calibration.add(0.2, false);  // on the upper edge of bin 2
   const auto count = [&](std::size_t bin) { return calibration.bins().at(bin).count; };
   EXPECT_EQ(count(14), 1);
   EXPECT_EQ(count(13), 1);
@@ -256,7 +257,7 @@ TEST(ClassificationMetric, RefusesOtherContentsAndStaysUnchanged) {
     bad.replace(i * sizeof value, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
     return bad;
   };
-  // The rows of the classes begin at byte 51. The three predictions of 64 bytes each are at the end.
+  // The rows of the classes begin at byte 51. The predictions are at the end: three times 64 bytes.
   const std::size_t predictions = contents.size() - 3 * 64;
   std::string no_class = contents, no_probability = contents;
   no_class[predictions] = 10;
@@ -309,7 +310,8 @@ TEST(Predictions, AreOrderedByConfidence) {
   EXPECT_THAT(most_certain_mistakes({}, 3), IsEmpty());
 }
 
-/// Three classes. The last class has no samples. No sample of the middle class is classified correctly.
+/// Returns the counts of three classes. The last class has no samples. All samples of the middle class are classified
+/// wrongly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};

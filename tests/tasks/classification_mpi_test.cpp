@@ -1,4 +1,4 @@
-// Trainings of classifications with class weights and focal loss, compared with float64 numpy.
+// Compares trainings of classifications, with class weights and focal loss, with float64 numpy.
 #include "src/tasks/classification.h"
 
 #include "tests/tasks/task_training.h"
@@ -6,7 +6,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Record i has class 0, 1 or 2. Class 2 is rare.
+/// Returns the labels: each record has class 0, 1 or 2; class 2 is rare.
 std::vector<std::int32_t> labels() {
   std::vector<std::int32_t> labels;
   for (int i = 0; i < TaskTraining::record_count; ++i) labels.push_back(i % 8 == 3 ? 2 : i * 5 % 7 % 2);
@@ -22,7 +22,7 @@ void expect_trains_as(const ClassificationSettings& settings, const std::string&
   for (const std::int64_t micro_batch : {0, 1, 2}) {
     SCOPED_TRACE(micro_batch);
     TaskResults found = training.train(micro_batch);
-    // Compare only losses and variables. The other scores have their own tests.
+    // Compare only the losses and the variables; the other scores have their own tests.
     for (const char* const name : {"cross_entropy", "balanced_accuracy", "macro_f1", "calibration_error"})
       found.erase(name);
     expect_results(found, file);

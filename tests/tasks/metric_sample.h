@@ -1,4 +1,4 @@
-// Outputs and targets of a sample file, and the scores that scikit-learn has computed from them
+// The outputs and targets in a sample file, and the scores that scikit-learn computed from them
 // (tests/data/samples/make_task_metrics.py).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// T: element type of the targets.
+/// A sample file. T: element type of the targets.
 template <typename T>
 struct MetricSample {
   std::size_t samples = 0, columns = 0;
@@ -33,14 +33,14 @@ struct MetricSample {
     EXPECT_TRUE(samples > 0 && targets.size() == samples * columns && !scores.empty()) << file;
   }
 
-  /// Adds the samples from `begin` to `end` - 1.
+  /// Adds the samples begin, begin + 1, ..., end - 1 to `metric`.
   void add_to(Metric& metric, std::size_t begin, std::size_t end) const {
     const std::size_t first = begin * columns, count = (end - begin) * columns;
     metric.add(std::span(outputs).subspan(first, count), std::as_bytes(std::span(targets).subspan(first, count)));
   }
 };
 
-/// Divides the samples among ranks, as an evaluation does, and merges all parts in rank order.
+/// Divides the samples among ranks, as an evaluation does. Merges the metrics of all ranks into `all`, in rank order.
 template <typename T>
 void merge_of_ranks(const MetricSample<T>& sample, std::size_t ranks, const MakeMetric& make, Metric& all) {
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -1,5 +1,5 @@
-// A regression task with a float32 [k] target, the mean squared error as loss, and the mean absolute error as score.
-// The test defines all of them; the engine does not know them.
+// A regression task: its target is float32 [k], its loss the mean squared error, its score the mean absolute error.
+// This file defines all of them; the engine does not know them.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace carillon::testing {
 
-/// The loss: the mean of (y - t)^2 over batch and elements.
+/// The loss: the mean of (y - t)^2 over the batch and the k elements.
 class MeanSquaredErrorOp final : public Op {
  public:
   explicit MeanSquaredErrorOp(const OpTensors& tensors) : tensors_(tensors) {}

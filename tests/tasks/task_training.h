@@ -1,4 +1,4 @@
-// Trains a small network for a test's task, from records to scores, and compares with float64 numpy
+// Trains a small network for a test's task, from records to scores, and compares the results with float64 numpy
 // (tests/data/samples/make_task_results.py).
 #pragma once
 
@@ -25,18 +25,18 @@
 
 namespace carillon::testing {
 
-/// Values by name. The values of a name have the order of the file.
+/// The values of each name, in the order of the file.
 using TaskResults = std::map<std::string, std::vector<double>>;
 
 class TaskTraining {
  public:
   static constexpr int record_count = 24, global_batch = 8, steps = 20;
 
-  /// `targets`: the bytes of all records' targets.
+  /// `targets`: the bytes of the targets of all records.
   TaskTraining(const Task& task, std::span<const std::byte> targets)
       : task_(task), network_(network_of(task.outputs)), dataset_(dataset_of(task.target, targets)) {}
 
-  /// Trains. Returns losses, variables and scores. `micro_batch`: as in TowerSettings. Collective.
+  /// Trains, and returns the losses, variables and scores. `micro_batch`: as in TowerSettings. Collective.
   TaskResults train(std::int64_t micro_batch) {
     const Mpi& mpi = mpi_world();
     const std::int64_t batch_size = global_batch / mpi.size();
@@ -95,7 +95,8 @@ class TaskTraining {
     return values;
   }
 
-  /// The scores of all records. Each rank adds its part to its own metric; the metrics are merged.
+  /// Returns the scores over all records. Each rank adds its part of the records to its own metric; then the metrics
+  /// are merged.
   std::vector<Score> scores_of(const ParameterStore& parameters) {
     const Mpi& mpi = mpi_world();
     const auto count = static_cast<std::size_t>(record_count / mpi.size());
@@ -123,7 +124,7 @@ class TaskTraining {
   Dataset dataset_;
 };
 
-/// Compares with a file of float64 results, up to the rounding errors of float32.
+/// Expects the results in `file`, which are in float64, up to rounding errors of float32.
 inline void expect_results(const TaskResults& found, const std::string& file) {
   TaskResults expected;
   std::ifstream lines(std::filesystem::path(CARILLON_TEST_SAMPLES) / file);

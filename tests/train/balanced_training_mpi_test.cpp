@@ -1,4 +1,4 @@
-// Tests of whole trainings with --sampling balanced and --class-weights.
+// Tests whole trainings with --sampling balanced and with --class-weights.
 #include <gtest/gtest.h>
 
 #include "src/tasks/classification.h"
@@ -8,7 +8,7 @@
 namespace carillon::testing {
 namespace {
 
-/// 49 records of class 0, 10 of class 1, and 1 of class 2.
+/// The dataset has 49 records of class 0, 10 of class 1, and 1 of class 2.
 class BalancedTraining : public RunTest {
  protected:
   BalancedTraining() {
@@ -52,7 +52,7 @@ TEST_F(BalancedTraining, ResumesLikeAnUninterruptedRun) {
   }
 }
 
-/// Such a run equals a run on the other records.
+/// With --skip-damaged, a run with a damaged record must equal a run on a dataset without this record.
 TEST_F(BalancedTraining, NeverDrawsARecordThatIsDamagedFromTheStart) {
   if (mpi_.rank() == 0) {
     std::string records = read_text(directory_ / "train");
@@ -74,7 +74,7 @@ TEST_F(BalancedTraining, WeightsOfTheRecordsReachTheLoss) {
   options_.data.sampling = Sampling::uniform;
   options_.task.value = classification_task({.classes = 10, .balances_weights = true});
   const CheckpointState balanced = trained("balanced", options_);
-  // Gives the same weights as numbers. The weights of classes without records do not matter.
+  // The same weights as numbers. The weights of classes without records have no effect.
   options_.task.value =
       classification_task({.classes = 10, .class_weights = {60.0 / 147, 60.0 / 30, 60.0 / 3, 1, 2, 3, 4, 5, 6, 7}});
   const CheckpointState given = trained("given", options_);

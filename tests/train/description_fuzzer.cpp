@@ -1,5 +1,5 @@
-// Fuzzes the options of a checkpoint that a resumed run reads. Any text can be compared with the run's options, and the
-// best score so far can be read from it. The run's own options give no change.
+// Fuzzes the options that a checkpoint holds and a resumed run reads. For any text, the run must be able to compare
+// them with its own options, and to read the best score so far. If the run reads its own options, nothing has changed.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_format.h"
 #include "src/cli/options/run_description.h"
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     CheckpointBounds(ExitCode::failed, "checkpoint").check_options(options);
   } catch (const Error&) {
-    return 0;  // a checkpoint cannot contain this text
+    return 0;  // a checkpoint cannot hold this text
   }
   fuzz_check(run.changes_since(options).size() <= run.fields().size());
   fuzz_check(run.changes_since(run.json()).empty());

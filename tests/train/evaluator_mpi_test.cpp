@@ -27,10 +27,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// At 4 ranks, 31 records leave a remainder of 3. If all shares had the same size, they would omit records or overlap.
+// With 4 ranks, 31 records leave a remainder of 3. If all ranks had equally many records, some records would be omitted
+// or counted twice.
 constexpr int record_count = 31, batch_size = 4, predicted = 9;
 
-/// The MNIST network. All weights are 0 and one bias is 1, so it classifies every image as `predicted`.
+/// The MNIST network with all weights 0 and one bias 1. It classifies every image as `predicted`.
 LoadedCheckpoint constant_network() {
   const auto array = [](const char* name, std::vector<std::int64_t> shape) {
     std::int64_t count = 1;
@@ -44,7 +45,7 @@ LoadedCheckpoint constant_network() {
   return loaded;
 }
 
-/// Every second record has the label `predicted`, including the first and the last record.
+/// Returns records of which every second one has the label `predicted`, including the first and the last one.
 std::string records() {
   std::string bytes;
   for (int i = 0; i < record_count; ++i) {
@@ -111,7 +112,7 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   }
 }
 
-/// Records the labels of its samples in the order in which they are added and merged.
+/// A metric that records the labels of its samples in the order in which it gets them by add and merge.
 class OrderMetric : public Metric {
  public:
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
@@ -148,11 +149,11 @@ TEST(Evaluator, FillsAMetricThatKnowsNoClasses) {
   CpuDevice device(1);
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   LoadedCheckpoint loaded = constant_network();
-  loaded.state.variables.back().values[0] = 6.0f;  // first output for every record
+  loaded.state.variables.back().values[0] = 6.0f;  // the first output for every record
   evaluator.load(loaded, TrainedValues::variables);
   const auto metric = evaluator.evaluate(error_task().make_metric, dataset, mpi_world());
   EXPECT_EQ(metric->scores().at(0).value, record_count);
-  EXPECT_EQ(metric->scores().at(1).value, 3.0);  // |6 - 9| and |6 - 3|
+  EXPECT_EQ(metric->scores().at(1).value, 3.0);  // the mean of |6 - 9| and |6 - 3|
 }
 
 TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
@@ -204,8 +205,8 @@ TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
   }
 }
 
-/// Trains the constant network on black images, which change only the biases of the last layer. After the step, it
-/// classifies every image as `label`.
+/// Trains the constant network for one step on black images, which change only the biases of the last layer. Then the
+/// network classifies every image as `label`.
 void step_towards(Tower& tower, std::int32_t label, std::int64_t step) {
   const std::vector<std::uint8_t> black(784);
   const std::vector<const std::uint8_t*> images(batch_size, black.data());
@@ -236,7 +237,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   }
 }
 
-/// A network whose outputs are the sums of columns 9 to 18 of the image.
+/// A network with 10 outputs, which are the sums of the image's columns 9 to 18.
 LoadedCheckpoint column_network() {
   LoadedCheckpoint loaded = constant_network();
   for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
@@ -247,7 +248,8 @@ LoadedCheckpoint column_network() {
   return loaded;
 }
 
-/// The class that the column network predicts from the views of an image whose rows are all `row`.
+/// All rows of the image are equal to `row`. Returns the class that column_network predicts from the weighted mean of
+/// the views.
 std::int32_t predicted_from_views(const std::vector<int>& row) {
   std::vector<double> means;
   for (std::size_t x = 9; x < 19; ++x) {

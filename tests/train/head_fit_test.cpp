@@ -9,7 +9,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Samples around one centre per class, in random order.
+/// Samples that are scattered around one centre per class, in random order.
 struct Clouds {
   std::vector<float> features;
   std::vector<std::int32_t> labels;
@@ -52,8 +52,8 @@ TEST(FitClassifier, SeparatesClassesThatCanBeSeparated) {
   EXPECT_EQ(static_cast<double>(correct) / count, fitted.accuracy) << "weights and biases are for the given features";
 }
 
-/// Biases have no penalty. So at the minimum, the mean probability of each class is its share of the samples. For
-/// weights, the mean of (probability - target) x over the samples is minus the gradient of the penalty.
+/// The biases have no penalty. So at the minimum, the mean probability of each class equals the class's share of the
+/// samples.
 TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
   constexpr std::size_t count = 200, width = 5, classes = 3;
   const Clouds made = clouds(count, width, classes, 1.0f);

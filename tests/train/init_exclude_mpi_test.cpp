@@ -1,4 +1,4 @@
-// --init-exclude: excluded variables start as in a run without a checkpoint.
+// Tests --init-exclude: excluded variables must start as in a run without an initial checkpoint.
 #include <map>
 
 #include "tests/train/run_test.h"
@@ -6,7 +6,8 @@
 namespace carillon::testing {
 namespace {
 
-/// layer2/biases are computed from the data: number of images, first pixels of the first and the last image.
+/// A network that computes layer2/biases from the data: the number of images, and the first pixels of the first and the
+/// last image.
 Network network_of_data(const NetworkSettings& settings) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -24,7 +25,7 @@ class InitExcludeTest : public RunTest {
  protected:
   InitExcludeTest() { options_.model.make = network_of_data; }
 
-  /// Runs `options`. Returns the final variables by name.
+  /// Runs a training with `options` in the directory `name`. Returns the final variables by name.
   std::map<std::string, std::vector<float>> variables_of(TrainOptions options, const std::string& name) {
     options.checkpoint.train_dir = (directory_ / name).string();
     EXPECT_EQ(train(options), ExitCode::done);

@@ -1,5 +1,5 @@
-// Tests that networks compute the logits of torchvision and timm if they have the same weights
-// (tests/data/samples/make_network_logits.py, which draws the same weights and the same image).
+// Expects that networks compute the same logits as torchvision and timm if they have the same weights.
+// tests/data/samples/make_network_logits.py draws the same weights and the same image.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t side = 64;
 
-/// Pseudorandom values from -1 to 1.
+/// Returns `count` pseudorandom values from -1 to 1, which depend on `name`.
 std::vector<double> draw(const std::string& name, std::size_t count) {
   std::uint32_t seed = 2166136261u;
   for (const char byte : name) seed = (seed ^ static_cast<std::uint8_t>(byte)) * 16777619u;
@@ -37,7 +37,7 @@ std::vector<double> draw(const std::string& name, std::size_t count) {
 NamedArray array_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
-  double middle = 0.0, range = 0.1;  // for biases and running means
+  double middle = 0.0, range = 0.1;  // used for biases and running means
   if (name == "cls_token" || name == "pos_embed") {
     range = 0.01;
   } else if (shape.size() > 1) {

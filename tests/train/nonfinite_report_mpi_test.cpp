@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-/// A network with a batch norm after the pixels. If settings.pixel_scale is infinite, so are the pixels.
+/// A network with a batch norm after the pixels. If settings.pixel_scale is infinite, the pixels are infinite.
 Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
@@ -23,7 +23,7 @@ Network network_with_a_norm(const NetworkSettings& settings) {
   return make_network("with_a_norm", settings, layers);
 }
 
-/// A communicator that sends the last rank variables with a NaN.
+/// A communicator that, on the last rank, changes the first value of every broadcast to NaN.
 class WithANan final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -38,7 +38,8 @@ class NonfiniteReportTest : public RunTest {
   NonfiniteReportTest() { options_.faults.on_nan = OnNan::report; }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
 
-  /// Only the last image of the last rank has an infinite pixel.
+  /// Trains on a dataset in which only the last image of the last rank overflows. Expects that this rank's error names
+  /// the sample.
   void expect_the_last_sample_named() {
     const int last_record = 4 * mpi_.size() - 1;
     if (mpi_.rank() == 0) {
@@ -81,7 +82,7 @@ TEST_F(NonfiniteReportTest, InALaterMicroBatchNamesTheSampleOfTheWholeBatch) {
   expect_the_last_sample_named();
 }
 
-/// After the batch norm, all ranks have NaNs.
+/// The batch norm spreads the NaN to all ranks.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankThatFoundItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;

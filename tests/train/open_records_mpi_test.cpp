@@ -1,4 +1,5 @@
-// Opening a dataset on all ranks: the positions of its records are found once, and files are copied once per host.
+// Tests how all ranks open a dataset: the positions of its records are determined once, and the files are copied once
+// per host.
 #include "src/train/input/records.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ class RecordsTest : public RunTest {
       }
     });
   }
-  /// Rank 0 runs `work`, while the other ranks wait.
+  /// Rank 0 runs `work`; the other ranks wait.
   void on_first(const std::function<void()>& work) const {
     if (mpi_.rank() == 0) work();
     mpi_.barrier();
@@ -45,7 +46,7 @@ class RecordsTest : public RunTest {
   Failure failure_to_stage(const std::vector<std::string>& paths) {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
-  /// Checks the text of the failure on the rank that reports it.
+  /// On the rank that reports the failure, expects that the text of the failure contains `text`.
   static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));
@@ -63,7 +64,7 @@ class RecordsTest : public RunTest {
 TEST_F(RecordsTest, TheIndexCoversAllFilesForAnyIndexFiles) {
   expect_index_of(paths_, share_index(paths_, mpi_));
   mpi_.barrier();
-  // Write an index file that has some of the files. One of them has changed since.
+  // Write an index file that lists some of the files. One of these files has changed since.
   on_first([&] {
     const std::vector<std::string> some(paths_.begin(), paths_.begin() + 3);
     const std::vector<IndexedFile> files = index_files(some, [](std::size_t) {});
@@ -109,7 +110,8 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
   ASSERT_EQ(staged.size(), paths_.size());
   std::vector<ino_t> numbers;
-  std::vector<std::ifstream> open_files;  // keeps the files open, so that their inode numbers are not used again
+  // Keeps the files open, so that no new file gets the inode number of an old one.
+  std::vector<std::ifstream> open_files;
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
     EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
@@ -137,7 +139,7 @@ TEST_F(RecordsTest, FilesThatCannotBeCopiedAreReportedBeforeAnyCopy) {
   Failure failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::no_input);
   expect_reported(failure, "none: no such file");
-  // Make a sparse file that is larger than the free space of any disk.
+  // Make a sparse file that is larger than the free space of the disk.
   on_first([&] {
     write_text(paths.back(), "");
     std::filesystem::resize_file(paths.back(), std::filesystem::space(directory_).available + (1u << 30));
@@ -168,7 +170,7 @@ TEST_F(RecordsTest, TheCopiesAreRead) {
   const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
   open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   mpi_.barrier();
-  on_first([&] {  // change a copy, but keep its size and time
+  on_first([&] {  // change a copy, but not its size and time
     const std::string copy = options.stage + paths_[1];
     const auto time = std::filesystem::last_write_time(copy);
     std::string bytes = read_text(copy);
@@ -205,7 +207,7 @@ TEST_F(RecordsTest, CopiesAreMadeOnlyInDirectoriesOfThisUser) {
     std::filesystem::create_directory_symlink("other", disk);
   });
   expect_refused("disk: is a link or no directory: remove it");
-  if (geteuid() != 0) return;  // only root can give a directory to another user
+  if (geteuid() != 0) return;  // only root can make another user the owner
   on_first([&] {
     std::filesystem::remove(disk);
     std::filesystem::create_directory(disk);
@@ -219,7 +221,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
   on_first([&] { write_index_file(directory_, {{"set-1", index_files({paths_[1]}, [](std::size_t) {}).front()}}); });
   stage_files(paths_, {.directory = stage}, mpi_);
   mpi_.barrier();
-  on_first([&] {  // exchange the records of a copy, but keep its size and time
+  on_first([&] {  // exchange the records of a copy, but do not change its size and time
     const auto time = std::filesystem::last_write_time(copy);
     std::string records = read_text(copy);
     const std::uint64_t second = index_files({paths_[1]}, [](std::size_t) {}).front().offsets[1];
@@ -234,7 +236,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
 }
 
 TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
-  const std::vector<int> hosts = {0, 0, 1, 1};  // host of each rank
+  const std::vector<int> hosts = {0, 0, 1, 1};  // of each rank
   using Files = std::vector<std::size_t>;
   EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
   EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
@@ -277,10 +279,11 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
   EXPECT_FALSE(ends[0].variables == saved(12).variables);
 }
 
-/// An unshuffled run on a dataset in this order uses the same records as the towers with their shares.
+/// Writes a dataset in which the records have the order in which the towers use them with --sharding file. An
+/// unshuffled run on this dataset must equal a run with --sharding file.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
-    std::vector<std::vector<std::string>> records;  // for each tower, its records
+    std::vector<std::vector<std::string>> records;  // of each tower
     for (int tower = 0; tower < mpi_.size(); ++tower) {
       const FileShare share = file_share(paths_.size(), tower, mpi_.size());
       records.emplace_back();
@@ -320,7 +323,7 @@ TEST_F(RecordsTest, WithShardingByFileEpochsCountTheRecordsOfAllFiles) {
   EXPECT_EQ(list_checkpoints(train_dir()).front(), (records + 4 * mpi_.size() - 1) / (4 * mpi_.size()));
 }
 
-/// Then the run resumes at a stream position that its new global batch does not divide.
+/// The run resumes at a stream position that is no multiple of its new global batch.
 TEST_F(RecordsTest, WithShardingByFileARunResumesWithAnotherBatch) {
   options_.data.files = paths_;
   options_.data.sharding = Sharding::file;

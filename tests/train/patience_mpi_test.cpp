@@ -1,4 +1,4 @@
-// Tests of runs that end after --patience evaluations without an improvement.
+// Tests that a run ends after --patience evaluations without an improvement.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -42,7 +42,8 @@ class PatienceTest : public RunTest {
     }
     return found;
   }
-  /// The step at which a run with these evaluations runs out of patience; 0: never. Only multiples of eval_every count.
+  /// Returns the step at which a run with these evaluations loses patience; 0: never. Only evaluations at multiples of
+  /// eval_every count.
   std::int64_t expected_end(const std::vector<Evaluation>& all) const {
     std::int64_t best = -1, since = 0;
     for (const auto& [step, correct] : all) {
@@ -136,7 +137,7 @@ TEST_F(PatienceTest, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   }
 }
 
-/// Scores on other records cannot be compared.
+/// A run cannot compare scores on other records with its best score.
 TEST_F(PatienceTest, StartsAgainWithOtherEvaluationRecords) {
   output();
   const std::int64_t end = evaluations().back().step;

@@ -1,4 +1,4 @@
-// Tests that preflight checks the means of its averaging test.
+// Tests that preflight checks the means in its averaging test.
 #include "src/train/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// A communicator that averages wrongly: the last rank adds a small number to one element.
+/// A communicator with wrong means: on the last rank, one element is slightly larger.
 class WrongCommunicator final : public WithoutSharedHostMemory {
  public:
   WrongCommunicator(Device& device, std::size_t wrong_element)
@@ -33,7 +33,7 @@ class WrongCommunicator final : public WithoutSharedHostMemory {
   float* wrong_ = nullptr;
 };
 
-/// A communicator that claims to round, and ignores the values of the last rank.
+/// A communicator that reports rounding, and omits the values of the last rank.
 class LosingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -46,7 +46,7 @@ class LosingCommunicator final : public WithoutSharedHostMemory {
 
 class PreflightAveragingTest : public RunTest {
  protected:
-  /// The text of an averaging test with 1,000 gradients in buckets of 100.
+  /// Runs an averaging test of 1,000 gradients in buckets of 100. Returns its text.
   std::string text_with(Communicator& communicator) {
     return try_averaging({.network = "net", .gradients = 1000, .bucket_bytes = 400, .divisor = mpi_.size()}, mpi_,
                          device_, communicator);
@@ -60,7 +60,7 @@ TEST_F(PreflightAveragingTest, ReportsThatTheMeansAreRight) {
 }
 
 TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
-  if (mpi_.size() == 1) return;  // nothing is averaged
+  if (mpi_.size() == 1) return;  // one rank averages nothing
   for (const std::size_t wrong_element : {0u, 500u, 999u}) {
     WrongCommunicator communicator(device_, wrong_element);
     const Failure failure = failure_of_run([&] { text_with(communicator); });
@@ -70,7 +70,7 @@ TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
 }
 
 TEST_F(PreflightAveragingTest, FindsALostRankInSumsThatAreRounded) {
-  if (mpi_.size() == 1) return;  // nothing is averaged
+  if (mpi_.size() == 1) return;  // one rank averages nothing
   LosingCommunicator communicator(device_);
   EXPECT_EQ(failure_of_run([&] { text_with(communicator); }).code, ExitCode::failed);
 }

@@ -35,7 +35,7 @@ TEST(PreflightTest, OtherHostsAreNamedByWhatTheyFind) {
   EXPECT_EQ(lock_text({held, none}, {"a", "b"}), "locks hold; none on b");
 }
 
-/// Two ranks on one host, then one on another.
+/// Returns the facts of three ranks: two on one host, one on another.
 std::vector<RankFacts> facts() {
   return {{.host = "short",
            .device = "CPU",
@@ -82,7 +82,7 @@ TEST(PreflightTest, AHostWithTooLittleRoomForMessagesIsNamed) {
       "for example with docker run --shm-size=1g");
   small[0].dev_shm = 8388608;
   EXPECT_EQ(small_dev_shm(small), "");
-  small[0].instructions = "";  // as on a rank with a GPU
+  small[0].instructions = "";  // as a rank with a GPU reports
   small[0].dev_shm = 67e6;
   EXPECT_EQ(
       small_dev_shm(small),

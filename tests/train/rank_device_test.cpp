@@ -43,8 +43,8 @@ TEST(AutomaticPrecision, OfAnEvaluationIsThatOfTheTrainingWhereItIsFast) {
   EXPECT_EQ(of(Isa::amx, false), Arithmetic::bf16);
 }
 
-/// On AMD's Zen 4, bf16 is 1.4 to 1.8 times as fast as float32 for the first group, and 0.8 to 1.1 times for the
-/// second.
+/// On AMD's Zen 4, bf16 is 1.4 to 1.8 times as fast as float32 for the networks with EXPECT_TRUE, and 0.8 to 1.1 times
+/// for those with EXPECT_FALSE.
 TEST(SuitsAvx512Bf16, IsTheMeasuredChoice) {
   const NetworkSettings pictures{.image = {.height = 224, .width = 224, .channels = 3}, .outputs = 10};
   for (const MakeNetwork make :
@@ -57,7 +57,8 @@ TEST(SuitsAvx512Bf16, IsTheMeasuredChoice) {
   }
 }
 
-/// The message that rejects the instruction set `asked` on a processor that has `available`; empty if it is accepted.
+/// Returns the message that rejects the instruction set `asked`, if the processor has the instruction sets `available`;
+/// empty if `asked` is accepted.
 std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
   try {
     check_isa(asked, available);

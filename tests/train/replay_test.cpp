@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 constexpr float huge = std::numeric_limits<float>::max();
 
-/// A network with its initial variables and black images. Tests change some of them.
+/// Has a network with its initial variables, and a batch of black images. The tests change some of them.
 class ReplayTest : public ::testing::Test {
  protected:
   ReplayTest(const Network& network, std::int64_t batch_size)
@@ -70,7 +70,7 @@ TEST_F(ReplayTest, FindsAVariable) {
 
 TEST_F(ReplayTest, FindsTheFirstOpAndItsSamples) {
   pixel(1, 5) = pixel(3, 5) = 255;
-  variable("layer1/weights")[5 * 500 + 7] = huge;  // from pixel 5 to unit 7
+  variable("layer1/weights")[5 * 500 + 7] = huge;  // weight from pixel 5 to unit 7
   const auto found = replay().forward(batch());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, "output of op layer1 (dense)");
@@ -92,8 +92,8 @@ class ReplayOfOneTest : public ReplayTest {
   ReplayOfOneTest() : ReplayTest(1) {}
 };
 
-/// Unit 7 outputs 0. So its weights (-huge for the label, huge for the others) have no influence except on its
-/// gradient.
+/// Unit 7 outputs 0, so its weights do not change the logits. They are -huge for the label and huge for the other
+/// classes, so the unit's gradient overflows.
 TEST_F(ReplayOfOneTest, FindsAGradient) {
   const std::span<float> weights = variable("layer2/weights").subspan(7 * 10, 10);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i == 3 ? -huge : huge;
@@ -110,13 +110,12 @@ class ReplayOfTilesTest : public ReplayTest {
   ReplayOfTilesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
 };
 
-/// In training, conv1 and the following ops are in one tiled section, so the replay cannot observe conv2's output
-/// there.
+/// In training, conv2 is in a tiled section that begins with conv1. There, the replay cannot observe conv2's output.
 TEST_F(ReplayOfTilesTest, FindsAnOpThatIsTiledInTraining) {
   ASSERT_GT(plan_tiling(trained_.graph, 2)[1].tiles, 1);
   variable("conv1/biases")[0] = 1.0f;
   const std::span<float> weights = variable("conv2/weights");
-  for (std::size_t i = 11; i < weights.size(); i += 64) weights[i] = huge;  // to channel 11
+  for (std::size_t i = 11; i < weights.size(); i += 64) weights[i] = huge;  // weights to channel 11
   const auto found = replay().forward(batch());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->what, "output of op conv2 (conv2d)");

@@ -42,7 +42,7 @@ TEST(ReplicaDifference, NamesAllSidesWithoutAMajority) {
             "variable b after step 300: rank 0 on n0 differs from rank 1 on n0 and from rank 2 on n1");
 }
 
-/// Towers after one step. Tests change values on the last rank.
+/// Each rank's tower after one step. The tests change values on the last rank.
 class ReplicasTest : public ::testing::Test {
  protected:
   explicit ReplicasTest(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {
@@ -51,7 +51,7 @@ class ReplicasTest : public ::testing::Test {
     const NoiseBatch samples(static_cast<std::uint64_t>(mpi_.rank()) * 2, 2, 784);
     tower_.step({.step = 0, .batch = samples.batch()});
     tower_.next_result(Results::all);
-    mpi_.barrier();  // no rank is still gathering
+    mpi_.barrier();  // no rank may still gather
   }
   ReplicasTest() : ReplicasTest(make_communicator(mpi_world(), device())) {}
 
@@ -60,7 +60,8 @@ class ReplicasTest : public ::testing::Test {
     return only;
   }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
-  /// The error on rank 0; "a peer failed" on the other ranks; empty if all replicas are equal.
+  /// Compares the replicas. Returns the error on rank 0, and "a peer failed" on the other ranks; empty if all replicas
+  /// are equal.
   std::string line() const {
     try {
       check_replicas(300, tower_, device(), mpi_);
@@ -72,7 +73,7 @@ class ReplicasTest : public ::testing::Test {
     return "";
   }
   std::string expected(const std::string& name) const {
-    if (mpi_.size() == 1) return "";  // a rank alone has nobody to compare with
+    if (mpi_.size() == 1) return "";  // there is no other rank to compare with
     if (mpi_.rank() > 0) return "a peer failed";
     const std::string& host = mpi_.host();
     if (mpi_.size() == 2)
@@ -98,7 +99,7 @@ TEST_F(ReplicasTest, AreAlikeAfterAStep) { EXPECT_EQ(line(), ""); }
 TEST_F(ReplicasWithOwnSlotsTest, AreAlikeAfterAStep) { EXPECT_EQ(line(), ""); }
 
 TEST_F(ReplicasTest, OfWhichOneHasAnotherBitAreNamed) {
-  float& last = tower_.parameters().value(2).floats().back();  // the last element, because comparisons must include it
+  float& last = tower_.parameters().value(2).floats().back();  // the last element: comparisons must include it
   if (is_last()) last = std::nextafter(last, 1.0f);
   EXPECT_EQ(line(), expected("variable layer2/weights"));
 }
@@ -112,7 +113,8 @@ TEST_F(ReplicasWithOwnSlotsTest, CountAverages) {
 
 class RunWithAFaultTest : public RunTest {
  protected:
-  /// The run ends at `step`, the first comparison of variables, and writes no checkpoint.
+  /// Expects that the run ends at `step`, where variables are compared for the first time, and that it writes no
+  /// checkpoint.
   void expect_found_after(std::int64_t step) {
     StallDetector stall_detector(mpi_, {});
     CorruptingCommunicator communicator(device_);
@@ -212,7 +214,7 @@ OptimizerSettings clipping() {
 
 class AuditTest : public ::testing::TestWithParam<AuditCase> {
  protected:
-  /// A tower with its initial variables.
+  /// A tower with its initial variables, and its device and communicator.
   struct Rank {
     CpuDevice device{1};
     std::unique_ptr<Communicator> communicator;
@@ -237,7 +239,7 @@ class AuditTest : public ::testing::TestWithParam<AuditCase> {
       for (const std::vector<NamedArray>* arrays : {&state.variables, &state.moving_averages, &state.buffers}) {
         for (const NamedArray& array : *arrays) all.insert(all.end(), array.values.begin(), array.values.end());
       }
-      mpi_world().barrier();  // no rank may change shared slots while another reads them
+      mpi_world().barrier();  // no rank may change shared slots that another rank still reads
       return all;
     }
   };
@@ -263,7 +265,7 @@ TEST_P(AuditTest, FindsNothingAndChangesNothing) {
 }
 
 TEST_P(AuditTest, FindsAVariableThatDiffersOnOneRank) {
-  if (mpi_world().size() == 1) return;  // with one rank, both computations are on the same rank
+  if (mpi_world().size() == 1) return;  // with one rank, the same rank computes both
   Rank one;
   Audit audit(one.tower, one.device, mpi_world());
   mpi_world().barrier();

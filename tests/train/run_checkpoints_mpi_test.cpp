@@ -34,7 +34,7 @@ TEST_F(RunPartsTest, AsksForACheckpointWhenTheLastIsOld) {
   EXPECT_EQ(run.checkpoints.poll(started + interval).save, first());
   run.checkpoints.save({.step = 1}, tower_);
   const auto saved = RunCheckpoints::Clock::now();
-  EXPECT_FALSE(run.checkpoints.poll(started + interval).any());  // the interval starts at the last save
+  EXPECT_FALSE(run.checkpoints.poll(started + interval).any());  // the interval begins at the end of the last save
   EXPECT_EQ(run.checkpoints.poll(saved + interval).save, first());
   run.checkpoints.finish({.step = 1}, ExitCode::done);
 }
@@ -74,7 +74,7 @@ TEST_F(RunPartsTest, RemoveFilesOfAKilledWriter) {
   EXPECT_FALSE(std::filesystem::exists(stale));
 }
 
-/// Runs that evaluate once and end. They are long enough for a summary.
+/// Each run evaluates once and ends. It trains for 60 s, which is long enough for a summary.
 TEST_F(RunPartsTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
   options_.checkpoint.keep_best = true;
   for (const std::int64_t step : {1, 5}) {
@@ -104,7 +104,7 @@ TEST_F(RunPartsTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // evaluations of other records are not compared
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // scores on other records are not compared
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }
@@ -147,7 +147,7 @@ TEST(SameEvaluation, HasTheSameRecordsAndTheSameImageSize) {
   };
   EXPECT_TRUE(is_same(R"(7, "image_size": 64, "eval_image_size": 72)"));
   EXPECT_TRUE(is_same(R"(7, "image_size": 72, "eval_image_size": 0)"));
-  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // earlier versions store no eval_image_size
+  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // as stored by versions without eval_image_size
   EXPECT_FALSE(is_same(R"(7, "image_size": 64, "eval_image_size": 0)"));
   EXPECT_FALSE(is_same(R"(8, "image_size": 64, "eval_image_size": 72)"));
 }

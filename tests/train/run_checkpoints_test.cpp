@@ -43,7 +43,7 @@ class CheckpointRetriesTest : public ::testing::Test {
              .limit_name = "--checkpoint-failures",
              .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
   }
-  /// Polls the writer at time `now` until no write is in progress.
+  /// Polls the writer with the time `now` until it is not writing.
   static void poll(CheckpointWriter& writer, CheckpointWriter::Clock::time_point now) {
     for (writer.poll(now); writer.is_writing(); writer.poll(now)) std::this_thread::yield();
   }
@@ -79,7 +79,7 @@ TEST_F(CheckpointRetriesTest, GivesUpAfterTooManyFailures) {
   writer.start(small_state(600));
   poll(writer, start_);
   poll(writer, start_ + seconds(1));
-  poll(writer, start_ + seconds(2));  // the second pause is twice the first
+  poll(writer, start_ + seconds(2));  // the second pause is twice as long
   EXPECT_FALSE(writer.given_up());
   poll(writer, start_ + seconds(3));
   ASSERT_TRUE(writer.given_up());
@@ -115,7 +115,7 @@ TEST_F(CheckpointRetriesTest, CountsFailuresInARowOnly) {
   EXPECT_THAT(steps(), ElementsAre(2, 1));
 }
 
-/// The retry after a failure must not write an empty file, and must report the reason again.
+/// After the failure, the writer tries again. It must not write an empty file, and must report the reason again.
 TEST_F(CheckpointRetriesTest, ReportsAStateThatNoFileCanHoldUntilANewerOne) {
   CheckpointWriter writer = writer_of(5);
   CheckpointState bad = small_state(600);
@@ -150,7 +150,7 @@ TEST_F(CheckpointRetriesTest, ThatFinishesTriesAgainUntilItIsTooOften) {
   const Error error = error_of([&] { writer.finish(); });
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
-  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // 1 s, because the run waits for this attempt
+  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // only 1 s: finish waits for this attempt
 }
 
 }  // namespace

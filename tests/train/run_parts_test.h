@@ -1,4 +1,4 @@
-// RunPartsTest: the log, the checkpoints and a tower of MNIST's network on each rank.
+// RunPartsTest: fixture with the log, the checkpoints and a tower of MNIST's network on each rank.
 #pragma once
 
 #include "src/train/checkpointing/run_checkpoints.h"
@@ -8,7 +8,7 @@
 
 namespace carillon::testing {
 
-/// Every rank has a separate train directory, so that tests can check the files of each rank.
+/// Each rank has its own train directory, so that tests can check which files each rank writes.
 class RunPartsTest : public RunTest {
  protected:
   RunPartsTest() {
@@ -18,13 +18,13 @@ class RunPartsTest : public RunTest {
     tower_.broadcast_from_first();
   }
   bool first() const { return mpi_.rank() == 0; }
-  /// The last line of metrics.jsonl.
+  /// Returns the last line of metrics.jsonl.
   nlohmann::json last_metrics() const {
     const std::string text = read_text(train_dir() / "metrics.jsonl");
     const auto begin = text.find_last_of('\n', text.size() - 2);
     return nlohmann::json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
   }
-  /// The parts of a run with the current options.
+  /// The parts of a run that has the current options.
   struct Parts {
     TaskScore score;
     std::unique_ptr<DirectoryLock> lock;
@@ -37,7 +37,7 @@ class RunPartsTest : public RunTest {
           log(test.options_, score, test.description_, test.mpi_),
           checkpoints(test.options_.checkpoint, test.options_.model, score, test.description_, test.mpi_,
                       [this](const std::string& line) { log.warn(line); }) {}
-    /// Waits until checkpoints are written, and ends the log.
+    /// Waits until the checkpoints are written, then ends the log.
     void finish(std::int64_t step, const PhaseSeconds& seconds = {}) {
       checkpoints.finish({.step = step}, ExitCode::done);
       log.finish({.position = {.step = step}, .seconds = seconds, .best_checkpoint = checkpoints.best()});

@@ -1,4 +1,4 @@
-// Helpers of the tests of runs: a train directory for all ranks, and a small training in it.
+// RunTest: a train directory that all ranks share, and a small training in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace carillon::testing {
 
-/// The failure of a collective call: the code, and on the reporting rank the text.
+/// Returns the failure of a collective call: on each rank the exit code, and on the rank that reports it the text.
 inline Failure failure_of_run(const std::function<void()>& run) {
   try {
     run();
@@ -63,13 +63,13 @@ class RunTest : public ::testing::Test {
   }
   ExitCode train() { return train(options_); }
 
-  /// The failure of a training, as in failure_of_run.
+  /// Trains, and returns the failure as failure_of_run does.
   Failure failure(const TrainOptions& options) {
     return failure_of_run([&] { train(options); });
   }
   std::filesystem::path train_dir() const { return options_.checkpoint.train_dir; }
   CheckpointState saved(std::int64_t step) const { return read_checkpoint(checkpoint_path(train_dir(), step)); }
-  /// The steps of the lines in metrics.jsonl that have a member `name`.
+  /// Returns the steps of those lines in metrics.jsonl that have a member `name`.
   std::vector<std::int64_t> steps_with(const std::string& name) const {
     std::vector<std::int64_t> steps;
     std::ifstream file(train_dir() / "metrics.jsonl");
@@ -82,8 +82,8 @@ class RunTest : public ::testing::Test {
 
   const Mpi& mpi_ = mpi_world();
   CpuDevice device_{1};
-  std::optional<TemporaryDirectory> own_;  // only on rank 0
-  std::filesystem::path directory_;        // equal on all ranks
+  std::optional<TemporaryDirectory> own_;  // has a value on rank 0 only
+  std::filesystem::path directory_;        // the same on all ranks
   TrainOptions options_;
 };
 

@@ -6,7 +6,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests with a clock that the test advances.
+/// Tests with a clock that stands still until the test advances it.
 class PhaseTimesTest : public ::testing::Test {
  protected:
   void spend(double seconds) {
@@ -42,7 +42,7 @@ TEST_F(PhaseTimesTest, AddUpWhatIsSpentInAPhaseEachTime) {
   EXPECT_DOUBLE_EQ(seconds().data, 0.75);
   EXPECT_DOUBLE_EQ(seconds().training, 6.0);
   EXPECT_DOUBLE_EQ(seconds().evaluation, 8.0);
-  EXPECT_DOUBLE_EQ(seconds().checkpoints, 24.0);  // includes the wait for the last checkpoint
+  EXPECT_DOUBLE_EQ(seconds().checkpoints, 24.0);  // with the wait for the last checkpoint
   EXPECT_DOUBLE_EQ(seconds().total(), 39.75);
 }
 
@@ -62,7 +62,7 @@ class StepClockTest : public ::testing::Test {
   void take(int steps, double data_wait_seconds) {
     for (int i = 0; i < steps; ++i) clock_.take_step(data_wait_seconds);
   }
-  /// Ends `steps` steps, 100 ms apart. The first step ends at `first`.
+  /// Ends `steps` steps, 100 ms apart. The first of them ends at start_ + `first`.
   void end(int steps, std::chrono::milliseconds first) {
     for (int i = 0; i < steps; ++i) clock_.end_step(0.02, start_ + first + i * 100ms);
   }
@@ -82,7 +82,8 @@ TEST_F(StepClockTest, ReportsMeansOfFinishedSteps) {
   EXPECT_NEAR(means.allreduce, 0.02, 1e-6);
 }
 
-/// On a GPU, the host may learn the ends of several steps at once, and begin no step between two log lines.
+/// The host of a GPU may learn at the same time that several steps have ended. It may then begin no step between two
+/// log lines.
 TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) {
   clock_.start(start_);
   take(32, 0.05);
@@ -109,13 +110,13 @@ TEST_F(StepClockTest, NeverReportsAStepOfZeroTime) {
   EXPECT_GT(clock_.means().step, 0.0);
 }
 
-/// The text of a notice, and the number of the step (from 0) after which it was given.
+/// The text of a notice, and the number (from 0) of the step that had just ended.
 struct Found {
   std::int64_t step = -1;
   std::string text;
 };
 
-/// The notice of a run in which the first step takes 60 s, and the others `step_seconds`.
+/// Returns the notice of a run whose first step takes 60 s and whose other steps take `step_seconds`.
 Found notice_of(DurationNotice notice, int step_seconds, std::int64_t steps) {
   Found found;
   DurationNotice::Clock::time_point now{};
@@ -154,7 +155,8 @@ TEST(DurationNotice, ExcludesEvaluations) {
 
 using Seconds = std::vector<double>;
 
-/// The messages after each element of `looks`. The elements are `interval` seconds apart.
+/// Returns the message after each element of `looks`, or an empty text. An element has the working time of each rank;
+/// `interval` seconds pass between two elements.
 std::vector<std::string> said(const std::vector<Seconds>& looks, double interval = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// The steps from 0 to 11 for whose plan `holds` is true.
+/// Returns the steps from 0 to 11 for which `holds` returns true.
 std::vector<std::int64_t> steps(const TrainOptions& options, bool (*holds)(const StepPlan&)) {
   std::vector<std::int64_t> found;
   for (std::int64_t step = 0; step < 12; ++step) {

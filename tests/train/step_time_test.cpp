@@ -55,7 +55,7 @@ TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
   }
 }
 
-/// airbench94 mirrors images by their record numbers.
+/// airbench94 mirrors an image depending on the number of its record.
 TEST(StepTime, IncludesTheDistortionOfImages) {
   CpuDevice device(1);
   StepTimeSettings settings = small_step(8, 0.5);

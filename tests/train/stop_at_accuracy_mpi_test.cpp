@@ -1,4 +1,4 @@
-// Runs that end when an evaluation reaches --stop-at-accuracy.
+// Tests runs that end when an evaluation reaches --stop-at-accuracy.
 #include <gmock/gmock.h>
 
 #include "tests/train/run_test.h"
@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class StopAtAccuracy : public RunTest {
  protected:
-  /// Writes datasets with one label, which training learns after some steps.
+  /// Writes datasets in which all records have one label. A training learns it after some steps.
   StopAtAccuracy() {
     if (mpi_.rank() == 0) {
       write_text(directory_ / "train", records_of(60, 7));
@@ -24,7 +24,7 @@ class StopAtAccuracy : public RunTest {
     options_.optimizer.schedule.learning_rate = 0.002;
     options_.task.stop_at_accuracy = 0.9;
   }
-  /// Runs until --stop-at-accuracy is reached. Only the last evaluation reaches it. Returns the output.
+  /// Runs until an evaluation reaches --stop-at-accuracy. Expects that only the last one does. Returns the output.
   std::string reach() {
     std::string told = output();
     const std::vector<nlohmann::json> all = evaluations();
@@ -52,7 +52,7 @@ class StopAtAccuracy : public RunTest {
     }
     return found;
   }
-  /// The output of rank 0; the run must succeed.
+  /// Runs the training, which must succeed. Returns what rank 0 prints.
   std::string output() {
     mpi_.barrier();
     ::testing::internal::CaptureStdout();
@@ -71,7 +71,7 @@ class StopAtAccuracy : public RunTest {
 
 TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   const std::string told = reach();
-  EXPECT_EQ(steps_with("eval_precision"), steps_up_to(last_));  // once for each step
+  EXPECT_EQ(steps_with("eval_precision"), steps_up_to(last_));  // one evaluation per step
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(last_));
   if (mpi_.rank() == 0) {
     EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy 0.9, after ", last_)));
@@ -85,7 +85,7 @@ TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
-/// No accuracy is above 1, so only equality can reach 1.
+/// No accuracy is larger than 1, so it must suffice that both are equal.
 TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();
@@ -122,8 +122,8 @@ TEST_F(StopAtAccuracy, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   const std::string told = output();
   EXPECT_EQ(steps_with("eval_precision"), steps_up_to(last_));
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(last_));
-  EXPECT_TRUE(written() == before);                  // no step was taken
-  EXPECT_EQ(entry_count(train_dir()), entries + 1);  // an event file is new
+  EXPECT_TRUE(written() == before);                  // the run took no step
+  EXPECT_EQ(entry_count(train_dir()), entries + 1);  // one new event file
   if (mpi_.rank() == 0) {
     EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy", last_)));
   }

@@ -19,8 +19,8 @@ constexpr unsigned at_once = 0, later = 1'200'000;
 
 [[noreturn]] void end() { std::_Exit(stop_signal_caught() ? stopped : 1); }
 
-/// Runs in a separate process. Sends `first` to itself, and `second` after the delay. If the process still runs then,
-/// it ends with 75.
+/// Runs in a separate process. Sends the signal `first` to itself and, after the delay, the signal `second`. If neither
+/// ends the process, it ends with the exit code `stopped`.
 void send_two(int first, int second, unsigned microseconds) {
   catch_stop_signals();
   std::raise(first);
@@ -48,7 +48,7 @@ TEST(StopSignal, OfOneStopSentTwiceIsOne) {
 }
 
 void ignore_hup() {
-  std::signal(SIGHUP, SIG_IGN);  // as nohup does
+  std::signal(SIGHUP, SIG_IGN);  // as under nohup
   catch_stop_signals();
   std::raise(SIGHUP);
   std::_Exit(stop_signal_caught() ? 1 : 0);
@@ -64,8 +64,8 @@ void continue_alone() {
 
 TEST(StopSignal, IsNotAContFromAnyProcessButMpirun) { EXPECT_EXIT(continue_alone(), ::testing::ExitedWithCode(0), ""); }
 
-/// A process with the name of mpirun starts `child`, and sends `signals` to it. Before each signal it waits for `pause`
-/// microseconds. It ends with the result of the child.
+/// Plays mpirun: starts a process that runs `child`, waits for `pause` microseconds before each of `signals`, and sends
+/// it to this process. Then ends like this process.
 void run_under_mpirun(const std::function<void()>& child, std::initializer_list<int> signals, unsigned pause) {
   prctl(PR_SET_NAME, "mpirun");
   int ready[2] = {};
@@ -89,13 +89,13 @@ void run_under_mpirun(const std::function<void()>& child, std::initializer_list<
   std::_Exit(WEXITSTATUS(status));
 }
 
-/// Ends this many microseconds after the first signal.
+/// Ends this number of microseconds after the first signal.
 template <unsigned microseconds>
 void save() {
   const StopNotice notice(
       52, [] { return 40; }, [] { return false; });
   while (!stop_signal_caught()) ::usleep(1000);
-  for (unsigned waited = 0; waited < microseconds; waited += 1000) ::usleep(1000);  // a signal ends usleep
+  for (unsigned waited = 0; waited < microseconds; waited += 1000) ::usleep(1000);  // each signal ends one usleep early
   end();
 }
 

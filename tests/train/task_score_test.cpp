@@ -65,7 +65,7 @@ TEST(TaskScore, ReachesNothingWithoutATarget) {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// The step of the best score after each value. The values are the scores at steps 10, 20, ...; 0: none yet.
+/// Adds the scores `values` of the steps 10, 20, ... Returns, after each value, the step of the best score; 0: none.
 std::vector<std::int64_t> best_after_each(Patience& patience, const std::vector<double>& values) {
   std::vector<std::int64_t> steps;
   for (const double value : values) {

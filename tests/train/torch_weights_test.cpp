@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A few arrays of a ResNet.
+/// Has some arrays of a ResNet.
 class TorchWeights : public ::testing::Test {
  protected:
   std::filesystem::path path() const { return directory_.path() / "a.safetensors"; }
@@ -142,7 +142,7 @@ TEST_F(TorchWeights, OfNetworksWithoutKnownNamesAreRefused) {
               HasSubstr("the description of resnet18 has no name of PyTorch for 'other/weights'"));
 }
 
-/// An array of zeros for each spec.
+/// Returns an array of zeros for each spec.
 std::vector<NamedArray> zeros_of(const auto& specs) {
   std::vector<NamedArray> arrays;
   for (const auto& spec : specs) {
@@ -171,7 +171,7 @@ TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
   }
 }
 
-/// Networks with PyTorch's names. Their image size differs from the size in state_dicts().
+/// Returns networks that have PyTorch's names. Their image size differs from the size in state_dicts().
 std::vector<Network> networks_of_torch() {
   std::vector<Network> networks;
   for (const MakeNetwork make :
@@ -215,7 +215,7 @@ TEST(NetworkWith, IsTheNetworkOfTheArrays) {
 TEST(NetworkWith, IsNoneForOtherArrays) {
   const std::vector<Network> networks = networks_of_torch();
   EXPECT_EQ(network_with({}, networks), nullptr);
-  StateDict wide = state_dicts().at("resnet50");  // has the shapes of wide_resnet50_2
+  StateDict wide = state_dicts().at("resnet50");  // the shapes become those of wide_resnet50_2
   for (auto& [name, shape] : wide) {
     const auto has = [&](const char* part) { return name.find("layer") == 0 && name.find(part) != name.npos; };
     const bool is_wider = has("conv1") || has("conv2") || has("conv3") || has("bn1") || has("bn2");

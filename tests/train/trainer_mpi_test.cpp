@@ -66,7 +66,7 @@ TEST_F(TrainerTest, SharedVariablesAreSavedOnceAndResumed) {
   EXPECT_THAT(whole.network, HasSubstr(R"("shared":{"b/weights":"a/weights"})"));
 }
 
-/// Some ops share a frozen variable. Their other variables are trained.
+/// The frozen variables include one that several ops share. The other variables of these ops are trained.
 TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   options_.model.make = [](const NetworkSettings&) { return sharing_network(); };
   options_.optimizer.freeze = {"a/weights", "conv1/*", "d/biases"};
@@ -82,7 +82,7 @@ TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   }
 }
 
-/// A network with biases that are computed from the number of images and the first pixels of the first and the last
+/// A network that computes biases from the data: the number of images, and the first pixels of the first and the last
 /// image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
@@ -137,7 +137,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   options_.optimizer.max_steps = 7;
   train();
   options_.optimizer.max_steps = 12;
-  train();  // knows the best evaluation of the first run
+  train();  // this run must know the best evaluation of the first run
   mpi_.barrier();
   std::ifstream file(train_dir() / "metrics.jsonl");
   double highest = -1.0;
@@ -157,7 +157,8 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
 }
 
-/// A run was stopped at step 3 and had no evaluations. When it resumes with evaluations, it evaluates at step 3.
+/// The first run stops at step 3 without evaluations. The resumed run evaluates at step 3, although step 3 is no
+/// multiple of eval_every. This evaluation must not end the run; the evaluation at step 4 must.
 TEST_F(TrainerTest, AnEvaluationThatOnlyAResumedRunMakesDoesNotChangeItsResult) {
   options_.optimizer.max_steps = 3;
   train();
@@ -193,7 +194,7 @@ TEST_F(TrainerTest, ResumesFromItsCheckpointWithLookahead) {
   options_.optimizer.update.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
   TrainOptions once = options_;
   once.checkpoint.train_dir = (directory_ / "once").string();
-  once.checkpoint.checkpoint_every = 7;  // buffers are synchronised at this step
+  once.checkpoint.checkpoint_every = 7;  // buffers are synchronised at step 7
   train(once);
   const CheckpointState expected = read_checkpoint(checkpoint_path(once.checkpoint.train_dir, 12));
 
@@ -224,7 +225,8 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
   const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
   for (const std::string& left :
-       {without_evaluation, metrics}) {  // killed before the evaluation was logged, or before the best checkpoint
+       // Killed before the evaluation was logged, or between the log and the best checkpoint.
+       {without_evaluation, metrics}) {
     mpi_.barrier();
     if (mpi_.rank() == 0) {
       write_text(train_dir() / "metrics.jsonl", left);
@@ -240,7 +242,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::size_t entries = entry_count(train_dir());
   mpi_.barrier();
   EXPECT_EQ(train(), ExitCode::done);
-  EXPECT_EQ(entry_count(train_dir()), entries);  // otherwise the run would have written another event file
+  EXPECT_EQ(entry_count(train_dir()), entries);  // the run must not even write an event file
 }
 
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
@@ -258,8 +260,8 @@ TEST_F(TrainerTest, PrintsTheTimesOfALongRun) {
   const std::string told = ::testing::internal::GetCapturedStdout();
   if (mpi_.rank() > 0) return;
   EXPECT_THAT(told, HasSubstr("\nsteps                    12  from 0 to 12\n"));
-  EXPECT_THAT(told, ContainsRegex("\nstart            2[0-9]{4}\\."));  // this test may take up to 9,999 s
-  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s; steps take time
+  EXPECT_THAT(told, ContainsRegex("\nstart            2[0-9]{4}\\."));  // allows up to 9,999 s for this test
+  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s is finite: steps take time
   EXPECT_EQ(told.find(fmt::format("mean of {} ranks", mpi_.size())) != told.npos, mpi_.size() > 1);
 }
 
@@ -274,7 +276,7 @@ TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
 }
 
-/// Decodes like `decoder` before stream position `end`. From then on it calls `failure`.
+/// Decodes as `decoder` does before stream position `end`. From this position on, calls `failure`.
 class EndingDecoder final : public RecordDecoder {
  public:
   EndingDecoder(std::unique_ptr<RecordDecoder> decoder, std::uint64_t end, std::function<void()> failure)
@@ -288,7 +290,7 @@ class EndingDecoder final : public RecordDecoder {
     if (position >= end_) failure_();
     decoder_->decode(record, position, image, target);
   }
-  bool draws() const override { return true; }  // a cache would decode all records before the training
+  bool draws() const override { return true; }  // otherwise a cache would decode all records at the start
 
  private:
   std::unique_ptr<RecordDecoder> decoder_;
@@ -296,10 +298,11 @@ class EndingDecoder final : public RecordDecoder {
   std::function<void()> failure_;
 };
 
-/// All ranks fail in the same step. The run must save the step before it.
+/// All ranks fail in the same step. The run must still save its state after the step before.
 TEST_F(TrainerTest, SavesTheLastStepWhateverErrorEndsIt) {
   options_.data.batch_size = 16;
-  const std::uint64_t end = 5 * 16 * static_cast<std::uint64_t>(mpi_.size());  // the start decodes positions below 60
+  // Step 5 decodes this position; the start decodes positions below 60.
+  const std::uint64_t end = 5 * 16 * static_cast<std::uint64_t>(mpi_.size());
   const auto decoder = options_.data.record_form.make_decoder;
   const auto expect_saved = [&](const std::function<void()>& thrown, ExitCode code, const std::string& text) {
     options_.data.record_form.make_decoder = [&](RecordSchema schema, RecordUse use) {
@@ -359,7 +362,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// The density in the settings of the last network. It is global, because make_network is a function without state.
+/// The density that the last network's settings contained. Global, because make_network is a function without state.
 float reported_density = 0.0f;
 
 TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {
@@ -368,7 +371,7 @@ TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {
     return mnist_network(settings);
   };
   train();
-  EXPECT_FLOAT_EQ(reported_density, 59.0f / 60.0f);  // one image of 60 is black
+  EXPECT_FLOAT_EQ(reported_density, 59.0f / 60.0f);  // one of 60 images is black
 }
 
 TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {

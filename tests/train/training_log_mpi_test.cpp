@@ -44,7 +44,7 @@ TEST_F(RunPartsTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
     run.log.count_result({.reduce_seconds = 0.25});
     if (step == 1) run.log.log_step({.step = 1, .logs = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   }
-  run.log.log_evaluation(4, accuracy_of(1, 4), std::chrono::seconds(-1000));  // adds 1000 s to the steps' time
+  run.log.log_evaluation(4, accuracy_of(1, 4), std::chrono::seconds(-1000));  // counts 1000 s more as time of steps
   run.log.log_step({.step = 3, .logs = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   if (!first()) return;
   const nlohmann::json line = last_metrics();
@@ -57,7 +57,7 @@ TEST_F(RunPartsTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
   EXPECT_NEAR(line.at("examples_per_second"), 4.0 * mpi_.size() / 500.0, 1e-3);
 }
 
-/// The histograms in the event file of a train directory, by tag.
+/// Returns the histograms in the event files of a train directory, by tag.
 std::map<std::string, event::Histogram> histograms_in(const std::filesystem::path& train_dir) {
   std::map<std::string, event::Histogram> found;
   for (const auto& entry : std::filesystem::directory_iterator(train_dir)) {
@@ -74,7 +74,7 @@ std::map<std::string, event::Histogram> histograms_in(const std::filesystem::pat
   return found;
 }
 
-/// The last scalar with this tag in a train directory's event file; NaN: none.
+/// Returns the last scalar with this tag in the event files of a train directory; NaN: none.
 float scalar_in(const std::filesystem::path& train_dir, std::string_view tag) {
   float found = std::nanf("");
   for (const auto& entry : std::filesystem::directory_iterator(train_dir)) {
@@ -91,7 +91,7 @@ float scalar_in(const std::filesystem::path& train_dir, std::string_view tag) {
   return found;
 }
 
-/// All gradients are 1, also the gradient of a frozen variable, which the norm must not include.
+/// All gradients are 1. The gradient of the frozen variable is also 1, but the norm must not include it.
 TEST_F(RunPartsTest, TheNormOfASummaryIsThatOfFiniteGradientsThatAreTrained) {
   const OptimizerSettings freezing{.groups = {{.pattern = "layer1/*", .frozen_after = 0}}};
   const auto communicator = make_communicator(mpi_, device_);
@@ -122,7 +122,8 @@ TEST_F(RunPartsTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsTh
   const ParameterStore& parameters = tower_.parameters();
   std::ranges::fill(parameters.gradients_and_sums(), 1.0f + static_cast<float>(mpi_.rank()));
   run.log.summarize(10, {}, tower_, device_);
-  run.log.log_step({.step = 10, .summarizes = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);  // writes events to the disk
+  // Writes the events to the disk.
+  run.log.log_step({.step = 10, .summarizes = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   if (!first()) return;
   const auto found = histograms_in(train_dir());
   EXPECT_EQ(found.size(), 2 * parameters.specs().size());

@@ -22,7 +22,7 @@ TEST(TrainingSetup, EvaluationsOfSmallImagesTakeLargerBatchesOnAGpu) {
   }
 }
 
-/// Evaluated images may be larger than training images (RecordForm::make_decoder).
+/// An evaluation may use larger images than the training (RecordForm::make_decoder).
 TEST(TrainingSetup, EvaluationsOfLargerImagesTakeSmallerBatchesOnAGpu) {
   TrainOptions chosen = options();
   chosen.data.record_form.schema.image_shape = {32, 32, 3};

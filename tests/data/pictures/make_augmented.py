@@ -20,13 +20,13 @@ from torchvision.transforms.autoaugment import RandAugment, _apply_op
 from torchvision.transforms.functional import InterpolationMode
 
 HERE = pathlib.Path(__file__).parent
-WIDTH, HEIGHT = 28, 20  # equalize changes no smaller image
+WIDTH, HEIGHT = 28, 20  # equalize changes images only from this size on
 MAGNITUDES = (9, 20)
-SIZES = ((32, 32), (224, 224), (96, 40))  # height, width
+SIZES = ((32, 32), (224, 224), (96, 40))  # (height, width)
 
 
 def image():
-    """An image whose colours use a part of their range and differ between neighbours."""
+    """Returns an image whose colours use a part of their range and differ between neighbours."""
     y, x, channel = np.mgrid[:HEIGHT, :WIDTH, :3]
     values = 30 + 3 * x + 4 * y + 12 * channel + (x * 37 + y * 61 + channel * 17) % 29 - 25 * ((x // 4 + y // 3) % 2)
     return Image.fromarray(values.astype(np.uint8))

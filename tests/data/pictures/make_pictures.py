@@ -33,7 +33,7 @@ TRANSPARENT = ("transparent.png", "grey_alpha.png", "palette_alpha.png", "grey_k
 BACKGROUND = (200, 30, 90)
 OTHERS = ("colour.tif", "alpha.tif", "deep_grey.tif", "oriented_6.tif", "oriented_7.tif", "lossless.webp", "lossy.webp",
           "oriented_8.webp", "palette.gif", "transparent.gif", "animated.gif")
-# part (row, column, height, width) -> height, width
+# (row, column, height, width) of a part of the picture, and (height, width) of the result
 RESIZES = (((0, 0, 33, 45), (16, 16)), ((3, 5, 20, 31), (24, 24)), ((7, 0, 26, 17), (60, 41)), ((10, 40, 1, 1), (5, 5)),
            ((0, 0, 33, 45), (33, 45)), ((1, 2, 32, 40), (3, 4)))
 CORNERS = RESIZES[:4]
@@ -54,7 +54,7 @@ def chunk(kind, body):
 
 
 def png(pixels, depth, colour, interlaced):
-    """An RGB, RGBA or grey PNG by hand: Pillow writes neither 16-bit colours nor Adam7."""
+    """Encodes an RGB, RGBA or grey PNG by hand: Pillow writes neither 16-bit colours nor Adam7."""
     height, width = pixels.shape[:2]
     values = pixels.astype(">u2") if depth == 16 else pixels
     passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
@@ -78,7 +78,7 @@ def write_files():
     image.save(HERE / "colour.png")
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     alpha = np.clip(8 * x - 60 + y, 0, 255).astype(np.uint8)
-    hidden = np.where(alpha[..., None] == 0, 0, pixels)  # as many programs write it: transparent black
+    hidden = np.where(alpha[..., None] == 0, 0, pixels)  # many programs write transparent pixels as black
     transparent = np.dstack([hidden, alpha])
     Image.fromarray(transparent).save(HERE / "transparent.png")
     Image.fromarray(np.dstack([np.asarray(image.convert("L")), alpha])).save(HERE / "grey_alpha.png")
@@ -96,7 +96,7 @@ def write_files():
 
 
 def write_others():
-    """The files of OTHERS: 21 x 13 pixels in formats that are converted to PNG."""
+    """Writes the files of OTHERS: 21 x 13 pixels, in formats that are converted to PNG."""
     image = Image.fromarray(picture()).crop((3, 5, 24, 18))
     alpha = Image.fromarray(np.tile(np.arange(0, 252, 12, dtype=np.uint8), (13, 1)))
     transparent = image.copy()
@@ -116,7 +116,7 @@ def write_others():
 
 
 def exif(orientation):
-    """An EXIF block with a tag before and after the orientation; big-endian if the orientation is odd."""
+    """Returns an EXIF block with one tag before and one after the orientation. Big-endian if the orientation is odd."""
     order = ">" if orientation % 2 else "<"
     tags = ((0x0100, 3, 21), (0x0112, 3, orientation), (0x0128, 3, 2))
     block = b"MM\0*" if order == ">" else b"II*\0"
@@ -127,8 +127,8 @@ def exif(orientation):
 
 
 def on_background(image, colour):
-    """RGB pixels; Pillow's alpha_composite if the image has transparency."""
-    if image.mode == "I;16":  # Pillow would cut the values off at 255
+    """Returns RGB pixels. If the image has transparency, composites it on `colour` by Pillow's alpha_composite."""
+    if image.mode == "I;16":  # Pillow would limit the values to 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if not image.has_transparency_data:
         return image.convert("RGB")
@@ -137,7 +137,7 @@ def on_background(image, colour):
 
 
 def top_left_aligned(pixels, size):
-    """numpy, in float64: y[i] between x[floor(i scale)] and the next."""
+    """Resizes in float64 with numpy: y[i] is interpolated between x[floor(i scale)] and the next x."""
     for axis, length in enumerate(size):
         old = pixels.shape[axis]
         x = np.arange(length) * (old / length)

@@ -11,18 +11,18 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score, top_k_accuracy_score
 from torchmetrics.classification import MulticlassCalibrationError
 
-CASES = ((2, 50), (3, 1), (5, 200), (6, 300), (10, 500), (100, 150))  # classes, samples; some classes have no samples
+CASES = ((2, 50), (3, 1), (5, 200), (6, 300), (10, 500), (100, 150))  # (classes, samples); some classes have no samples
 
 
 def samples_of(classes, samples):
-    """Logits that float32 represents exactly, and labels. In half of the samples, the true class has the largest
-    logit."""
+    """Returns logits that float32 represents exactly, and labels. In half of the samples, the true class has the
+    largest logit."""
     state = classes
 
     def draw():
         nonlocal state
         state = (state * 1664525 + 1013904223) % 2**32
-        return state >> 8  # 24 bits
+        return state >> 8  # has 24 bits
 
     logits, labels = np.empty((samples, classes), np.float32), np.empty(samples, np.int64)
     for i in range(samples):
@@ -34,7 +34,7 @@ def samples_of(classes, samples):
 
 def scores_of(classes, logits, labels):
     predicted = logits.argmax(1)
-    assert all(len(set(row)) == classes for row in logits.tolist())  # no ties
+    assert all(len(set(row)) == classes for row in logits.tolist())  # no two logits are equal
     if classes > 5:
         yield "top_5", top_k_accuracy_score(labels, logits, k=5, labels=np.arange(classes))
     yield "balanced_accuracy", np.mean([(predicted == labels)[labels == c].mean() for c in np.unique(labels)])

@@ -20,7 +20,7 @@ FIRST = ("patch_embed.proj.weight", "stem.0.weight")
 
 
 def draw(name, count):
-    """Values from -1 to 1."""
+    """Returns `count` values from -1 to 1 that depend on `name`."""
     seed = 2166136261
     for byte in name.encode():
         seed = (seed ^ byte) * 16777619 % 2**32
@@ -51,7 +51,7 @@ def logits_of(network, mean, deviation):
     arrays = {}
     for name, values in network.state_dict().items():
         shape = tuple(values.shape)
-        if name == "pos_embed":  # the file has the positions of 224 x 224 pixels
+        if name == "pos_embed":  # the file has positions for 224 x 224 pixels
             grid = values_of(name, (1, 197, shape[2])).float()
             arrays[name] = resample_abs_pos_embed(grid, new_size=[SIDE // 16] * 2, num_prefix_tokens=1).double()
         elif not name.endswith("num_batches_tracked"):

@@ -43,7 +43,7 @@ def batch_norm(write):
                          ("moving_mean", norm.running_mean), ("moving_variance", norm.running_var)):
         write(f"batch_norm/{name}", values)
     write("batch_norm/evaluation", nhwc(norm.eval()(nchw(x))))
-    for activation in (None, "relu", "gelu"):  # training through a batch norm in eval() mode
+    for activation in (None, "relu", "gelu"):  # trains through a batch norm in eval() mode
         x = x.detach().requires_grad_()
         norm.zero_grad()
         y = nhwc(norm(nchw(x)))
@@ -65,7 +65,8 @@ def activation(write, name, function):
 
 
 def average_pooling(write):
-    """Window 3, stride 2, TensorFlow's "same": 1 row of padding on both sides, 1 column on the right."""
+    """Average pooling with window 3, stride 2 and TensorFlow's "same": 1 row of padding on both sides, 1 column on the
+    right."""
     x = draw(2, 7, 6, 3).requires_grad_()
     y = nhwc(F.avg_pool2d(nchw(x), 3, 2, padding=(1, 0), ceil_mode=True, count_include_pad=False))
     dy = draw(*y.shape)
@@ -77,8 +78,8 @@ def average_pooling(write):
 
 
 def depthwise_convolution(write):
-    """Depthwise convolutions as in ConvNeXt (kernel 7, stride 1) and in MobileNets (kernel 3, stride 2). Filters: [row,
-    column, 1, channel]."""
+    """Depthwise convolutions as in ConvNeXt (kernel 7, stride 1) and in MobileNets (kernel 3, stride 2). The filters
+    are [row, column, 1, channel]."""
     for kernel, stride in ((7, 1), (3, 2)):
         x = draw(2, 9, 8, 5).requires_grad_()
         weights, biases = draw(kernel, kernel, 1, 5).requires_grad_(), draw(5).requires_grad_()
@@ -99,18 +100,19 @@ def whitening(write):
     patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
     eigenvalues, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     vectors = vectors.T.flip(0)
-    for v in vectors:  # the first component of at least half the largest's size is positive
+    for v in vectors:  # make positive the first component that is at least half as large as the largest one
         v *= v[v.abs() >= v.abs().max() / 2][0].sign()
     filters = vectors / (eigenvalues.flip(0)[:, None] + 5e-4).sqrt()
     write("whitening/filters", torch.cat([filters, -filters]).T)
 
 
 def weighted_cross_entropy(write):
-    """Class weights and focal loss. The sum over the batch is divided by the batch size, not by the sum of the
-    weights."""
+    """Cross entropy with class weights, and focal loss. The sum over the batch is divided by the batch size, not by the
+    sum of the weights."""
     batch, classes, smoothing = 6, 5, 0.2
     z, weights = draw(batch, classes) * 3, torch.rand(classes).float().double()
-    z[0], z[1] = torch.tensor([25.0, 0, 0, -3, 1]), torch.tensor([0.0, 30, -30, 2, 1])  # labels: p near 1 and near 0
+    # The labels have probabilities near 1 and near 0.
+    z[0], z[1] = torch.tensor([25.0, 0, 0, -3, 1]), torch.tensor([0.0, 30, -30, 2, 1])
     labels = torch.tensor([0, 2, 1, 4, 3, 1])
     hard = F.one_hot(labels, classes).double()
     smooth = (1 - smoothing) * hard + smoothing / classes
@@ -126,7 +128,8 @@ def weighted_cross_entropy(write):
 
     losses = {
         "weights": lambda z: F.cross_entropy(z, labels, weights, reduction="sum") / batch,
-        "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),  # class probabilities: / batch size
+        # With probabilities, PyTorch divides by the batch size.
+        "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),
         "focal_half": focal(0.5, 1, hard),
         "focal": focal(2, 1, hard),
         "focal_weights": focal(2, weights, hard),

@@ -46,8 +46,8 @@ def binary_cross_entropy(logits, target):
 
 
 def weighted_cross_entropy(weights, smoothing=0.0, gamma=0.0):
-    """The loss and its gradient. The gradient follows from dp/dz class by class, so it does not use the op's
-    formula."""
+    """Returns a function that computes the loss and its gradient. The gradient uses dp/dz of all pairs of classes, not
+    the formula of the op."""
     def loss_of(logits, target):
         z = logits - logits.max(1, keepdims=True)
         p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
@@ -100,7 +100,7 @@ def main():
     i, j = np.ogrid[:RECORDS, :4]
     answers = ((5 * i + 3 * j + i * j) % 3 == 0).astype(float)
     losses, variables, output = train(answers, binary_cross_entropy)
-    assert np.abs(output).min() > 1e-4  # so that rounding cannot change a decision
+    assert np.abs(output).min() > 1e-4  # so rounding cannot change a decision
     write("multilabel_task.txt", losses, variables,
           {"mean_average_precision": metrics.average_precision_score(answers, output, average="macro"),
            "macro_f1": metrics.f1_score(answers, output >= 0, average="macro"),

@@ -1,5 +1,5 @@
-// The AttentionPlan of the fake: computes attention by its definition, in float32, with operands and results in bf16.
-// This file replaces kernels/attention/attention_plan_cuda.cpp, so tests on the fake do not cover the calls of
+// The fake's AttentionPlan. Computes attention by its definition, in float32, with operands and results in bf16. This
+// file replaces kernels/attention/attention_plan_cuda.cpp, so tests on the fake do not cover the calls of
 // cudnn-frontend.
 #include "kernels/attention/attention_plan_cuda.h"
 
@@ -18,7 +18,8 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// One part (q, k or v) of one head of a sample. The memory is [batch, tokens, parts, heads, head_size].
+/// The rows q, k or v of one head and sample: one row per token. The whole tensor is [batch, tokens, parts, heads,
+/// head_size].
 struct Matrix {
   Bf16* first;
   std::int64_t row_stride, columns;
@@ -32,7 +33,7 @@ struct Matrix {
   void store(std::int64_t row, const std::vector<float>& values) const {
     for (std::int64_t c = 0; c < columns; ++c) first[row * row_stride + c] = to_bf16(values[c]);
   }
-  /// Stores the row scale * (sum over j of factor(j) * row j of `other`).
+  /// Sets row `row` to scale * (the sum over j < count of factor(j) * row j of `other`).
   template <typename Factor>
   void store_sum(std::int64_t row, std::int64_t count, float scale, const Matrix& other, const Factor& factor) const {
     std::vector<float> sums(columns);
@@ -45,12 +46,12 @@ struct Matrix {
   }
 };
 
-/// One head of a sample.
+/// The arrays of one head of one sample.
 struct Head {
   std::int64_t tokens;
   float scale;
   Matrix q, k, v, y;
-  float* statistics;  ///< [tokens]; null in an evaluation
+  float* statistics;  ///< log of the sum of exp(score), [tokens]; null in an evaluation
 
   std::vector<float> scores(std::int64_t row) const {
     std::vector<float> scores(tokens);
@@ -66,12 +67,12 @@ struct Head {
       y.store_sum(i, tokens, 1.0f / sum, v, [&](std::int64_t j) { return weights[j]; });
       if (statistics == nullptr) continue;
       const float log_sum = largest + std::log(sum);
-      // For a row with a NaN, cuDNN may store infinity.
+      // cuDNN may store infinity for a row that contains a NaN.
       statistics[i] = std::isnan(log_sum) ? std::numeric_limits<float>::infinity() : log_sum;
     }
   }
   void backward(const Matrix& dy, const Matrix& dq, const Matrix& dk, const Matrix& dv) const {
-    std::vector<float> weights(tokens * tokens), gradients(tokens * tokens);  // P and dS
+    std::vector<float> weights(tokens * tokens), gradients(tokens * tokens);  // cuDNN's P and dS
     for (std::int64_t i = 0; i < tokens; ++i) {
       const std::vector<float> row = scores(i);
       const float d = dy.product(i, y, i);
@@ -131,7 +132,7 @@ std::unique_ptr<AttentionPlan> AttentionPlan::find(const CudnnTarget& target, co
                                                    std::string& reason) {
   const std::int64_t size = task.shape.head_size();
   const bool has_kernel = size % 8 == 0 && size <= 128 &&
-                          (task.pass != AttentionPass::backward || task.shape.tokens > 1);  // like cuDNN 9.19
+                          (task.pass != AttentionPass::backward || task.shape.tokens > 1);  // the limits of cuDNN 9.19
   if (target.handle == nullptr || !has_kernel) {
     reason = "the fake has no such kernel";
     return nullptr;

@@ -27,7 +27,7 @@ void join(CUstream_st& stream, const std::shared_ptr<Capture>& capture) {
   capture->streams.insert(&stream);
 }
 
-/// Whether the work of `stream` comes after all nodes, directly or indirectly.
+/// Returns whether all nodes come before the next work of `stream`, directly or indirectly.
 bool all_joined(const Nodes& nodes, const CUstream_st& stream) {
   std::set<std::size_t> reached = stream.capture_after;
   for (std::size_t i = nodes.size(); i-- > 0;) {

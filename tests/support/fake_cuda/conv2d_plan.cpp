@@ -1,4 +1,4 @@
-// The Conv2dPlan of the fake: computes the same convolutions as cuDNN, with the same layouts. This file replaces
+// The fake's Conv2dPlan. Computes the same convolutions as cuDNN, with the same memory layouts. This file replaces
 // kernels/conv2d/conv2d_plan_cuda.cpp, so tests on the fake do not cover the calls of cudnn-frontend.
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
@@ -14,7 +14,7 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// The elements of a tensor of f32 or bf16, as floats in the order of memory. The tensors have no gaps.
+/// Returns the elements of a tensor of f32 or bf16 as floats, in the order of memory. The tensor must have no gaps.
 std::vector<float> loaded(const StridedTensor& tensor, const void* data, DType type) {
   std::size_t count = 1;
   for (const std::int64_t extent : tensor.extents) count *= static_cast<std::size_t>(extent);
@@ -35,9 +35,9 @@ void store(const std::vector<float>& values, void* data, DType type) {
   }
 }
 
-/// For every element of y, every position in the window and every filter, calls body(first x, first weight, y). The
-/// body adds to y the sum of x * w over the channels of the filter's group. The number of these channels is the channel
-/// count of the weights.
+/// For each pixel of y, each position in the window that is inside of x, and each filter, calls body(index of the first
+/// element of x, index of the first weight, index in y). The body must then loop over the channels of the filter's
+/// group. The weights have as many channels as a group.
 template <typename Body>
 void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
   const auto [batch, filters, rows, columns] = layout.y.extents;

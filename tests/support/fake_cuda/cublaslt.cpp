@@ -1,4 +1,4 @@
-// The fake's cuBLASLt. It checks whether the descriptors of a call fit together; misuse ends the process.
+// The fake's cuBLASLt. It checks whether the descriptors of a call fit together. Misuse ends the process.
 #include <cublasLt.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
-  std::optional<cudaDataType_t> bias_type;  ///< nullopt: the type of D
+  std::optional<cudaDataType_t> bias_type;  ///< nullopt: as D
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -26,8 +26,8 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes = 0;
-  std::uint32_t reduction_schemes = 7;                         ///< all schemes
-  std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  ///< alignment of A, B, C, D
+  std::uint32_t reduction_schemes = 7;                         ///< 7: all schemes
+  std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  ///< of A, B, C, D
 };
 
 namespace fake_cuda {
@@ -108,16 +108,16 @@ void check_extents(const Product& product) {
   }
 }
 
-/// The number of parts into which the sums over k are divided.
+/// Returns into how many parts the fake divides each sum over the columns of A. A real cuBLASLt also divides some sums.
 int splits_of(const Product& product) {
-  constexpr std::int64_t fewest = 32;  // with fewer columns of A, sums are not divided
+  constexpr std::int64_t fewest = 32;  // with fewer columns of A, the sums are not divided
   if (product.a.product_columns() < fewest) return 1;
   return product.bias_gradient == nullptr || settings().divided_bias_gradients ? 2 : 1;
 }
 
-/// Checks the types. Source: cuBLAS, "cublasLtMatmul", table of types. A and B have the same type, float32 or bfloat16.
-/// D is float32, or bfloat16 if A and B are bfloat16. A bias and its gradient have the type of D.
-/// CUBLASLT_EPILOGUE_BGRADA requires an A that is not transposed (source: the tests of nvmath-python).
+/// Checks the types (source: cuBLAS, "cublasLtMatmul", table of types). A and B must have the same type, float32 or
+/// bfloat16. D must be float32, or bfloat16 if A and B are bfloat16. A bias and a bias gradient must have the type of
+/// D. CUBLASLT_EPILOGUE_BGRADA requires an A that is not transposed (source: the tests of nvmath-python).
 bool is_supported(const Product& product) {
   const bool types =
       product.a.type == product.b.type && (product.d.type == CUDA_R_32F || product.a.type == CUDA_R_16BF);
@@ -128,7 +128,8 @@ bool is_supported(const Product& product) {
   return types && bias && bias_gradient;
 }
 
-/// The product for which an algorithm was chosen. It is misuse to run the algorithm for another product.
+/// Returns a hash of all that the choice of an algorithm depends on. It is misuse to run an algorithm for a product
+/// with another hash.
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash =
       product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32 + 8u * (product.bias_gradient != nullptr);
@@ -153,7 +154,7 @@ bool are_equal(const cublasLtMatrixLayoutOpaque_t& a, const cublasLtMatrixLayout
          a.batch_count == b.batch_count && a.batch_stride == b.batch_stride;
 }
 
-/// C may be D; no other input may share memory with D (cuBLAS, "cublasLtMatmul").
+/// Checks C. C may be D, but no other input may share memory with D (cuBLAS, "cublasLtMatmul").
 void check_addend(const Product& product, std::uint64_t alignment) {
   if (product.beta == 0.0f) return;
   check_operand(product.c.data, product.c.bytes(), alignment, "C");

@@ -1,4 +1,4 @@
-// The fake's handle of cuDNN.
+// The fake's cuDNN handle.
 #include <cudnn.h>
 
 #include "objects.h"
@@ -32,5 +32,5 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The stream on which the plans enqueue their work.
+/// Returns the stream on which the plans with this handle enqueue their work.
 cudaStream_t stream_of(cudnnHandle_t handle) { return handle->stream; }

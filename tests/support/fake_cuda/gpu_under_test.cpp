@@ -1,4 +1,4 @@
-// The functions of tests/gpu/gpu_under_test.h for the fake GPU.
+// The functions of tests/gpu/gpu_under_test.h, for the fake GPU.
 #include "tests/gpu/gpu_under_test.h"
 
 #include "support/fake_cuda/fake_cuda.h"

@@ -20,7 +20,7 @@ void store(void* data, cudaDataType_t type, std::int64_t index, float value) {
   }
 }
 
-/// Rounds to the nearest number with 10 bits of mantissa.
+/// Rounds `value` to the nearest number with 10 bits of mantissa.
 float round_to_tf32(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -29,7 +29,7 @@ float round_to_tf32(float value) {
   return value;
 }
 
-/// op(matrix) as floats: element (r, c) at c * rows + r.
+/// Returns op(matrix) as floats, in column-major order: element (r, c) has the index c * rows + r.
 std::vector<float> unpacked(const Matrix& matrix, bool tf32) {
   const std::int64_t rows = matrix.product_rows(), columns = matrix.product_columns();
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
@@ -66,7 +66,7 @@ void compute_one(const Product& product) {
       if (product.beta != 0.0f) value += product.beta * load(product.c.data, product.c.type, place);
       if (product.bias != nullptr) value += load(product.bias, product.bias_type, row);
       const bool tensor_cores = product.tf32 || product.a.type == CUDA_R_16BF;
-      if (product.relu && (value < 0.0f || (tensor_cores && std::isnan(value)))) value = 0.0f;  // as on an H200
+      if (product.relu && (value < 0.0f || (tensor_cores && std::isnan(value)))) value = 0.0f;  // an H200 does the same
       store(const_cast<void*>(product.d.data), product.d.type, place, value);
     }
   }

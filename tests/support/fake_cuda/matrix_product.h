@@ -1,5 +1,5 @@
-// The arithmetic of the fake's cublasLtMatmul: D = alpha op(A) op(B) + beta C, in column-major layout. Optional: a bias
-// and a ReLU, or the sums of the rows of op(A). Source: cuBLAS, "cublasLtMatmul".
+// Computes the fake's cublasLtMatmul: D = alpha op(A) op(B) + beta C, in column-major layout. It can add a bias and
+// apply a ReLU, or compute the sums of the rows of op(A) in addition. Source: cuBLAS, "cublasLtMatmul".
 #pragma once
 
 #include <cublasLt.h>
@@ -11,10 +11,10 @@ namespace fake_cuda {
 struct Matrix {
   const void* data = nullptr;
   cudaDataType_t type = CUDA_R_32F;
-  std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< the layout in memory
+  std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< layout in memory
   bool transposed = false;
   std::int32_t batch_count = 1;
-  std::int64_t batch_stride = 0;  ///< elements
+  std::int64_t batch_stride = 0;  ///< in elements
 
   std::int64_t product_rows() const { return transposed ? columns : rows; }
   std::int64_t product_columns() const { return transposed ? rows : columns; }
@@ -23,7 +23,7 @@ struct Matrix {
     const std::int64_t before_last = (batch_count - 1) * batch_stride + (columns - 1) * leading_dimension;
     return static_cast<std::size_t>(before_last + rows) * element_bytes();
   }
-  /// The operand of product `number` of the batch.
+  /// Returns this operand in product number `number` of the batch.
   Matrix of_batch(std::int64_t number) const {
     Matrix one = *this;
     one.data = static_cast<const std::byte*>(data) + static_cast<std::size_t>(number * batch_stride) * element_bytes();
@@ -34,14 +34,14 @@ struct Matrix {
 struct Product {
   Matrix a, b, c, d;
   bool tf32 = false;
-  float alpha = 1.0f, beta = 0.0f;  ///< beta 0: C is not read
+  float alpha = 1.0f, beta = 0.0f;  ///< if beta is 0, C is not read
   bool relu = false;
   const void* bias = nullptr;
   void* bias_gradient = nullptr;
-  cudaDataType_t bias_type = CUDA_R_32F;  ///< type of the bias or of its gradient
+  cudaDataType_t bias_type = CUDA_R_32F;  ///< type of the bias or of the bias gradient
 };
 
-/// Products are summed in float32 in ascending order.
+/// Computes D. Each sum is added in float32, in ascending order.
 void compute(const Product& product);
 
 }  // namespace fake_cuda

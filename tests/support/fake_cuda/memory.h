@@ -10,7 +10,7 @@ enum class Place { device, pinned, pageable };
 
 class DeviceMemory {
  public:
-  /// While an object of this class exists, kernels and copies may access device memory.
+  /// While at least one object of this class exists, device memory can be accessed. Kernels and copies create one.
   class Access {
    public:
     Access();
@@ -19,15 +19,14 @@ class DeviceMemory {
     Access& operator=(const Access&) = delete;
   };
 
-  /// Allocates memory that is aligned to 256 bytes and filled with 0xff. In a large block, only the first part is
-  /// filled; the rest contains zeros.
+  /// Allocates memory that is aligned to 256 bytes. Its first 4 MiB are filled with 0xff; the rest contains zeros.
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
-  /// Whether `pointer` is in device memory. If so, [pointer, pointer + bytes) must be in one block of this thread's
-  /// current device; otherwise it is misuse.
+  /// Returns whether `pointer` is in device memory. If it is, the whole range [pointer, pointer + bytes) must be in one
+  /// block of this thread's current device; otherwise the call is misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
-  /// Whether `address` belongs to a block or its guard pages.
+  /// Returns whether `address` is in a block or in its guard pages.
   bool is_near(const void* address) const;
   std::size_t used_bytes(int device) const;
   std::size_t block_count() const { return blocks_.size(); }
@@ -36,7 +35,7 @@ class DeviceMemory {
   struct Block {
     std::size_t bytes = 0;
     int device = 0;
-    std::byte* mapping = nullptr;  ///< guard page, pages, guard page
+    std::byte* mapping = nullptr;  ///< one guard page, the block's pages, one guard page
     std::size_t mapping_bytes = 0;
   };
   static void protect(const Block& block, int protection);
@@ -46,29 +45,30 @@ class DeviceMemory {
   int accesses_ = 0;
 };
 
-/// Page-locked host memory: memory that was allocated as page-locked memory, or was page-locked later.
+/// The page-locked host memory: memory that was allocated as page-locked, and memory that was page-locked later.
 class PinnedMemory {
  public:
   void* allocate(std::size_t bytes);
   void release(void* pointer);
   bool add(const void* pointer, std::size_t bytes);
   bool remove(const void* pointer);
-  /// Whether `pointer` is in page-locked memory. If it is, the whole range must be in one block; otherwise the call is
-  /// misuse.
+  /// Returns whether `pointer` is in page-locked memory. If it is, the whole range [pointer, pointer + bytes) must be
+  /// in one block; otherwise the call is misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
   std::size_t block_count() const { return blocks_.size(); }
 
  private:
-  std::map<const std::byte*, std::size_t> blocks_;  ///< bytes
+  std::map<const std::byte*, std::size_t> blocks_;  ///< size of each block in bytes
 };
 
 DeviceMemory& device_memory();
 PinnedMemory& pinned_memory();
 
-/// The kind of memory of [pointer, pointer + bytes).
+/// Returns to which kind of memory [pointer, pointer + bytes) belongs.
 Place place_of(const void* pointer, std::size_t bytes);
 
-/// memset in device memory. Setting a large range to zero takes no time.
+/// Sets `bytes` bytes of device memory to `value`. Zeros in a large range cost nearly no time: its pages are returned
+/// to the system.
 void fill(void* pointer, int value, std::size_t bytes);
 
 }  // namespace fake_cuda

@@ -1,5 +1,5 @@
-// The fake's NCCL. When the stream reaches an operation, the operation runs by MPI. During the operation, its memory
-// contains garbage. All-reduces add in rank order.
+// The fake's NCCL. When the stream reaches an operation, MPI runs the operation. While the operation runs, the memory
+// of its result contains garbage. All-reduces add the ranks' values in rank order.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -18,8 +18,8 @@ struct ncclComm {
   int ranks, rank;
   bool finalized = false;
   int windows = 0;
-  bool aborted = false;          ///< if true, work of the communicator ends without results
-  MPI_Comm mpi = MPI_COMM_NULL;  ///< null if there is one rank
+  bool aborted = false;          ///< the communicator's work ends without results
+  MPI_Comm mpi = MPI_COMM_NULL;  ///< null if there is only one rank
 };
 
 struct ncclWindow {
@@ -62,7 +62,7 @@ void require_on_device(const void* memory, std::size_t bytes) {
   if (place_of(memory, bytes) != Place::device) misuse("NCCL is given memory that is not the device's");
 }
 
-/// A message of a group.
+/// A message that was added to the open group.
 struct Message {
   std::byte* memory;
   std::size_t bytes;
@@ -83,7 +83,7 @@ int& open_groups() {
 using Bytes = std::vector<std::byte>;
 using Kept = std::vector<Bytes>;
 
-/// All messages are in flight at the same time.
+/// Sends and receives all messages at the same time. `sent[i]`: copy of the content of message i, if it is sent.
 void exchange(const std::vector<Message>& messages, Kept& sent) {
   if (messages.front().communicator->aborted) return;
   std::vector<MPI_Request> requests(messages.size());
@@ -126,7 +126,7 @@ ncclResult_t add_message(const Message& message) {
   return ncclSuccess;
 }
 
-/// The bytes of all ranks, in rank order. Collective.
+/// Returns the bytes of all ranks, in rank order. If the communicator was aborted, returns 0xff bytes. Collective.
 Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   if (communicator->aborted) return Bytes(own.size() * static_cast<std::size_t>(communicator->ranks), std::byte{0xff});
   if (communicator->mpi == MPI_COMM_NULL) return own;
@@ -136,8 +136,8 @@ Bytes gathered(const Bytes& own, ncclComm_t communicator) {
   return all;
 }
 
-/// Enqueues a gathering of the bytes of all ranks, and then a call of end(bytes). `end` must write `to_bytes` bytes to
-/// `to`.
+/// Enqueues an operation that gathers the bytes `from` of all ranks, and then calls end(all bytes). `end` must write
+/// `to_bytes` bytes to `to`; until then, `to` contains garbage.
 ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::size_t to_bytes,
                             ncclComm_t communicator, cudaStream_t stream, std::function<void(const Bytes& all)> end) {
   const Guard guard(api_mutex());
@@ -154,7 +154,8 @@ ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::
   return began && ended ? ncclSuccess : ncclInvalidArgument;
 }
 
-/// to[i] = the sum of factor * all[r][i] over the ranks r.
+/// Sets to[i] to the sum of factor * (value i of rank r) over all ranks r. `all`: the floats of all ranks, in rank
+/// order.
 void add_all(const Bytes& all, int ranks, float factor, std::size_t count, float* to) {
   std::vector<float> values(all.size() / sizeof(float));
   std::memcpy(values.data(), all.data(), all.size());
@@ -237,7 +238,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
-/// As NCCL: ends the work of the communicator, then waits until captured graphs are destroyed.
+/// Like NCCL, ends the work of the communicator, then waits until all graphs that captured it are destroyed.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   constexpr int most_waits = 20000;
   {

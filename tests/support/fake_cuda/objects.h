@@ -1,4 +1,4 @@
-// The fake's streams, events, captures and graphs, and helpers of the files that define its functions.
+// The fake's streams, events, captures and graphs, and helpers that several of its source files use.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,17 +16,17 @@
 
 namespace fake_cuda {
 
-/// The name of a piece of work in a graph.
+/// The type and name of a graph node.
 struct NodeLabel {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
-  std::string name = {};  ///< mangled name of a kernel
+  std::string name = {};  ///< mangled name of the node's kernel
 };
 
 struct GraphNode {
   std::function<void()> run;
   NodeLabel label;
   int lane = 0;
-  std::set<std::size_t> after;  ///< nodes that must run before this one
+  std::set<std::size_t> after;  ///< numbers of the nodes that must run before this node
 };
 using Nodes = std::vector<GraphNode>;
 
@@ -43,15 +43,15 @@ struct Capture {
 
 struct CUstream_st {
   int lane = 0, device = 0;
-  std::vector<fake_cuda::WorkRef> after;        ///< work that must end before the next work starts
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture that the stream belongs to
-  std::set<std::size_t> capture_after;          ///< nodes that must run before the next node
+  std::vector<fake_cuda::WorkRef> after;        ///< work that must end before the stream's next work starts
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture to which the stream belongs, if any
+  std::set<std::size_t> capture_after;          ///< nodes that must run before the stream's next node
 };
 
 struct CUevent_st {
   int device = 0;
-  fake_cuda::WorkRef work;                      ///< null: the event was never recorded
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< capture in which the event was recorded last, if any
+  fake_cuda::WorkRef work;                      ///< the work that the event marks; null: never recorded
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture in which the event was last recorded, if any
   std::set<std::size_t> capture_after;
 };
 
@@ -61,15 +61,15 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::shared_ptr<const fake_cuda::Nodes> nodes;
-  fake_cuda::WorkRef last_launch;  ///< the next launch waits for it
+  fake_cuda::WorkRef last_launch;  ///< the previous launch; the next launch waits for its end
 };
 
 namespace fake_cuda {
 
-/// The lock that every function of the API holds.
+/// A lock of api_mutex(). Every function of the API holds one.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-/// The set of all existing objects of a type. It detects invalid handles and leaks.
+/// All existing objects of a type, to detect invalid handles and leaks.
 template <typename Object>
 struct Registry {
   std::set<Object*> all;
@@ -93,16 +93,16 @@ Registry<CUevent_st>& events();
 Registry<CUgraph_st>& graphs();
 Registry<CUgraphExec_st>& executables();
 
-/// Handles and descriptors of libraries.
+/// Number of existing handles and descriptors of the libraries.
 int& library_objects();
 
 const Settings& settings();
 Counts& mutable_counts();
 int current_device();
-/// Reports misuse if `device`, to which `what` belongs, is not the current device of this thread. CUDA would not report
-/// this misuse: it would compute in a context of the current device.
+/// Reports misuse if `device` is not the current device of this thread. `what`: the object that belongs to `device`.
+/// CUDA would not report this misuse: it would compute in a context of the current device.
 void check_current(int device, const char* what);
-/// The same check for a stream. The stream must exist.
+/// Makes the same check for the device of `stream`. The stream must exist.
 void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
@@ -113,8 +113,8 @@ cudaError_t refuse(cudaError_t error, const std::string& why);
 /// Enqueues work. If the stream is being captured, records the work instead.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// The result of a call that waits, allocates or queries. If this thread is in a capture, the call ends the capture and
-/// the result is an error. Otherwise the result is success.
+/// For calls that wait, allocate or query. If this thread is in a capture, ends the capture and returns an error.
+/// Otherwise returns success.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

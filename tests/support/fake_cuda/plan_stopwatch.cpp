@@ -1,4 +1,4 @@
-// The stopwatch of tests/gpu for the fake GPU. The fake has no clock, so all work takes a microsecond.
+// The stopwatch of tests/gpu, for the fake GPU. The fake has no clock, so all work takes one microsecond.
 #include "tests/gpu/plan_stopwatch.h"
 
 namespace carillon::testing {

@@ -15,7 +15,7 @@ void work_ahead() {
   if (static_cast<double>(draw(unit)) < settings().eagerness * unit) timeline().run_some(1 + draw(most_pieces));
 }
 
-/// Appends a new piece of work to `stream`.
+/// Adds work to the end of `stream`.
 WorkRef append(CUstream_st& stream, std::function<void()> run) {
   const WorkRef work = timeline().add(std::move(run), stream.lane, stream.after);
   stream.after = {work};
@@ -196,7 +196,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); }, {cudaGraphNodeTypeMemcpy});
   if (error != cudaSuccess || to_place != Place::pageable) return error;
-  return cudaStreamSynchronize(stream);  // CUDA also returns from this kind of copy only when it is done
+  // As with CUDA, a copy to memory that is not page-locked returns when it is done.
+  return cudaStreamSynchronize(stream);
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {

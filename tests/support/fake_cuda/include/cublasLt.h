@@ -1,4 +1,4 @@
-// The part of cuBLASLt that Carillon calls, for the fake of tests/support/fake_cuda. Names and values are those of
+// The part of cuBLASLt that Carillon calls, for the fake in tests/support/fake_cuda. Names and values are those of
 // NVIDIA's header.
 #pragma once
 
@@ -75,7 +75,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cubla
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description);
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t name,
                                               const void* value, std::size_t bytes);
-/// The layout of a column-major matrix.
+/// Creates the layout of a column-major matrix.
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows,
                                           std::uint64_t columns, std::int64_t leading_dimension);
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);

@@ -1,5 +1,5 @@
-// The part of CUDA's driver API that Carillon calls, for the fake of tests/support/fake_cuda. Names and values are
-// those of CUDA's header with the same file name.
+// The part of CUDA's driver API that Carillon calls, for the fake in tests/support/fake_cuda. Names and values are
+// those of CUDA's header cuda.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@ using CUfunction = struct CUfunc_st*;
 using CUkernel = struct CUkern_st*;
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 };
 
-/// CUDA's struct, without the launch parameters.
+/// CUDA's struct without its launch parameters.
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
   CUkernel kern;

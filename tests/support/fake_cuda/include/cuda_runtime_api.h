@@ -1,5 +1,5 @@
-// The part of CUDA's runtime API that Carillon calls, for the fake of tests/support/fake_cuda. Names and values are
-// those of CUDA's header with the same file name. This file's directory precedes CUDA's in the include path.
+// The part of CUDA's runtime API that Carillon calls, for the fake in tests/support/fake_cuda. Names and values are
+// those of CUDA's header cuda_runtime_api.h. In the include path, this file's directory comes before CUDA's directory.
 #pragma once
 
 #define CUDART_VERSION 13000

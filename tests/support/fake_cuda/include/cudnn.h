@@ -1,4 +1,4 @@
-// The part of cuDNN that device/cuda_device needs, for the fake of tests/support/fake_cuda. It has no convolutions:
+// The part of cuDNN that device/cuda_device needs, for the fake in tests/support/fake_cuda. It has no convolutions:
 // conv2d_plan.cpp computes them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda.
+// The part of NCCL that Carillon calls, for the fake in tests/support/fake_cuda.
 #pragma once
 
 #define NCCL_MAJOR 2

@@ -1,5 +1,5 @@
-// The fake's `launch`: runs a kernel with tests/support/emulate.h when the stream reaches it. Checks the limits that a
-// real GPU has for launches. This file replaces kernels/shared/launch.cuh.
+// The fake's `launch`. Checks the limits that a real GPU has for launches. Runs the kernel by `emulate`
+// (tests/support/emulate.h) when the stream reaches it. This file replaces kernels/shared/launch.cuh.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Enqueues `kernel`. Does nothing if the launch has no blocks.
+/// Enqueues `kernel`. Does nothing if the kernel has no blocks.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void launch(const Kernel& kernel, Stream& stream) {
