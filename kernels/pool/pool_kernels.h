@@ -1,5 +1,6 @@
 // The kernels of pooling on a GPU. A thread processes a pack of n channels, of an output pixel in forward and of an
-// input pixel in backward. avg_pool adds, and the backward pass of max_pool gathers, in the same order as on a CPU.
+// input pixel in backward. avg_pool adds values, and the backward pass of max_pool adds gradients, in the same order as
+// on a CPU.
 #pragma once
 
 #include <algorithm>

@@ -91,7 +91,8 @@ struct SoftmaxKernel {
   struct Shared {
     double losses[threads];  ///< loss of a row at its first thread; before that, sums of z (label smoothing)
     float largest[threads], sums[threads];
-    // With weighs_classes: sums of exponentials, instead of `sums`, and sums of w q h (softmax_cross_entropy.h).
+    // Only with weighs_classes. exact_sums: sums of exponentials in float64, used instead of `sums`. slopes: sums of w
+    // q h (w, q: softmax_cross_entropy.h; h: top of this file).
     double exact_sums[weighs_classes ? threads : 1], slopes[weighs_classes ? threads : 1];
     double part_sums[parts];
     float lambda;

@@ -1,4 +1,5 @@
-// Tools for files: locks, removal at the end of a scope, lines from the last to the first, and file patterns.
+// Tools for files: locks, removal of files and folders at the end of a scope, reading of lines from the last to the
+// first, and file patterns.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
 #pragma omp parallel for schedule(static, 1) num_threads(count)
   for (int worker = 0; worker < count; ++worker) {
     omp_set_num_threads(1);
-    // Ops divide their work among the threads of the current parallel region. In this region the worker is the only
-    // thread.
+    // Ops divide their work among the threads of the current parallel region. The inner region below has one thread, so
+    // an op in `body` runs on this worker's thread only.
 #pragma omp parallel num_threads(1)
     try {
       body(worker);

@@ -91,7 +91,7 @@ struct Operator {
   std::string_view type;
   AddOps add;
 };
-/// The operators that each of the three files imports.
+/// The ONNX operators of import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp.
 std::span<const Operator> arithmetic_operators();
 std::span<const Operator> layer_operators();
 std::span<const Operator> shape_operators();

@@ -95,7 +95,8 @@ Network network_of(const Request& request) {
   return found->second({.image = {request.size, request.size, 3}, .outputs = 10, .distort = true});
 }
 
-/// Returns device memory with random values in [-1, 1). The bits are such values both for bf16 and for f32.
+/// Returns device memory with random values in [-1, 1). The memory contains values between about -1 and 1 whether a
+/// kernel reads it as bf16 or as f32.
 Buffer random_buffer(CudaDevice& device, std::size_t bytes) {
   constexpr std::size_t block_values = std::size_t{1} << 21;
   Buffer buffer = device.allocate(bytes);

@@ -1,5 +1,6 @@
-// Fuzzes the metrics.jsonl that a resumed run finds. The run must keep the file up to the last complete line that is an
-// object with a step before the first repeated step. If the run resumes once more, the file must not change.
+// Fuzzes the metrics.jsonl that a resumed run finds. The run resumes from step S. It must keep the file up to the last
+// complete line that is a JSON object whose `step` is below S, and remove the rest. If the run resumes once more, the
+// file must not change.
 //
 // The first byte of the input is the step from which the run resumes.
 #include "src/report/metrics.h"

@@ -16,7 +16,8 @@ struct OpCase {
   std::string name;
   std::int64_t batch = 1;
   std::size_t image_bytes = 1;
-  bool integers = false;  ///< variables are -1, 0 or 1: bfloat16 holds sums below 256 and their signs exactly
+  bool integers = false;  ///< all variables are -1, 0 or 1, so that sums with a magnitude below 256, and therefore
+                          ///< their signs, are exact in bfloat16
   float fp32_tolerance = 2e-6f, tf32_tolerance = 2e-3f, bf16_tolerance = 1.5e-2f;  ///< relative to the largest value
   bool drops = false;                                                              ///< some elements reach no output
   bool is_bounded = false;  ///< an infinite input may give a finite output

@@ -101,8 +101,9 @@ class RecordReader {
 
   const std::string& path() const;
   bool gzip() const;
-  std::uint64_t file_bytes() const;          ///< file size on disk
-  std::int64_t changed_nanoseconds() const;  ///< modification time at opening, since 1970
+  std::uint64_t file_bytes() const;  ///< file size on disk
+  std::int64_t changed_nanoseconds()
+      const;  ///< the file's modification time when the reader opened it, in nanoseconds since 1970
 
  private:
   struct State;

@@ -174,7 +174,8 @@ class Graph {
   std::vector<BufferSpec> buffers_;
   std::set<std::string, std::less<>> names_;  ///< names of parameters and buffers
   std::vector<int> next_parameters_;          ///< parameters that the next op must list
-  /// Node::shared_parameters of the next op: the entries that add_parameter has not yet used, and the used entries.
+  /// Entries that share_parameter added for Node::shared_parameters of the next op. next_shared_: add_parameter has not
+  /// used the entry yet. used_shared_: it has.
   std::map<std::string, std::string> next_shared_, used_shared_;
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;

@@ -4,8 +4,9 @@
 // Passes and tiling know ops only by their traits, so a new op requires no change in them.
 //
 // The op's folder holds one OpTraits constant per op type. The function that adds the op passes the constant and the
-// definition to Graph::add_op, and the graph keeps both in the node. Every member is optional, except writes_step_sums
-// for a loss that runs on a GPU. An op without traits runs, but passes never fuse or pad it, and it is never tiled.
+// definition to Graph::add_op, and the graph keeps both in the node. Every member of OpTraits is optional. Exception: a
+// loss that runs on a GPU must set writes_step_sums. An op without traits runs, but passes never fuse or pad it, and it
+// is never tiled.
 #pragma once
 
 #include <cstdint>
@@ -169,9 +170,9 @@ struct OpTraits {
   // Layout, and work that an op does for another op.
   /// Format of the compute copy that the op reads on a GPU instead of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
-  /// Position, in the op's list of parameters, of the biases that the op adds last. Their gradient is the column sums
-  /// of output gradient 0. Nullopt: the op has no such biases. If the op that reads output 0 computes the sums
-  /// (sums_input_gradient), this parameter's gradient has no data.
+  /// Position, in the op's list of parameters, of the biases that the op adds last. The gradient of these biases is the
+  /// sum of each column of the gradient of output 0. Nullopt: the op has no such biases. If the op that reads output 0
+  /// computes the sums (sums_input_gradient), this parameter's gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// True if the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;

@@ -224,7 +224,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
   choose_length(set, line.training.optimizer);
 }
 
-/// The values on the command line that a choice depends on. Errors: usage.
+/// The options of the training on the command line that influence the plan. Errors: usage.
 GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
   const auto given = [&](const char* name, const auto& value) {
     return set.is_on_command_line(name) ? std::optional(value) : std::nullopt;

@@ -273,8 +273,7 @@ std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) 
                          [&](std::string_view option) { return !uses(own, option); });
   }
   if (o.update.lookahead.every == 0) names.insert(names.end(), lookahead_options.begin(), lookahead_options.end());
-  // With --time-budget, the end of the schedule has no effect: the elapsed time decides how fast the run moves through
-  // the schedule.
+  // With --time-budget, a schedule that ends at --max-steps is stretched or compressed so that it ends with the run.
   if (o.time_budget > 0.0 && o.schedule.steps == o.max_steps) names.push_back("schedule-steps");
   return names;
 }

@@ -31,7 +31,8 @@ CropRule crop_rule(const PictureOptions& options) {
   return rule;
 }
 
-/// Checks that the records.json at `place` has the known classes. Errors: data.
+/// Checks that `found`, the contents of a records.json, has the task, the number of classes and (if given) the class
+/// names of `known`. `place`: name of the file in messages. Errors: data.
 void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
   if (found.target != known.target()) {
     fail(ExitCode::data, "{}: its task is {}, expected {}", place, task_name(found.target), task_name(known.target()));

@@ -321,7 +321,7 @@ ClassFolders find_class_folders(const fs::path& input, FolderLayout layout) {
 
 namespace {
 
-/// Writes one split, and removes the pictures that were skipped from `split`.
+/// Writes one split, and removes the skipped pictures from `split`.
 CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const PictureConversion& conversion,
                           const fs::path& output, const ConversionReports& reports,
                           std::map<Unusable, std::size_t>& skipped) {

@@ -170,7 +170,7 @@ void ReadAhead::run(const std::stop_token& stop) {
   }
 }
 
-/// A batch that is being decoded or is decoded.
+/// A batch that is being decoded or has been decoded.
 struct Slot {
   std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
   std::vector<const std::uint8_t*> images;

@@ -128,8 +128,8 @@ bool is_supported(const Product& product) {
   return types && bias && bias_gradient;
 }
 
-/// Returns a hash of all that the choice of an algorithm depends on. It is misuse to run an algorithm for a product
-/// with another hash.
+/// Returns a hash of all that the choice of an algorithm depends on. An algorithm stores the hash of the product for
+/// which it was chosen. cublasLtMatmul calls misuse() if its product has another hash.
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash =
       product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32 + 8u * (product.bias_gradient != nullptr);
