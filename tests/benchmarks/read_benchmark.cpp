@@ -170,9 +170,10 @@ int benchmark(std::span<char* const> arguments) {
       std::filesystem::temp_directory_path() / fmt::format("carillon_read_benchmark.{}", ::getpid());
   if (files.empty()) {
     const auto write = [&](std::size_t count, const Form& form, const char* name) {
-      return write_shards(synthetic_split(count, form), 1, scratch / name, form.encode, [](std::size_t) {})
-          .files.front()
-          .string();
+      CompleteSplit complete =
+          make_image_shards(synthetic_split(count, form), 1, scratch / name, form.encode, [](std::size_t) {});
+      publish(scratch / name, {&complete, 1});
+      return complete.written.files.front().string();
     };
     const std::string mnist = write(600'000, mnist_form, "mnist");
     files = {mnist, compress(mnist), write(50'000, cifar10_form, "cifar10")};

@@ -149,6 +149,16 @@ TEST_F(PictureCache, AnInterruptedConversionIsRepeated) {
   EXPECT_FALSE(is_marked());
 }
 
+/// The interrupted conversion had a split that the next one does not have.
+TEST_F(PictureCache, AConversionThatWasInterruptedBetweenItsRenamesIsRepeated) {
+  ASSERT_TRUE(convert());
+  std::ofstream(data() / "pictures.json") << "incomplete\n";
+  std::ofstream(data() / "unfinished_conversion.txt") << "1 1 test-00000-of-00001.tfrecord .test.tmp\n";
+  ASSERT_TRUE(convert({"--validation-share", "0"}));
+  EXPECT_EQ(count_records(data()).training, 24);
+  EXPECT_FALSE(fs::exists(data() / "unfinished_conversion.txt"));
+}
+
 TEST_F(PictureCache, RecordsOfSomethingElseAreKept) {
   fs::create_directories(data());
   std::ofstream(data() / "train-00000-of-00001.tfrecord") << "mine";

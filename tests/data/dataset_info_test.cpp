@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/data/dataset_infos.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {

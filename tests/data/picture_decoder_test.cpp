@@ -6,6 +6,7 @@
 
 #include "src/data/decode/dataset_info.h"
 #include "src/data/loading/batch_loader.h"
+#include "tests/data/dataset_infos.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

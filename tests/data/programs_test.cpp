@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <csignal>
 
 #include "src/data/convert/shard_writer.h"
 #include "tests/data/program_fixture.h"
@@ -107,6 +108,20 @@ TEST_F(ProgramsTest, GzipSourceAndAnyShardCountGiveTheSameRecords) {
   ASSERT_EQ(run(convert("--shards 4")).code, 0);
   EXPECT_EQ(open("train-*-of-00004.tfrecord").fingerprint(), whole);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 8);
+}
+
+/// A kill between the renames must not leave the training images of one dataset and the test images of another.
+TEST_F(ProgramsTest, AllSplitsOfMnistAreReplacedTogether) {
+  write_idx();
+  ASSERT_EQ(run(convert()).code, 0);
+  write("train-images-idx3-ubyte", idx_images(25, 50));
+  const std::string fault = fmt::format(
+      "env LD_PRELOAD={}/libfaulty_calls.so FAULT_CALL=rename FAULT_PATH='{}/*' FAULT_NTH=3 FAULT_ACTION=kill-before ",
+      CARILLON_PROGRAMS, path("out"));
+  ASSERT_EQ(run(convert(), fault).code, 128 + SIGKILL);
+  expect_failure("tfrecord_inspect " + path("out/test-*"), ExitCode::data, "tfrecord_convert --finish");
+  EXPECT_EQ(run(convert()).code, 0);
+  EXPECT_EQ(run("tfrecord_inspect " + path("out/t*")).code, 0);
 }
 
 TEST_F(ProgramsTest, IdxFilesHaveTheNamesOfProgramsAndRelatives) {

@@ -16,7 +16,8 @@ class ShardWriterTest : public ScratchTest {
   using Names = std::set<std::string>;
 
   void write_shards_with(const ExampleEncoder& encode, std::size_t shards = 2) const {
-    write_shards(split_, shards, directory_, encode, [](std::size_t) {});
+    CompleteSplit complete = make_image_shards(split_, shards, directory_, encode, [](std::size_t) {});
+    publish(directory_, {&complete, 1});
   }
   Names names() const {
     Names found;

@@ -75,12 +75,16 @@ class NewFile {
   void finish();
   /// Renames the finished file to its final name. `sync_directory(directory())` makes the rename durable.
   void publish();
+  /// Keeps the finished file under its temporary name, also after an error.
+  void keep() { temporary_.clear(); }
+  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& temporary() const { return temporary_; }
   std::filesystem::path directory() const { return target_.parent_path(); }
 
  private:
   [[noreturn]] void fail_to(std::string_view action, int error) const;
 
-  std::filesystem::path path_, target_, temporary_;  // temporary_ is empty after publishing
+  std::filesystem::path path_, target_, temporary_;  // temporary_ is empty after publish or keep
   Descriptor descriptor_;
 };
 

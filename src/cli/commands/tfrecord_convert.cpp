@@ -16,6 +16,7 @@
 #include "src/data/convert/convert_pictures.h"
 #include "src/data/convert/shard_writer.h"
 #include "src/data/download/download.h"
+#include "src/data/records/unfinished_conversion.h"
 
 namespace carillon {
 namespace {
@@ -84,11 +85,13 @@ void print_written(const std::string& split, const WrittenSplit& written) {
 void convert(const SourceFormat& format, const std::string& input, const std::string& output, std::size_t shards) {
   const auto splits = format.read(input);
   check_shards(splits, shards, output);
+  std::vector<CompleteSplit> complete;
   for (const ImageSplit& split : splits) {
-    const WrittenSplit written =
-        write_shards(split, shards, output, format.encode, progress_line(split.name, split.count()));
-    print_written(split.name, written);
+    complete.push_back(
+        make_image_shards(split, shards, output, format.encode, progress_line(split.name, split.count())));
   }
+  publish(output, complete);
+  for (std::size_t i = 0; i < splits.size(); ++i) print_written(splits[i].name, complete[i].written);
 }
 
 /// Shows the progress of downloads in a line on the terminal. Prints nothing if stderr is a file or a pipe.
@@ -196,6 +199,7 @@ void print_converted(const ConvertedPictures& converted) {
 /// All options of the program.
 struct ConvertOptions {
   std::string input, output;
+  bool finishes = false;
   std::int64_t shards = 1, quality = 95;
   PictureConversionOptions pictures;
   std::string background, targets, task, layout;
@@ -209,20 +213,23 @@ constexpr std::array picture_options{"validation-share", "split",   "overwrite",
 
 OptionSet option_set(ConvertOptions& o) {
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<int>::max();
-  OptionSet set({.program = "tfrecord_convert",
-                 .purpose = "Converts pictures, or a published data set, to TFRecord files of tf.train.Example",
-                 .synopses = {"tfrecord_convert FORMAT --input PATH --output DIR [--shards N]",
-                              "tfrecord_convert mnist|cifar10 --download --output DIR"},
-                 .description = usage,
-                 .words = {"images", "mnist", "cifar10"},
-                 .exit_statuses = {
-                     {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "I/O error"}}});
+  OptionSet set(
+      {.program = "tfrecord_convert",
+       .purpose = "Converts pictures, or a published data set, to TFRecord files of tf.train.Example",
+       .synopses = {"tfrecord_convert FORMAT --input PATH --output DIR [--shards N]",
+                    "tfrecord_convert mnist|cifar10 --download --output DIR", "tfrecord_convert --finish --output DIR"},
+       .description = usage,
+       .words = {"images", "mnist", "cifar10"},
+       .exit_statuses = {
+           {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "I/O error"}}});
   set.use_command_line_only();
   set.set_version(version_line("tfrecord_convert") + "\n");
   set.add("input", o.input, "folder of the source, or its archive (cifar10), or a list file (images)").value_name =
       "PATH";
   set.add("output", o.output, "directory to write to; created if missing").value_name = "DIR";
   set.add("shards", o.shards, least, most, "files per split");
+  set.add("finish", o.finishes,
+          "convert nothing, and finish the conversion in DIR that was interrupted while it replaced files");
   set.begin_group("options of the formats mnist and cifar10");
   set.add("download", o.download.is_requested,
           "download the dataset to the folder of --input (default: DIR/download), except the files that it contains");
@@ -281,11 +288,30 @@ PictureConversionOptions conversion_of(const OptionSet& set, const ConvertOption
   return pictures;
 }
 
+/// Finishes an interrupted conversion in the output. Returns whether there was one.
+bool finish(const std::string& output) {
+  if (!finish_conversion(output)) return false;
+  fmt::print("{}: finished the interrupted conversion\n", printable(output));
+  return true;
+}
+
+int finish_main(const std::vector<std::string>& formats, const ConvertOptions& options) {
+  if (!formats.empty() || !options.input.empty()) {
+    fail(ExitCode::usage, "--finish converts nothing: omit {}", formats.empty() ? "--input" : "the format");
+  }
+  if (options.output.empty()) fail(ExitCode::usage, "--output DIR is missing (see --help)");
+  if (!finish(options.output)) {
+    fmt::print("{}: contains no interrupted conversion\n", printable(options.output));
+  }
+  return 0;
+}
+
 int convert_main(int argc, const char* const* argv, const std::function<bool()>& stops) {
   ConvertOptions options;
   std::vector<std::string> formats;
   OptionSet set = option_set(options);
   if (!set.parse_or_answer(argc, argv, formats)) return 0;
+  if (options.finishes) return finish_main(formats, options);
   if (formats.size() > 1) {
     fail(ExitCode::usage, "'{}' belongs to no option: name files and folders with --input and --output (see --help)",
          printable(formats[1]));
@@ -300,6 +326,7 @@ int convert_main(int argc, const char* const* argv, const std::function<bool()>&
   if (options.shards < 1) fail(ExitCode::usage, "--shards {}: must be 1 or more", options.shards);
   check_download(options.download, source == nullptr);
   if (source == nullptr) {
+    finish(options.output);
     print_converted(
         convert_pictures(conversion_of(set, options), options.input, options.output, picture_reports(stops)));
     return 0;
@@ -310,6 +337,7 @@ int convert_main(int argc, const char* const* argv, const std::function<bool()>&
   const std::string input = options.download.is_requested
                                 ? download_source(*source, options.download, options.input, options.output)
                                 : options.input;
+  finish(options.output);
   convert(*source, input, options.output, static_cast<std::size_t>(options.shards));
   return 0;
 }

@@ -18,6 +18,7 @@
 #include "src/data/decode/shown_records.h"
 #include "src/data/records/example_proto.h"
 #include "src/data/records/record_files.h"
+#include "src/data/records/unfinished_conversion.h"
 
 namespace carillon {
 namespace {
@@ -238,6 +239,7 @@ int inspect_main(int argc, char** argv) {
   OptionSet set = option_set(options);
   if (!set.parse_or_answer(argc, argv, files)) return 0;
   if (files.empty()) fail(ExitCode::usage, "no files (see --help)");
+  check_conversions_finished(files);
   if (!options.allow_missing_shards) check_shards_exist(files);
   if (set.given("show")) {
     for (const auto& [is_given, other] : {std::pair(options.index, "index"), {options.verify, "verify"}}) {

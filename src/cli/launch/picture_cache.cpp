@@ -25,6 +25,8 @@
 #include "src/data/convert/picture_folders.h"
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/records/unfinished_conversion.h"
 #include "src/train/loop/run_times.h"
 
 namespace carillon {
@@ -144,25 +146,28 @@ void read_contents(PictureFolder& pictures) {
 }
 
 /// The files of a conversion that are not record files.
-constexpr const char* descriptions[] = {"records.json", "labels.txt", "records.index"};
+constexpr std::string_view descriptions[] = {dataset_info_name, class_names_file, "records.index",
+                                             unfinished_conversion_name};
 
 /// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.
 void check_may_write(const fs::path& data) {
   std::error_code absent;
   if (fs::exists(data / stamp_name, absent)) return;
   for (const auto& entry : fs::directory_iterator(data, absent)) {
-    const bool is_description = std::ranges::find(descriptions, entry.path().filename()) != std::end(descriptions);
+    const bool is_description =
+        std::ranges::find(descriptions, entry.path().filename().string()) != std::end(descriptions);
     if (entry.path().extension() != ".tfrecord" && !is_description) continue;
     fail(ExitCode::usage, "{}: was not made by carillon train: name another folder with --data-dir",
          entry.path().string());
   }
 }
 
-/// Removes the records of an earlier conversion. Errors: io.
+/// Removes the records of an earlier conversion. unfinished_conversion.txt, which makes readers refuse the records, is
+/// the last file. Errors: io.
 void clear(const fs::path& data) {
   std::vector<fs::path> ours;
-  for (const char* const name : descriptions) ours.push_back(data / name);
   for (const auto& [name, bytes] : record_sizes(data)) ours.push_back(data / name);
+  for (const std::string_view name : descriptions) ours.push_back(data / name);
   for (const fs::path& path : ours) remove_file(path);
 }
 

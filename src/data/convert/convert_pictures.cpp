@@ -390,8 +390,7 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
     check_skipped(split, before, all, input, reports);
   }
   if (sets_scales) info.scales = scales_of(all.splits.front().pictures, all.classes.size());
-  write_dataset_info(output, info);
-  publish(complete);
+  publish(output, complete, make_dataset_info(output, info));
   warn_of_small_classes(all, reports);
   for (std::size_t i = 0; i < all.splits.size(); ++i) {
     converted.splits.push_back({all.splits[i].name, std::move(complete[i].written)});

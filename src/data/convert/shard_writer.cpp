@@ -1,28 +1,33 @@
 #include "src/data/convert/shard_writer.h"
 
-#include <set>
+#include <algorithm>
+#include <iterator>
 #include <system_error>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/record.h"
+#include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_proto.h"
+#include "src/data/records/unfinished_conversion.h"
 
 namespace carillon {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_shard_count = 100'000;    // five digits
-constexpr std::string_view temporary_prefix = ".";  // hides temporary files from patterns like train-*
+constexpr std::size_t max_shard_count = 100'000;  // five digits
 
 std::string shard_name(const std::string& split, std::size_t shard, std::size_t shard_count) {
   return fmt::format("{}-{:05}-of-{:05}.tfrecord", split, shard, shard_count);
 }
 
-/// Removes temporary files of killed conversions of this split.
+/// Removes temporary files that killed conversions of this split did not complete.
 void remove_abandoned(const std::string& split, const fs::path& directory) {
-  const auto ours = [&](std::string_view base) { return is_shard_of(base, split); };
+  const auto ours = [&](std::string_view base) {
+    return is_shard_of(base, split) || base == dataset_info_name || base == class_names_file ||
+           base == unfinished_conversion_name;
+  };
   std::vector<fs::path> stale;
   std::error_code ignored;  // a problem with the directory is reported below, at the first write
   for (const auto& entry : fs::directory_iterator(directory, ignored))
@@ -65,17 +70,15 @@ void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, c
   check_shards(sizes, shard_count, directory);
 }
 
-WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const fs::path& directory,
-                          const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress) {
+CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count, const fs::path& directory,
+                                const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress) {
   const auto make = [&](std::size_t i, std::string& record) {
     proto::Example example;
     encode(split, i, example);
     serialise(example, record);
     return true;
   };
-  CompleteSplit complete = make_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
-  publish({&complete, 1});
-  return std::move(complete.written);
+  return make_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
 }
 
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const fs::path& directory,
@@ -116,15 +119,10 @@ CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const
   return complete;
 }
 
-void publish(std::span<CompleteSplit> splits) {
-  std::set<fs::path> directories;
-  for (CompleteSplit& split : splits) {
-    for (const auto& file : split.files) {
-      file->publish();
-      directories.insert(file->directory());
-    }
-  }
-  for (const fs::path& directory : directories) sync_directory(directory);
+void publish(const fs::path& directory, std::span<CompleteSplit> splits, std::vector<std::unique_ptr<NewFile>> others) {
+  std::vector<std::unique_ptr<NewFile>> files = std::move(others);
+  for (CompleteSplit& split : splits) std::ranges::move(split.files, std::back_inserter(files));
+  replace_together(directory, files);
 }
 
 }  // namespace carillon

@@ -68,12 +68,14 @@ struct CompleteSplit {
 /// files differ by at most one. Calls `progress(done)` from time to time. Errors: io; as `make`.
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
-/// Renames the files of all splits to their final names. Errors: io.
-void publish(std::span<CompleteSplit> splits);
+/// Gives the files of all splits, and `others`, their final names in `directory` (replace_together).
+void publish(const std::filesystem::path& directory, std::span<CompleteSplit> splits,
+             std::vector<std::unique_ptr<NewFile>> others = {});
 
-/// Calls make_shards and publish for one split of images.
-WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
-                          const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
+/// make_shards for a split of images.
+CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count,
+                                const std::filesystem::path& directory, const ExampleEncoder& encode,
+                                const std::function<void(std::size_t)>& progress);
 
 // The published files of MNIST and CIFAR-10. mnist_source.cpp and cifar10_source.cpp describe their formats.
 

@@ -10,6 +10,7 @@
 #include "carillon/images/decode.h"
 #include "src/core/file_tools.h"
 #include "src/core/text_file.h"
+#include "src/data/records/unfinished_conversion.h"
 
 namespace carillon {
 namespace {
@@ -43,10 +44,6 @@ DatasetInfo parsed(const std::string& text) {
   if (json.contains("background")) form.background = parse_colour(json.at("background").get<std::string>()).value();
   if (json.contains("task")) parse_task(json, form);
   return form;
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  write_file_atomically(path, std::as_bytes(std::span(text)), max_file_bytes);
 }
 
 std::string text_of(const DatasetInfo& info) {
@@ -154,12 +151,17 @@ void check_dataset_info(const DatasetInfo& info) {
   }
 }
 
-void write_dataset_info(const fs::path& directory, const DatasetInfo& form) {
-  check_dataset_info(form);
+std::vector<std::unique_ptr<NewFile>> make_dataset_info(const fs::path& directory, const DatasetInfo& info) {
+  check_dataset_info(info);
   std::string labels;
-  for (const std::string& name : form.classes) labels += name + "\n";
-  write_text(directory / "labels.txt", labels);
-  write_text(directory / dataset_info_name, text_of(form));
+  for (const std::string& name : info.classes) labels += name + "\n";
+  std::vector<std::unique_ptr<NewFile>> files;
+  for (const auto& [name, text] : {std::pair(class_names_file, labels), {dataset_info_name, text_of(info)}}) {
+    NewFile& file = *files.emplace_back(std::make_unique<NewFile>(directory / name, temporary_prefix));
+    file.write(std::as_bytes(std::span(text)));
+    file.finish();
+  }
+  return files;
 }
 
 }  // namespace carillon

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/file.h"
 #include "carillon/core/sample.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
@@ -59,6 +61,7 @@ std::optional<TargetKind> target_of_task(std::string_view task);
 std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info);
 
 inline constexpr const char* dataset_info_name = "records.json";
+inline constexpr const char* class_names_file = "labels.txt";
 inline constexpr std::size_t max_classes = 100'000;
 
 /// Makes one scale from each mean and its deviation. Throws std::runtime_error unless there are `count` means and
@@ -74,9 +77,11 @@ std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& direct
 /// Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
-/// Checks that read_dataset_info would accept the file that write_dataset_info writes for `info`. Errors: data.
+/// Checks that read_dataset_info would accept the file that make_dataset_info writes for `info`. Errors: data.
 void check_dataset_info(const DatasetInfo& info);
-/// Writes records.json, and labels.txt with one class per line. Errors: io; as check_dataset_info.
-void write_dataset_info(const std::filesystem::path& directory, const DatasetInfo& form);
+/// Writes records.json, and labels.txt with one class per line. The files are complete, and have temporary names until
+/// they are published. Errors: io; as check_dataset_info.
+std::vector<std::unique_ptr<NewFile>> make_dataset_info(const std::filesystem::path& directory,
+                                                        const DatasetInfo& info);
 
 }  // namespace carillon

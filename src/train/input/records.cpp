@@ -22,6 +22,7 @@
 #include "src/core/resources.h"
 #include "src/core/text.h"
 #include "src/data/records/record_files.h"
+#include "src/data/records/unfinished_conversion.h"
 #include "src/report/console.h"
 #include "src/train/control/agreement.h"
 
@@ -318,8 +319,10 @@ void check_no_folders(const std::vector<std::string>& patterns, std::span<const 
 }
 
 void check_shards(const DataOptions& data, const std::vector<std::string>& patterns) {
-  if (data.allow_missing_shards || is_synthetic(patterns) || patterns.empty()) return;
-  check_shards_exist(expand_file_patterns(patterns));
+  if (is_synthetic(patterns) || patterns.empty()) return;
+  const std::vector<std::string> paths = expand_file_patterns(patterns);
+  check_conversions_finished(paths);
+  if (!data.allow_missing_shards) check_shards_exist(paths);
 }
 
 void warn_of_shared_files(const DataOptions& data) {

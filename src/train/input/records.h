@@ -138,8 +138,8 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
 /// message suggests files of the folder.
 void check_no_folders(const std::vector<std::string>& patterns, std::span<const std::string_view> splits);
 
-/// Checks that no shard of the records is missing (check_shards_exist), unless --allow-missing-shards is set. Errors:
-/// no_input.
+/// Checks that no conversion of the records was interrupted (check_conversions_finished) and that no shard is missing
+/// (check_shards_exist). --allow-missing-shards disables the second check. Errors: data, no_input.
 void check_shards(const DataOptions& data, const std::vector<std::string>& patterns);
 
 /// Warns if the training and the evaluations read the same file.
